@@ -83,6 +83,15 @@ class Timing:
     # An error that was last seen this long ago does not count any more.
     forgotten: float = 30.0
 
+    # A store of checkpoints that has not answered for this long is given up: the log is there, too.
+    checkpoint_silence: float = 60.0
+
+    # A checkpoint that could not be written is tried again after this time, at most.
+    checkpoint_retry: float = 60.0
+
+    # A process that writes checkpoints is given up after this time.
+    checkpoint_deadline: float = 3600.0
+
     # Orphaned owners have this long to end and to close their shards.
     orphaned: float = 10.0
 

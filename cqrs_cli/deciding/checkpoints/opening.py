@@ -16,9 +16,6 @@ from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.opening import OpenedStore
 from cqrs_cli.state.shard import install_shard
 
-#: Seconds without a word after which a download is given up: the log is there, too.
-LONGEST_SILENCE = 60.0
-
 
 class RestoringSupervisor(DecidingSupervisor):
     """A supervisor whose new shards begin with a checkpoint. One that led to damage is not used again."""
@@ -76,7 +73,7 @@ class RestoringSupervisor(DecidingSupervisor):
         try:
             with closing(child.stdout) as pipe, selectors.DefaultSelector() as selector:
                 selector.register(pipe, selectors.EVENT_READ)
-                heard, rest = time.monotonic(), b""
+                heard, rest, silence = time.monotonic(), b"", self.timing.checkpoint_silence
                 while not self.stopping.is_set():
                     if selector.select(0.2):
                         more = os.read(pipe.fileno(), 65536)
@@ -87,8 +84,8 @@ class RestoringSupervisor(DecidingSupervisor):
                         heard = time.monotonic()
                         whole, _, rest = (rest + more).rpartition(b"\n")
                         yield from parse_lines(whole)
-                    elif time.monotonic() - heard > LONGEST_SILENCE:
-                        yield Line(error=f"{request.source.uri} has not answered for {LONGEST_SILENCE:.0f} s")
+                    elif time.monotonic() - heard > silence:
+                        yield Line(error=f"{request.source.uri} has not answered for {silence:.0f} s")
                         break
         finally:
             leave_child(child)

@@ -7,12 +7,7 @@ from collections.abc import Callable, Sequence
 from cqrs_cli.deciding.checkpoints.child import Line, WriteRequest, leave_child, parse_lines, start_child
 from cqrs_cli.deciding.checkpoints.source import checkpoint_source
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
-
-#: Seconds after which one that failed is tried again, at most.
-RETRY = 60.0
-
-#: Seconds after which a process that writes them is given up.
-LONGEST = 3600.0
+from cqrs_cli.ownership.timing import Timing
 
 #: Seconds between two looks at the last ones.
 _LOOK_EVERY = 0.1
@@ -26,6 +21,7 @@ class Checkpointer:
 
     def __init__(self, supervisors: Sequence[DecidingSupervisor]) -> None:
         self._every = supervisors[0].plan.checkpoint_every if supervisors else 0.0
+        self._timing = supervisors[0].timing if supervisors else Timing()
         with_any = [one for one in supervisors if one.plan.checkpoints and one.plan.store == "lmdb"]
         self._due = dict.fromkeys(with_any, 0.0)  # monotonic
         self._child: subprocess.Popen[bytes] | None = None
@@ -36,7 +32,7 @@ class Checkpointer:
     def look(self) -> None:
         """Take the result of what has ended, or begin with what is due."""
         if self._child is not None:
-            self._hear(LONGEST)
+            self._hear(self._timing.checkpoint_deadline)
             return
         now = time.monotonic()
         due = [one for one, at in self._due.items() if at <= now and one.measures.step == "decide"]
@@ -54,7 +50,7 @@ class Checkpointer:
             for one in self._due
             if one.error is None and one.owner is not None and one.owner.session.recovered
         ]
-        until = time.monotonic() + min(seconds, LONGEST)
+        until = time.monotonic() + min(seconds, self._timing.checkpoint_deadline)
         for one in last:
             one.measures.enter("checkpoint")
         if last and self._is_free(until, meanwhile):
@@ -98,7 +94,7 @@ class Checkpointer:
     def _take(self, text: bytes, failure: str) -> None:
         now = time.monotonic()
         for one in self._written:
-            self._due[one] = now + min(self._every, RETRY)
+            self._due[one] = now + min(self._every, self._timing.checkpoint_retry)
         lines = {line.partition: line for line in parse_lines(text)}
         for number, one in enumerate(self._written):
             told = lines.get(number, Line(error=failure))

@@ -14,6 +14,7 @@ from cqrs_cli.deciding.checkpoints.child import WriteRequest, start_child
 from cqrs_cli.deciding.checkpoints.fetch import fetch_checkpoint
 from cqrs_cli.deciding.checkpoints.write import write_checkpoint
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.checkpoint.manifest import Evidence
 from tests.deciding.checkpoints.stage import (
     BEGAN,
@@ -134,18 +135,15 @@ def test_store_without_answer_costs_little(counters: TopicHarness) -> None:
 
 
 @pytest.mark.pins("checkpoint")
-def test_silent_store_stops_nobody(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_silent_store_stops_nobody(counters: TopicHarness, capsys: pytest.CaptureFixture[str]) -> None:
     """It takes connections and never answers, neither when an owner begins nor when it writes."""
-    monkeypatch.setattr("cqrs_cli.deciding.checkpoints.opening.LONGEST_SILENCE", 0.5)
-    monkeypatch.setattr("cqrs_cli.deciding.checkpoints.schedule.LONGEST", 0.5)
+    impatient = Timing(checkpoint_silence=0.5, checkpoint_deadline=0.5)
     counters.send(*increments(10))
     with socket.create_server(("127.0.0.1", 0)) as server:
         silent = (
             f"s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:{server.getsockname()[1]}"
         )
-        with running(changed(plan(counters, checkpoints=silent), targets=None)) as owner:
+        with running(changed(plan(counters, checkpoints=silent), targets=None, timing=impatient)) as owner:
             eventually(lambda: counters.standing()[0] == 10)
             eventually(lambda: "has taken more than" in capsys.readouterr().err)
     counters.check()

@@ -10,6 +10,7 @@ import pytest
 
 from cqrs_cli.cli.main import main
 from cqrs_cli.deciding.checkpoints.source import checkpoint_source
+from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.checkpoint.folder import Checkpoints
 from tests.deciding.checkpoints.stage import BEGAN, fresh, plan
 from tests.support import AGGREGATES
@@ -54,12 +55,14 @@ def test_machine_begins_with_one(counters: TopicHarness, place: dict[str, Any], 
 
 @pytest.mark.slow
 def test_server_may_die_while_owners_decide(
-    counters: TopicHarness, place: dict[str, Any], objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
+    counters: TopicHarness, place: dict[str, Any], objects: ObjectServer
 ) -> None:
     """Deciding goes on, a note says why no checkpoint is written, and the next one is."""
-    monkeypatch.setattr("cqrs_cli.deciding.checkpoints.schedule.RETRY", 0.2)
+    timing = Timing(checkpoint_retry=0.2)
     counters.send(*increments(10))
-    with running(replace(plan(counters, checkpoint_every=0.1, **place), targets=None)) as owner:
+    with running(
+        replace(plan(counters, checkpoint_every=0.1, **place), targets=None, timing=timing)
+    ) as owner:
         eventually(lambda: newest(counters, place) >= 10)
         objects.kill()
         try:
