@@ -59,9 +59,9 @@ class EndingNotes(list[str]):
         self._program.communicate()
 
 
-def test_who_has_the_file_is_said(duck: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_has_the_file_is_said(duck: DatabasePlace) -> None:
     """An analyst's program, which only reads: it is waited for."""
-    monkeypatch.setattr(duckdb, "LOCK_PATIENCE", 0.1)
+    duck = duck._replace(patience=0.1)
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
     take(plan(logs, duck), loaded)
     with python(HOLDING, duck.url) as holder:

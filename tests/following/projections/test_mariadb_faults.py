@@ -102,9 +102,9 @@ def test_swallowed_deadlocks_are_done_again(maria: DatabasePlace) -> None:
     assert told(maria) == model(logs)
 
 
-def test_held_rows_are_waited_for(maria: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_rows_are_waited_for(maria: DatabasePlace) -> None:
     """Another program holds a row for longer than a batch waits."""
-    monkeypatch.setattr(mariadb_session, "LOCK_WAIT", 1)
+    maria = maria._replace(patience=1)
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
     made = plan(logs, maria)
     take(made, loaded)

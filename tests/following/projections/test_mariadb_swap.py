@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 import cqrs_cli as cqrs
 from cqrs_cli.errors import ConfigurationError, CqrsError, TakenOverError
-from cqrs_cli.following.projections.databases import mariadb, mariadb_session
+from cqrs_cli.following.projections.databases import mariadb
 from cqrs_cli.following.projections.databases.known import dialect_of
 from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.failures import remedy
@@ -193,20 +193,18 @@ def test_open_readers_delay_the_exchange(maria: DatabasePlace, monkeypatch: pyte
     assert buyers(maria) == model(logs)[1]
 
 
-def test_one_run_prepares_at_a_time(maria: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_run_prepares_at_a_time(maria: DatabasePlace) -> None:
     """The second one waits, for as long as the other's session lives."""
-    monkeypatch.setattr(mariadb_session, "LOCK_WAIT", 0)
     with opened(maria) as engine:
         with (
-            mariadb.exclusively(engine, "mine"),
-            mariadb.exclusively(engine, "other"),
+            mariadb.exclusively(engine, "mine", 30),
+            mariadb.exclusively(engine, "other", 30),
             pytest.raises(DBAPIError) as busy,
-            mariadb.exclusively(engine, "mine"),
+            mariadb.exclusively(engine, "mine", 0),
         ):
             pass
         assert remedy(busy.value) == "again"
-        monkeypatch.setattr(mariadb_session, "LOCK_WAIT", 30)
-        with mariadb.exclusively(engine, "mine"):
+        with mariadb.exclusively(engine, "mine", 30):
             pass
 
 

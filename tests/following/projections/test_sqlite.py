@@ -3,7 +3,6 @@
 import pytest
 from sqlalchemy import text
 
-from cqrs_cli.following.projections.databases import sqlite
 from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.contract import DatabaseContract
@@ -28,9 +27,9 @@ class TestSqlite(DatabaseContract):
         return file
 
 
-def test_busy_databases_are_waited_for(file: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_busy_databases_are_waited_for(file: DatabasePlace) -> None:
     """Another program holds SQLite's write lock for longer than a batch waits."""
-    monkeypatch.setattr(sqlite, "BUSY", 0.01)
+    file = file._replace(patience=0.01)
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
     made = plan(logs, file)
     take(made, loaded)

@@ -17,9 +17,6 @@ from cqrs_cli.following.projections.databases.dialect import Remedy
 from cqrs_cli.following.projections.databases.files import FileDialect, file_of
 from cqrs_cli.following.projections.databases.place import DatabasePlace
 
-#: Seconds that a turn is waited for before it is said who has the file.
-LOCK_PATIENCE = 30.0
-
 #: Seconds between two tries to open a file that another process has, at most.
 _TRY_EVERY = 0.005
 
@@ -53,7 +50,7 @@ class DuckDb(FileDialect):
         turn = _TURNS[str(file_of(place))]
 
         def connect(dialect: Any, _: object, given: Any, named: Any) -> Any:
-            return _in_turn(turn, lambda: dialect.connect(*given, **named))
+            return _in_turn(turn, lambda: dialect.connect(*given, **named), place.patience)
 
         def begin(_: object, record: Any) -> None:
             record.info["cqrs_began"] = time.monotonic()
@@ -95,12 +92,12 @@ class DuckDb(FileDialect):
         return [(table, script) for table, script in db.execute(query, {"schema": schema})]
 
 
-def _in_turn(turn: Any, connect: Any) -> Any:
-    """A connection, once no other thread and no other process has the file."""
+def _in_turn(turn: Any, connect: Any, patience: float) -> Any:
+    """A connection, once no other thread and no other process has the file; else it is said who has it."""
     import duckdb
 
-    deadline = time.monotonic() + LOCK_PATIENCE
-    if not turn.acquire(timeout=LOCK_PATIENCE):
+    deadline = time.monotonic() + patience
+    if not turn.acquire(timeout=patience):
         raise duckdb.IOException(f"{_TAKEN}: another thread of this process has it")
     try:
         while True:

@@ -37,7 +37,7 @@ class FileDialect(Dialect):
 
     def beside(self, place: DatabasePlace, projection: str) -> DatabasePlace:
         url = make_url(place.url)
-        return DatabasePlace(url.set(database=f"{url.database}-{projection}-new").render_as_string())
+        return place._replace(url=url.set(database=f"{url.database}-{projection}-new").render_as_string())
 
     def exists(self, live: Engine, place: DatabasePlace) -> bool:
         return self.is_there(place)

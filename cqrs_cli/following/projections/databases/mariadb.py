@@ -79,7 +79,7 @@ class MariaDb(Dialect):
         url = make_url(place.url)
         engine = create_engine(
             url.set(database=place.schema or url.database),
-            connect_args=session.driver_arguments(),
+            connect_args=session.driver_arguments(place.patience),
             pool_size=100,
             isolation_level="READ COMMITTED",  # PostgreSQL's: no gap between rows is locked
         )
@@ -149,7 +149,7 @@ class MariaDb(Dialect):
                 f"the name of database {name} has more than {_LONGEST} characters",
                 "new tables are filled there: give the projection's file a shorter name",
             )
-        return DatabasePlace(place.url, name)
+        return place._replace(schema=name)
 
     def drop(self, db: Connection, schema: str) -> None:
         db.execute(text(f"DROP SCHEMA IF EXISTS {quoted(db, schema)}"))
@@ -157,7 +157,7 @@ class MariaDb(Dialect):
     @contextmanager
     def preparing(self, engine: Engine, projection: str, new: DatabasePlace) -> Iterator[Begin]:
         """The only such block: an exchange that was cut off is ended before it."""
-        with exclusively(engine, projection) as db:
+        with exclusively(engine, projection, new.patience) as db:
             check_server(db)
             self._finish(db, projection, str(new.schema))
             self.check_tables(db, list(CONTROL.tables))
@@ -166,7 +166,7 @@ class MariaDb(Dialect):
 
     @contextmanager
     def exchanging(self, engine: Engine, projection: str, new: DatabasePlace) -> Iterator[Connection]:
-        with exclusively(engine, projection) as db:
+        with exclusively(engine, projection, new.patience) as db:
             self._finish(db, projection, str(new.schema))  # the answer to the renaming was lost
             db.commit()
             yield db
@@ -214,7 +214,7 @@ def check_server(db: Connection) -> None:
 
 
 @contextmanager
-def exclusively(engine: Engine, projection: str) -> Iterator[Connection]:
+def exclusively(engine: Engine, projection: str, patience: float) -> Iterator[Connection]:
     """The one session that prepares or exchanges the tables of a projection; others wait for it."""
     from pymysql.err import OperationalError as DriverError
 
@@ -222,7 +222,7 @@ def exclusively(engine: Engine, projection: str) -> Iterator[Connection]:
         db.detach()  # closed at the end, and the lock with it
         place = f"{engine.url.database}/{projection}"
         lock = f"cqrs-{hashlib.sha256(place.encode()).hexdigest()[:32]}"
-        if db.execute(select(func.get_lock(lock, session.LOCK_WAIT))).scalar() != 1:
+        if db.execute(select(func.get_lock(lock, patience))).scalar() != 1:
             busy = DriverError(1205, f"another run prepares {projection}")
             raise OperationalError("GET_LOCK", None, busy)
         db.commit()

@@ -11,9 +11,6 @@ DRIVER = "mariadb+pymysql"
 #: The file with a password, of MariaDB's own programs.
 _OPTIONS = Path("~/.my.cnf")
 
-#: Seconds that a statement waits for a row's lock, and for a table that is used.
-LOCK_WAIT = 30
-
 #: The name of a connection's limit of bytes in a statement.
 _LIMIT = "cqrs_limit"
 
@@ -37,9 +34,12 @@ _COMMITTING = re.compile(
 )
 
 
-def driver_arguments() -> dict[str, Any]:
-    """The arguments of a connection: times are UTC, values that do not fit are errors."""
-    waits = f"innodb_lock_wait_timeout = {LOCK_WAIT}, lock_wait_timeout = {LOCK_WAIT}"
+def driver_arguments(patience: float) -> dict[str, Any]:
+    """The arguments of a connection: times are UTC, values that do not fit are errors.
+
+    A statement waits for `patience` seconds for a row's lock, and for a table that is used.
+    """
+    waits = f"innodb_lock_wait_timeout = {round(patience)}, lock_wait_timeout = {round(patience)}"
     arguments: dict[str, Any] = {
         "sql_mode": "TRADITIONAL",
         "cursorclass": _bounded_cursor(),

@@ -8,3 +8,4 @@ class DatabasePlace(NamedTuple):
 
     url: str
     schema: str | None = None
+    patience: float = 30.0  # seconds that a statement waits for what others hold

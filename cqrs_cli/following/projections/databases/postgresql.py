@@ -42,7 +42,7 @@ class Postgres(Dialect):
         return _state(error) in _MADE or super().is_made(error)
 
     def beside(self, place: DatabasePlace, projection: str) -> DatabasePlace:
-        return DatabasePlace(place.url, f"cqrs_new_{projection}")
+        return place._replace(schema=f"cqrs_new_{projection}")
 
     def exchange(self, db: Connection, exchange: Exchange) -> None:
         schema = quoted(db, exchange.schema)

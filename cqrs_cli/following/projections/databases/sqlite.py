@@ -13,9 +13,6 @@ from cqrs_cli.following.projections.databases.dialect import READS, Remedy
 from cqrs_cli.following.projections.databases.files import FileDialect
 from cqrs_cli.following.projections.databases.place import DatabasePlace
 
-#: Seconds that SQLite waits for another writer before it says that the database is locked.
-BUSY = 30.0
-
 #: A transaction that takes the one write lock at once: two that read first could both wait for the other.
 _IMMEDIATE = "BEGIN IMMEDIATE"
 
@@ -33,7 +30,7 @@ class Sqlite(FileDialect):
     beyond = ("-wal", "-shm")
 
     def open(self, place: DatabasePlace) -> Engine:
-        arguments = {"timeout": BUSY, "isolation_level": None}  # we begin transactions ourselves
+        arguments = {"timeout": place.patience, "isolation_level": None}  # we begin transactions ourselves
         engine = create_engine(place.url, connect_args=arguments, poolclass=NullPool)
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "begin", _begin)
