@@ -17,6 +17,7 @@ import pytest
 
 from cqrs_cli.kafka.embedded import broker as embedded
 from tests.support import brokers
+from tests.support.patches import no_young_transactions, unwarmed  # noqa: F401
 
 # A JVM of the tests lives for seconds. Without its second compiler, whose work never pays by then, a broker takes two
 # thirds of the processor time to start, and half of it afterwards.

@@ -116,21 +116,26 @@ def test_an_aborted_command_is_never_decided(counters: TopicHarness) -> None:
     counters.check()
 
 
-def test_ended_owners_let_go_of_clients(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+class Unjudged(DecidingSupervisor):
+    """Ends after three owners, whatever the claim is."""
+
+    owners = 0
+
+    def report(self, what: object, then: str = "") -> None:
+        self.owners += 1
+        if self.owners == 3:
+            self.stopping.set()
+
+    def _judge_again(self) -> None:
+        return
+
+
+@pytest.mark.usefixtures("unwarmed")
+def test_ended_owners_let_go_of_clients(counters: TopicHarness) -> None:
     """Each has clients of its own, whose threads look for brokers that are away: they must not pile up."""
     timing = Timing(transaction_timeout=2.0, first_pause=0.01, longest_pause=0.01)
     plan = replace(counters.plan(), connection=Connection("127.0.0.1:1"), store="memory", timing=timing)
-    stopping, reported = threading.Event(), list[str]()
-
-    def report(what: object, then: str = "") -> None:
-        reported.append(str(what))
-        if len(reported) == 3:
-            stopping.set()
-
-    monkeypatch.setattr("cqrs_cli.deciding.supervisor.warm", lambda *_: None)
-    supervisor = DecidingSupervisor(plan, Partition("counter", 0), counters.aggregate, 0, stopping)
-    monkeypatch.setattr(supervisor, "report", report)
-    monkeypatch.setattr(supervisor, "_judge_again", lambda: None)
+    supervisor = Unjudged(plan, Partition("counter", 0), counters.aggregate, 0, threading.Event())
     gc.collect()
     gc.disable()
     try:
@@ -138,4 +143,4 @@ def test_ended_owners_let_go_of_clients(counters: TopicHarness, monkeypatch: pyt
         owners = [found for found in gc.get_objects() if isinstance(found, DecidingOwner)]
     finally:
         gc.enable()
-    assert len(reported) == 3 and owners == [supervisor.owner]
+    assert supervisor.owners == 3 and owners == [supervisor.owner]

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.trials.slow import tell_slow
@@ -74,8 +73,8 @@ def test_new_outcomes_tell_reasons_and_latency(single_bank: TopicHarness) -> Non
     reader.close()
 
 
-def test_remarks_name_what_hides_commands(single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transactions, "YOUNG_MS", 0)
+@pytest.mark.usefixtures("no_young_transactions")
+def test_remarks_name_what_hides_commands(single_bank: TopicHarness) -> None:
     reader = reader_of(single_bank)
     client = begin(single_bank.connection, single_bank.topics.commands, [b"?"])
     assert only(reader).remarks() == []  # most transactions end before the next look

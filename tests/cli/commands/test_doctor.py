@@ -9,7 +9,6 @@ import pytest
 
 from cqrs_cli.cli.main import main
 from cqrs_cli.kafka import clients
-from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import broker as embedded
@@ -183,14 +182,14 @@ def test_young_transactions_are_not_failures(doctor: Doctor, connection: Connect
 
 
 @pytest.mark.kafka
+@pytest.mark.usefixtures("no_young_transactions")
 def test_transaction_that_hides_commands_is_named(
-    doctor: Doctor, connection: Connection, prefix: str, monkeypatch: pytest.MonkeyPatch
+    doctor: Doctor, connection: Connection, prefix: str
 ) -> None:
     topics = Topics("counter", prefix)
     with Admin(connection) as admin:
         ensure_topics(admin, topics, TopicPlan())
     client = begin(connection, topics.commands, [b"?"])
-    monkeypatch.setattr(transactions, "YOUNG_MS", 0)
     assert doctor("-b", connection.bootstrap_server, "--topic-prefix", prefix) == 0
     ((status, detail),) = doctor.of("transactions")
     assert status == "warn" and f"open transaction {topics.commands}.writer" in detail

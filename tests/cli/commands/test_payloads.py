@@ -51,6 +51,13 @@ def test_gc_needs_a_store(on_broker: Cqrs) -> None:
     assert ended.status == 3 and "payload_store" in ended.err
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a store does not answer is soon given up."""
+    monkeypatch.setattr("cqrs_cli.settings.settings.PayloadPlace", partial(PayloadPlace, retry_for=0.05))
+
+
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.pins("payloads")
 def test_lost_payloads_can_be_worked_with(
     single_bank: TopicHarness, cqrs: Cqrs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -58,7 +65,6 @@ def test_lost_payloads_can_be_worked_with(
     """A command that failed is sent again by reference; what must not miss an event ends, what looks shows the sum."""
     bank = Bank(single_bank, FolderStore(tmp_path / "payloads"))
     monkeypatch.setenv("CQRS_PAYLOAD_STORE", str(bank.store.path))
-    monkeypatch.setattr("cqrs_cli.settings.settings.PayloadPlace", partial(PayloadPlace, retry_for=0.05))
     flags = (
         "-q",
         "-b",
@@ -89,13 +95,13 @@ def test_lost_payloads_can_be_worked_with(
 
 
 @pytest.mark.objects
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("trouble", ["no bucket", "wrong secret"])
 def test_clients_say_what_to_do(
     on_broker: Cqrs, bucket: Bucket, trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a line, with the exit code for what may work when it is tried again."""
     monkeypatch.setenv("CQRS_PAYLOAD_STORE", bucket.uri("payloads"))
-    monkeypatch.setattr("cqrs_cli.settings.settings.PayloadPlace", partial(PayloadPlace, retry_for=0.05))
     large = ("send", "bank_account", "a", "Open", f"owner={'x' * 300_000}")
     collect = ("payloads", "gc", "bank_account")
     assert on_broker(*large).status == on_broker(*collect).status == 0

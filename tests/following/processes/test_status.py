@@ -1,5 +1,6 @@
 """The status of a process: where it stands, who owns it, and what stopped it."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -8,12 +9,12 @@ from cqrs_cli.cli.output import Printer
 from cqrs_cli.cli.render.status import status_text
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.processes.retire import retire_processes
-from cqrs_cli.kafka import readers
 from cqrs_cli.status.columns import place_document
 from cqrs_cli.status.rates import Look
 from cqrs_cli.telemetry.blocked import blocked_by
 from tests.following.processes.stage import RunningProcess, Stage, orders, react_here
 from tests.support.checkout import statuses
+from tests.support.impatience import impatience
 from tests.support.stretch import begin
 from tests.support.waiting import eventually
 
@@ -53,11 +54,16 @@ def test_event_that_stopped_is_shown(stage: Stage, capsys: pytest.CaptureFixture
     assert f"cqrs process checkout --skip checkout:order:0@{at}" in text
 
 
+@pytest.fixture
+def impatient() -> Iterator[None]:
+    with impatience():
+        yield
+
+
 def test_status_names_what_it_waits_for(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stage: Stage, impatient: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Somebody's open transaction hides the positions: status says so, until it has ended."""
-    monkeypatch.setattr(readers.read_with, "__defaults__", (10_000, 0.5))
     stage.react(beginning=True)
     stranger = begin(stage.connection, stage.topics.positions, [b"?"])
     stage.place(0, 1)

@@ -12,7 +12,6 @@ from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.engine.long_job import FUTILE
-from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.snapshot import Rebuild, Snapshot
@@ -50,12 +49,10 @@ def test_finished_run_has_terminal_claim(counters: TopicHarness) -> None:
     assert claim and claim.attempt == TERMINAL and claim.counts.commands == 3
 
 
+@pytest.mark.usefixtures("no_young_transactions")
 @pytest.mark.parametrize("patience", [0.0, 600.0], ids=["while it runs", "at its end"])
-def test_transaction_that_hides_commands_is_named(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, patience: float
-) -> None:
+def test_transaction_that_hides_commands_is_named(counters: TopicHarness, patience: float) -> None:
     """Once, however long it stays open."""
-    monkeypatch.setattr(transactions, "YOUNG_MS", 0)
     counters.send(*increments(3))
     client = begin(counters.connection, counters.topics.commands, [b"?"])
     notes: list[str] = []

@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from tests.support.checkout import verified
 from tests.support.commands import increments
 from tests.support.hanging import Part, ReactionPart, decide_hanging, react_hanging
 from tests.support.harness import TopicHarness
+from tests.support.impatience import impatience
 from tests.support.owners import owned, quietly, running
 from tests.support.raw import Producer, Raw, raw
 from tests.support.sampling import sampled
@@ -41,16 +41,6 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
 def broker(connection: Connection) -> Iterator[Raw]:
     with raw(connection) as broker:
         yield broker
-
-
-@contextmanager
-def impatience() -> Iterator[None]:
-    """Readers soon give up on what they cannot read."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readers.read_with, "__defaults__", (10_000, 0.5))
-        patch.setattr(readers.last_record, "__defaults__", (0.5,))
-        patch.setattr(PartitionLog.committed_by, "__defaults__", (0.5,))
-        yield
 
 
 def hang(harness: TopicHarness, broker: Raw, kind: Kind) -> Producer:

@@ -3,11 +3,11 @@
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
-from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.topics.topics import KINDS
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
+from tests.support.impatience import impatience
 from tests.support.owners import owned, quietly, running
 from tests.support.raw import raw
 from tests.support.stretch import settled
@@ -171,14 +171,13 @@ def test_a_grown_topic_is_refused(decided: TopicHarness) -> None:
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_a_foreign_open_transaction_stops_it(decided: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_open_transaction_stops_it(decided: TopicHarness) -> None:
     foreign = producer(decided.connection, transactional_id=f"{decided.topics.prefix}foreign")
     foreign.init_transactions(10)
     foreign.begin_transaction()
     foreign.produce(decided.topics.outcomes, b"?", partition=0)
     assert foreign.flush(10) == 0
-    with monkeypatch.context() as impatient:
-        impatient.setattr(readers.last_record, "__defaults__", (0.5,))
+    with impatience():
         error = owned(decided.plan())
     assert isinstance(error, UnavailableError) and error.exit_code == 4
     assert f"open transaction {decided.topics.prefix}foreign" in error.message

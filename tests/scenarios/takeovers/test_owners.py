@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
 
 from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.deciding.retire import retire
@@ -43,33 +43,24 @@ def test_the_newer_run_takes_every_partition(bank: TopicHarness, elsewhere: str)
     bank.check(elsewhere)
 
 
-Retiring = Callable[[Callable[[], None]], None]
+def before(moment: str, rival: Callable[[], None]) -> type[FencedWriter]:
+    """A writer before whose first call of this method a rival acts."""
+    waiting = [rival]
 
+    def late(writer: FencedWriter, *arguments: Any) -> Any:
+        if waiting:
+            waiting.pop()()
+        return getattr(FencedWriter, moment)(writer, *arguments)
 
-def before_its_fence(monkeypatch: pytest.MonkeyPatch, rival: Callable[[], None]) -> None:
-    class Late(FencedWriter):
-        def fence(self) -> None:
-            rival()
-            super().fence()
-
-    monkeypatch.setattr("cqrs_cli.deciding.session.FencedWriter", Late)
-
-
-def before_its_terminal_claim(monkeypatch: pytest.MonkeyPatch, rival: Callable[[], None]) -> None:
-    class Late(FencedWriter):
-        def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
-            rival()
-            super().commit_position(group, offset, metadata)
-
-    monkeypatch.setattr("cqrs_cli.deciding.session.FencedWriter", Late)
+    return type("Late", (FencedWriter,), {moment: late})
 
 
 @pytest.mark.pins("one-owner")
-@pytest.mark.parametrize("moment", [before_its_fence, before_its_terminal_claim])
+@pytest.mark.parametrize("moment", ["fence", "commit_position"])
 def test_a_stopping_run_spares_its_successor(
     counters: TopicHarness,
     monkeypatch: pytest.MonkeyPatch,
-    moment: Callable[[pytest.MonkeyPatch, Callable[[], None]], None],
+    moment: str,
 ) -> None:
     older: Plan = counters.plan(once=False)
     newer: Plan = counters.plan(once=False, machine="other")
@@ -79,12 +70,11 @@ def test_a_stopping_run_spares_its_successor(
         counters.await_outcomes(5)
 
         def take_over() -> None:
-            monkeypatch.setattr("cqrs_cli.deciding.session.FencedWriter", FencedWriter)
             started.append(stack.enter_context(running(newer)))
             eventually(lambda: counters.owner() == newer.run)
 
         started: list[object] = []
-        moment(monkeypatch, take_over)
+        monkeypatch.setattr("cqrs_cli.deciding.session.FencedWriter", before(moment, take_over))
         retire(older)
         assert started
         error = first.error()
