@@ -89,7 +89,7 @@ class DecideLoop(Loop):
         try:
             decided = self._commit(batch, fetched.records, began)
         except BaseException:
-            session.measures.aborted += 1
+            session.measures.counts["transactions_aborted"] += 1
             raise
         session.measures.committed(
             records if decided == len(records) else records[:decided], _now(), batch.done.reasons

@@ -35,6 +35,13 @@ class Folding(NamedTuple):
     records: int
 
 
+#: What an owner counts → the words of its metric, `cqrs_…`. One more is a line here, and the place where it is counted.
+COUNTERS = {
+    "transactions_aborted": "Transactions begun and not known to be committed.",
+    "owner_restarts": "Owners that began again after an error.",
+}
+
+
 class Measures:
     """Counted since the task began. A tear between two of them, as a thread may see it, is gone with the next look."""
 
@@ -44,8 +51,7 @@ class Measures:
         self.latency = Histogram(LATENCY_BOUNDS)
         self.batches = Histogram(BATCH_BOUNDS)
         self.reasons: dict[str, int] = {}
-        self.aborted = 0  # transactions that were begun, and are not known to be committed
-        self.restarts = 0  # owners that began again after an error
+        self.counts = dict.fromkeys(COUNTERS, 0)
         self._from = (0, 0)
 
     def enter(self, step: str) -> None:
@@ -54,7 +60,7 @@ class Measures:
 
     def begin_again(self) -> None:
         """Note that an owner has ended, and another one is to begin."""
-        self.restarts += 1
+        self.counts["owner_restarts"] += 1
         self.enter("pause")
 
     def fold_from(self, events: tuple[int, int], outcomes: tuple[int, int]) -> None:

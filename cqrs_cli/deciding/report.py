@@ -27,8 +27,7 @@ class OwnerReport(Struct, frozen=True, array_like=True):
     reasons: dict[str, int] = {}
     latency: tuple[list[int], float] = ([], 0.0)  # counts, and the sum in seconds
     batches: tuple[list[int], float] = ([], 0.0)  # counts, and the commands in all
-    aborted: int = 0
-    restarts: int = 0
+    counts: dict[str, int] = {}
     shard_bytes: int = 0
     notes: list[str] = []
 
@@ -55,8 +54,7 @@ def compose_report(
         dict(measures.reasons),
         (list(latency.counts), latency.total),
         (list(batches.counts), batches.total),
-        measures.aborted,
-        measures.restarts,
+        dict(measures.counts),
         shard_bytes,
         [note[:_NOTE] for note in notes[:_NOTES]],
     )

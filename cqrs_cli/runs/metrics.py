@@ -12,7 +12,7 @@ from prometheus_client.core import (
 )
 
 from cqrs_cli.core.messages.reasons import Reason
-from cqrs_cli.deciding.measures import STEPS
+from cqrs_cli.deciding.measures import COUNTERS, STEPS
 from cqrs_cli.status.metrics import JobMetrics
 from cqrs_cli.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS
 
@@ -49,12 +49,9 @@ def _of_the_reports(snapshot: "Snapshot") -> Iterator[Metric]:
         "cqrs_command_latency_seconds", "From the append of a command to its commit.", labels=_PLACE
     )
     batches = HistogramMetricFamily("cqrs_batch_commands", "Commands of a transaction.", labels=_PLACE)
-    aborted = CounterMetricFamily(
-        "cqrs_transactions_aborted", "Transactions begun and not known to be committed.", labels=_PLACE
-    )
-    restarts = CounterMetricFamily(
-        "cqrs_owner_restarts", "Owners that began again after an error.", labels=_PLACE
-    )
+    counters = {
+        name: CounterMetricFamily(f"cqrs_{name}", words, labels=_PLACE) for name, words in COUNTERS.items()
+    }
     step = GaugeMetricFamily("cqrs_owner_step", "1 for the step the owner is at.", labels=(*_PLACE, "step"))
     size = GaugeMetricFamily(
         "cqrs_shard_bytes", "Bytes of the shard on disk, or of the store in memory.", labels=_PLACE
@@ -68,13 +65,13 @@ def _of_the_reports(snapshot: "Snapshot") -> Iterator[Metric]:
             refused.add_metric([*labels, reason.name], report.reasons.get(reason.name, 0))
         latency.add_metric(labels, list(_cumulated(LATENCY_BOUNDS, report.latency[0])), report.latency[1])
         batches.add_metric(labels, list(_cumulated(BATCH_BOUNDS, report.batches[0])), report.batches[1])
-        aborted.add_metric(labels, report.aborted)
-        restarts.add_metric(labels, report.restarts)
+        for name, counter in counters.items():
+            counter.add_metric(labels, report.counts.get(name, 0))
         for name in STEPS:
             step.add_metric([*labels, name], name == report.step)
         size.add_metric(labels, report.shard_bytes)
         left.add_metric(labels, 0 if folding is None else folding.records - folding.done)
-    yield from (refused, latency, batches, aborted, restarts, step, size, left)
+    yield from (refused, latency, batches, *counters.values(), step, size, left)
 
 
 def _labels(partition: "Partition") -> list[str]:

@@ -32,8 +32,7 @@ def report(step: str = "decide", folding: Folding | None = None) -> OwnerReport:
         {"EXPIRED": 2},
         (latency.counts, latency.total),
         (batches.counts, batches.total),
-        aborted=4,
-        restarts=5,
+        counts={"transactions_aborted": 4, "owner_restarts": 5},
         shard_bytes=4096,
     )
 
