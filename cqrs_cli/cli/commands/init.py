@@ -1,7 +1,7 @@
 """`cqrs init`: the topics of aggregates and processes, made if they are missing and checked if they are not."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
@@ -9,7 +9,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames, option
 from cqrs_cli.cli.result import table
 from cqrs_cli.column import Column
-from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.admin.topics import Made
@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 
 
-@command(app, examples=["cqrs init", "cqrs init bank_account --partitions 12", "cqrs init --dry-run -o json"])
+@command(
+    app,
+    examples=[
+        "cqrs init",
+        "cqrs init bank_account --partitions 12",
+        "cqrs init --dry-run -o json",
+        "cqrs init --manifests strimzi --kafka shop",
+    ],
+)
 def init(
     cli: Cli,
     aggregates: AggregateNames = None,
@@ -26,15 +34,26 @@ def init(
         int | None, option("N", "Of each topic; fixed for life. Default: 4.", min=1)
     ] = None,
     dry_run: Annotated[bool, option("--dry-run", "Say what would be done, and do nothing.")] = False,
+    manifests: Annotated[
+        Literal["strimzi"] | None, option("--manifests strimzi", "Print manifests for Kubernetes instead.")
+    ] = None,
+    kafka: Annotated[str | None, option("--kafka NAME", "Their Kafka resource. Default: kafka.")] = None,
 ) -> int | None:
     """Create the topics of aggregates. Those that exist are checked and left as they are.
 
     Without names also the topic of each process's positions. Ends with 3 when a topic is set up wrongly; also when an
     aggregate's code cannot be used, which is left out.
+
+    With --manifests strimzi it asks no broker and makes nothing: it prints these topics as KafkaTopic, with the
+    settings for three brokers, and a KafkaUser for each of run, send and read, with the ACLs that cqrs doctor wants.
     """
     if partitions is not None:
         cli.flags["partitions"] = partitions
+    _check_manifests(manifests, kafka, dry_run)
     topics = [cli.topics(name) for name in cli.usable(aggregates)]
+    if manifests is not None:
+        _print_manifests(cli, topics, kafka or "kafka", bool(aggregates))
+        return None
     processes = [] if aggregates else _processes(cli)
     connection = _connection(cli, dry_run)
     plan = _plan(cli, insist=partitions is not None)
@@ -56,6 +75,24 @@ def _columns(dry_run: bool) -> "Sequence[Column[Made]]":
         Column("partitions", header="partitions"),
         Column("result", header="dry run" if dry_run else "result", text=lambda one: said.get(one, one)),
     )
+
+
+def _check_manifests(manifests: str | None, kafka: str | None, dry_run: bool) -> None:
+    """Raise `UsageError` for flags that contradict each other."""
+    if kafka is not None and manifests is None:
+        raise UsageError("--kafka is for manifests", "add --manifests strimzi, or leave it out")
+    if manifests is not None and dry_run:
+        raise UsageError("--manifests makes nothing anyway", "leave out --dry-run")
+
+
+def _print_manifests(cli: Cli, topics: "list[Topics]", kafka: str, named: bool) -> None:
+    from cqrs_cli.cli.checks.project import process_uses
+    from cqrs_cli.kafka.topics.strimzi import manifests, manifests_text
+
+    processes = [] if named else process_uses(cli.settings)
+    found = manifests(topics, processes, _plan(cli, insist=False), kafka, cli.settings.topic_prefix)
+    together = {"apiVersion": "v1", "kind": "List", "items": found}
+    cli.result(together, lambda: manifests_text(found).rstrip("\n"))
 
 
 def _connection(cli: Cli, dry_run: bool) -> "Connection | None":

@@ -126,3 +126,16 @@ def test_secret_flags_and_unknown_properties_fail(root: Path, capfd: pytest.Capt
     assert "--command-config" in said
     assert "max.poll.recrods" in said
     assert "hunter2" not in said
+
+
+def test_manifests_need_no_broker(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "--manifests", "strimzi", "--kafka", "shop", "--partitions", "9", "-o", "json"]) == 0
+    items = json.loads(capfd.readouterr().out)["items"]
+    assert len(items) == 10 + 3
+    assert items[0]["spec"]["partitions"] == 9
+    assert embedded.broker_status(root) is None
+
+
+@pytest.mark.parametrize("flags", [["--kafka", "shop"], ["--manifests", "strimzi", "--dry-run"]])
+def test_manifests_go_with_other_flags(root: Path, flags: list[str]) -> None:
+    assert main(["init", *flags]) == 2

@@ -1,0 +1,108 @@
+"""Topics and users as manifests for Strimzi's operators on Kubernetes: what `init` makes, and what `doctor` wants."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
+from cqrs_cli.kafka.topics.process_topics import ProcessUse
+from cqrs_cli.kafka.topics.topics import KINDS, TopicPlan, Topics
+
+#: Strimzi 1.0 knows no other version, 0.49 is the first that knows this one.
+API_VERSION = "kafka.strimzi.io/v1"
+
+#: A cluster for production, which every manifest is meant for: `init` makes topics likewise where there are three.
+BROKERS = 3
+
+#: Who gets a user. Nobody needs `init`: the topic operator makes the topics.
+ROLES: tuple[Role, ...] = ("run", "send", "read")
+
+_TYPES = {"topic": "topic", "group": "group", "transactional-id": "transactionalId"}
+
+
+def manifests(
+    aggregates: Sequence[Topics], processes: Sequence[ProcessUse], plan: TopicPlan, cluster: str, prefix: str
+) -> list[dict[str, Any]]:
+    """The topics of all aggregates and processes, then a user for each role. `cluster`: the name of its `Kafka`."""
+    return [
+        *_topics(aggregates, processes, plan, cluster),
+        *(_user(role, aggregates, processes, cluster, prefix) for role in ROLES),
+    ]
+
+
+def _topics(
+    aggregates: Iterable[Topics], processes: Iterable[ProcessUse], plan: TopicPlan, cluster: str
+) -> Iterator[dict[str, Any]]:
+    for topics in aggregates:
+        for kind in KINDS:
+            configs = plan.configs(kind, brokers=BROKERS)
+            yield _topic(topics.name(kind), plan.partitions, configs, cluster)
+    for process in processes:
+        yield _topic(process.topics.positions, 1, process.topics.configs(BROKERS), cluster)
+
+
+def _topic(name: str, partitions: int, configs: dict[str, str], cluster: str) -> dict[str, Any]:
+    spec = {
+        "topicName": name,
+        "partitions": partitions,
+        "replicas": TopicPlan.replication(BROKERS),
+        "config": configs,
+    }
+    return _resource("KafkaTopic", name, spec, cluster)
+
+
+def _user(
+    role: Role, aggregates: Sequence[Topics], processes: Sequence[ProcessUse], cluster: str, prefix: str
+) -> dict[str, Any]:
+    wanted = [need for topics in aggregates for need in needs(role, topics)]
+    if role == "run":
+        wanted += [need for one in processes for need in one.needs()]
+    spec = {
+        "authentication": {"type": "scram-sha-512"},
+        "authorization": {"type": "simple", "acls": list(_acls(wanted))},
+    }
+    return _resource("KafkaUser", f"{prefix}cqrs-{role}", spec, cluster)
+
+
+def _acls(wanted: Iterable[RequiredAcl]) -> Iterator[dict[str, Any]]:
+    """One for each resource, with all operations on it."""
+    operations: dict[tuple[str, str, bool], list[str]] = {}
+    for need in wanted:
+        known = operations.setdefault((need.resource, need.name, need.prefixed), [])
+        if need.operation not in known:
+            known.append(need.operation)
+    for (resource, name, prefixed), allowed in operations.items():
+        pattern = "prefix" if prefixed else "literal"
+        where = {"type": _TYPES[resource], "name": name, "patternType": pattern}
+        yield {"resource": where, "operations": allowed}
+
+
+def _resource(kind: str, name: str, spec: dict[str, Any], cluster: str) -> dict[str, Any]:
+    """Kubernetes takes lower-case letters, digits, `-` and `.` in names; the topic keeps its own in the spec."""
+    known_as = re.sub(r"[^a-z0-9.-]", "-", name.lower()).strip("-.")
+    labels = {"strimzi.io/cluster": cluster}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": {"name": known_as, "labels": labels},
+        "spec": spec,
+    }
+
+
+def manifests_text(resources: Iterable[dict[str, Any]]) -> str:
+    """The manifests as YAML documents."""
+    return "".join("---\n" + "\n".join(_lines(one)) + "\n" for one in resources)
+
+
+def _lines(value: dict[str, Any], indent: str = "") -> Iterator[str]:
+    """A mapping as YAML in block style; a list's members, and whatever stands in them, in one line each."""
+    for key, one in value.items():
+        if isinstance(one, dict):
+            yield f"{indent}{key}:"
+            yield from _lines(one, f"{indent}  ")
+        elif isinstance(one, list):
+            yield f"{indent}{key}:"
+            yield from (f"{indent}  - {json.dumps(member)}" for member in one)
+        else:
+            yield f"{indent}{key}: {json.dumps(one)}"

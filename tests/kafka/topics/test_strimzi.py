@@ -1,0 +1,62 @@
+"""Manifests for Strimzi say what `init` makes and what `doctor` wants."""
+
+from typing import Any
+
+import yaml
+
+from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
+from cqrs_cli.kafka.topics.process_topics import ProcessTopics, ProcessUse
+from cqrs_cli.kafka.topics.strimzi import BROKERS, manifests, manifests_text
+from cqrs_cli.kafka.topics.topics import KINDS, TopicPlan, Topics
+
+PLAN = TopicPlan(partitions=12)
+BANK = Topics("bank_account", "staging.")
+HEARING = ProcessUse(ProcessTopics("checkout", "staging."), ("staging.order.events",), (BANK.commands,))
+FOUND = manifests([BANK], [HEARING], PLAN, "shop", "staging.")
+
+
+def resources(kind: str) -> dict[str, Any]:
+    """By the name in Kubernetes."""
+    return {one["metadata"]["name"]: one for one in FOUND if one["kind"] == kind}
+
+
+def allowed(role: str) -> set[RequiredAcl]:
+    """What the user of a role may do, as `doctor` asks for it."""
+    user = resources("KafkaUser")[f"staging.cqrs-{role}"]["spec"]["authorization"]["acls"]
+    kinds = {"transactionalId": "transactional-id"}
+    return {
+        RequiredAcl(operation, kinds.get(where["type"], where["type"]), where["name"], prefixed)
+        for acl in user
+        for operation in acl["operations"]
+        if (where := acl["resource"])
+        for prefixed in [where["patternType"] == "prefix"]
+    }
+
+
+def test_topics_are_those_of_init() -> None:
+    specs = {one["spec"]["topicName"]: one["spec"] for one in resources("KafkaTopic").values()}
+    for kind in KINDS:
+        spec = specs[BANK.name(kind)]
+        assert (spec["partitions"], spec["replicas"]) == (12, 3)
+        assert spec["config"] == PLAN.configs(kind, brokers=BROKERS)
+
+
+def test_positions_have_one_partition() -> None:
+    spec = resources("KafkaTopic")["staging.process.checkout.positions"]["spec"]
+    assert spec["partitions"] == 1
+    assert spec["config"] == HEARING.topics.configs(BROKERS)
+
+
+def test_users_may_what_doctor_wants() -> None:
+    roles: list[Role] = ["send", "read"]
+    assert all(allowed(role) == set(needs(role, BANK)) for role in roles)
+    assert allowed("run") == {*needs("run", BANK), *HEARING.needs()}
+
+
+def test_names_suit_kubernetes() -> None:
+    assert "staging.bank-account.dead-letters" in resources("KafkaTopic")
+    assert all(one["metadata"]["labels"] == {"strimzi.io/cluster": "shop"} for one in FOUND)
+
+
+def test_yaml_says_the_same() -> None:
+    assert list(yaml.safe_load_all(manifests_text(FOUND))) == FOUND
