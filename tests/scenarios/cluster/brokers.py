@@ -1,15 +1,12 @@
 """The three brokers of `compose/`, and what can befall them."""
 
 import os
-import socket
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import docker
-import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from testcontainers.compose import DockerCompose
@@ -20,6 +17,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 from cqrs_cli.kafka.readers import bounds
 from tests.support import ROOT
+from tests.support.containers import find_engine, find_image, free_ports
 from tests.support.waiting import eventually
 
 COMPOSE = ROOT / "compose"
@@ -132,9 +130,9 @@ class Brokers:
 def three_brokers(folder: Path) -> Iterator[Brokers]:
     """Started from `compose/` on free ports, and taken down; skips where no engine can run them."""
     with ExitStack() as stack:
-        engine = stack.enter_context(closing(_engine()))
-        _find_image(engine, os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.0"))
-        ports = dict(zip(NODES, _free_ports(len(NODES)), strict=True))
+        engine = stack.enter_context(closing(find_engine()))
+        find_image(engine, os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.0"))
+        ports = dict(zip(NODES, free_ports(len(NODES)), strict=True))
         settings = {f"KAFKA_PORT_{node}": str(port) for node, port in ports.items()}
         settings["COMPOSE_PROJECT_NAME"] = f"cqrs-test-{os.getpid()}"
         file = folder / "compose.env"
@@ -143,31 +141,3 @@ def three_brokers(folder: Path) -> Iterator[Brokers]:
         brokers = Brokers(engine, compose, ports)
         eventually(brokers.whole, PATIENCE)
         yield brokers
-
-
-def _engine() -> docker.DockerClient:
-    """Asked for by Docker's own program first: the client leaves its socket open where nobody answers."""
-    for asked in (["docker", "version"], ["docker", "compose", "version"]):
-        try:
-            subprocess.run(asked, check=True, capture_output=True, text=True)
-        except (subprocess.CalledProcessError, OSError) as error:
-            why = getattr(error, "stderr", "") or str(error)
-            pytest.skip(f"{' '.join(asked)}: {why.strip().splitlines()[-1]}")
-    return docker.from_env(timeout=60)
-
-
-def _find_image(engine: docker.DockerClient, name: str) -> None:
-    try:
-        engine.images.get(name)
-    except docker.errors.ImageNotFound:
-        try:
-            engine.images.pull(name)
-        except docker.errors.APIError as error:
-            pytest.skip(f"the image {name} is neither here nor to be had: {error.explanation}")
-
-
-def _free_ports(count: int) -> list[int]:
-    """Chosen beforehand: brokers tell them to clients, and must keep them when they start again."""
-    with ExitStack() as stack:
-        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [int(server.getsockname()[1]) for server in servers]

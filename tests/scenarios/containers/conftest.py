@@ -1,0 +1,45 @@
+"""The project's image, built once, and the jars of Kafka for the demo in it."""
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import docker
+import pytest
+
+from cqrs_cli.kafka.embedded import ivy, jars
+from cqrs_cli.system import java
+from tests.support.containers import build_image, find_engine
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[docker.DockerClient]:
+    with closing(find_engine()) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def image(engine: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Its name; CQRS_IMAGE names one that is there already."""
+    if given := os.environ.get("CQRS_IMAGE"):
+        yield given
+        return
+    context, tag = tmp_path_factory.mktemp("image"), f"cqrs-test:{uuid.uuid4().hex[:8]}"
+    build_image(engine, context, tag)
+    shutil.rmtree(context)
+    yield tag
+    engine.images.remove(tag, force=True)
+
+
+@pytest.fixture(scope="session")
+def kafka_jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache for `CQRS_CACHE_DIR` that every user may read: a container may have no network to fetch them."""
+    found = jars.ensure(ivy.fetcher(java.find_java()), print)
+    cache = tmp_path_factory.mktemp("jars")
+    shutil.copytree(found, cache / found.name)
+    for path in (*cache.parents[:2], cache, *cache.rglob("*")):
+        path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
+    return cache

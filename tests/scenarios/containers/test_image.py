@@ -1,0 +1,69 @@
+"""The image as docs/containers.md has it: small, nobody special, and able to do what every command does."""
+
+import json
+import os
+import uuid
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import docker
+import pytest
+
+from cqrs_cli import scaffold
+from tests.support.containers import find_image, free_ports, run
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+#: What needs Spark's tables, Arrow or Parquet, after the demo: nothing of it may want a jar that was left out.
+LOOKING = """
+cqrs demo && cd .cqrs/demo
+cqrs verify bank_account --state
+cqrs sql "SELECT type, count(*) AS n FROM bank_account_events GROUP BY type ORDER BY type"
+cqrs whatif bank_account --with aggregates.bank_account --out /tmp/differences
+cqrs kafka stop
+"""
+
+
+def test_every_job_runs_in_it(image: str, kafka_jars: Path) -> None:
+    """As somebody without rights, on a file system that cannot be written."""
+    said = run(
+        [
+            *("docker", "run", "--rm", "--read-only", "--cap-drop", "ALL"),
+            *("--tmpfs", "/tmp:exec", "--tmpfs", "/app/.cqrs:uid=1000,mode=700"),
+            *("--volume", f"{kafka_jars}:/jars:ro", "--env", "CQRS_CACHE_DIR=/jars"),
+            *("--entrypoint", "sh", image, "-euc", LOOKING),
+        ],
+        kafka_jars,
+    )
+    assert "The same as a row of a database" in said
+    assert "no violation" in said
+    assert "stopped" in said
+
+
+def test_it_runs_as_nobody_special(engine: docker.DockerClient, image: str) -> None:
+    config = engine.images.get(image).attrs["Config"]
+    assert config["User"] == "1000:1000"
+    assert config["Entrypoint"][0] == "dumb-init"
+    assert config["Healthcheck"]["Test"] == ["CMD", "healthy"]
+    assert config["Labels"]["org.opencontainers.image.version"] in run(
+        ["docker", "run", "--rm", image, "--version"], Path.cwd()
+    )
+
+
+def test_new_projects_run_in_containers(engine: docker.DockerClient, image: str, tmp_path: Path) -> None:
+    """Built and started as its README says: a command comes back with its outcome."""
+    kafka, (port,) = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.0"), free_ports(1)
+    find_image(engine, kafka)
+    shop = tmp_path / "shop"
+    scaffold.create(shop)
+    project = {"COMPOSE_PROJECT_NAME": f"cqrs-test-{uuid.uuid4().hex[:8]}", "GATEWAY_PORT": str(port)}
+    environment = {"CQRS_IMAGE": image, "KAFKA_IMAGE": kafka, **project}
+    try:
+        run(["make", "up"], shop, environment)
+        token = (shop / ".cqrs/secret/token").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        url = f"http://localhost:{port}/inventory/tea/Receive"
+        with urlopen(Request(url, b'{"pieces": 10}', headers), timeout=60) as answer:
+            assert json.load(answer)["version"] == 1
+    finally:
+        run(["docker", "compose", "down", "--volumes", "--rmi", "local", "--timeout", "5"], shop, environment)

@@ -1,0 +1,79 @@
+"""Containers for tests: the engine, images, free ports. Without them a test skips, and says why."""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import docker
+import pytest
+
+from tests.support import ROOT
+from tests.support.wheels import pack_installed
+
+#: What the Dockerfile copies.
+_COPIED = (
+    *("Dockerfile", ".dockerignore", "LICENSE", "README.md", "constraints.txt", "pyproject.toml"),
+    *("aggregates", "cqrs_cli", "deploy", "processes", "projections"),
+)
+
+
+def find_engine() -> docker.DockerClient:
+    """Asked for by Docker's own program first: the client leaves its socket open where nobody answers."""
+    for asked in (["docker", "version"], ["docker", "compose", "version"]):
+        try:
+            subprocess.run(asked, check=True, capture_output=True, text=True)
+        except (subprocess.CalledProcessError, OSError) as error:
+            why = getattr(error, "stderr", "") or str(error)
+            pytest.skip(f"{' '.join(asked)}: {why.strip().splitlines()[-1]}")
+    return docker.from_env(timeout=60)
+
+
+def find_image(engine: docker.DockerClient, name: str) -> None:
+    """It is here, or can be had."""
+    try:
+        engine.images.get(name)
+    except docker.errors.ImageNotFound:
+        try:
+            engine.images.pull(name)
+        except docker.errors.APIError as error:
+            pytest.skip(f"the image {name} is neither here nor to be had: {error.explanation}")
+
+
+def free_ports(count: int) -> list[int]:
+    """Chosen beforehand: a container that starts again keeps them."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(server.getsockname()[1]) for server in servers]
+
+
+def run(command: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> str:
+    """What a command prints on both streams; it must succeed."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | (environment or {}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode:
+        pytest.fail(f"{' '.join(command)}: {done.stdout[-5000:]}", pytrace=False)
+    return done.stdout
+
+
+def build_image(engine: docker.DockerClient, folder: Path, tag: str) -> None:
+    """The project's image, on PYTHON_IMAGE from wheels of what is installed here, or on the official one from PyPI."""
+    base = os.environ.get("PYTHON_IMAGE", "python:3.13-slim")
+    find_image(engine, base)
+    for name in _COPIED:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, folder / name)
+    arguments = ["--build-arg", f"PYTHON={base}"]
+    if "PYTHON_IMAGE" in os.environ:
+        pack_installed(folder / "wheels", "cqrs-cli[gateway,projections]", "hatchling", "dumb-init")
+        arguments += ["--build-arg", "PIP_NO_INDEX=1"]
+    run(["docker", "build", *arguments, "--tag", tag, "."], folder)
