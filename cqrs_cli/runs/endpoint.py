@@ -1,7 +1,8 @@
 """The HTTP endpoint of a run or a projection, for Prometheus and for what restarts and routes services.
 
 `/metrics` has the metrics. `/healthz` fails where a restart of the driver helps, and only there. `/readyz` tells if
-every partition is served now.
+every partition is served now; `/readyz?standby` is content with a run that stands by, too, for what updates one run
+after the other.
 """
 
 import json
@@ -44,6 +45,9 @@ class Served(Protocol[_L]):
     def waiting(self) -> dict[str, str]:
         """The partitions in which nothing is done now, each with the reason."""
 
+    def standing_by(self) -> bool:
+        """True if it only waits for the run at work to end."""
+
     def collect(self) -> Iterator[Metric]: ...
 
 
@@ -84,14 +88,19 @@ class Endpoint(Generic[_L]):
         silent = self._clock() - self._seen
         return {"alive": silent < ALIVE_WITHIN, "silent_seconds": round(silent, 1)}
 
-    def readiness(self) -> dict[str, object]:
-        """The answer of `/readyz`: the partitions in which no owner decides, each with the step it is at."""
+    def readiness(self, with_standby: bool = False) -> dict[str, object]:
+        """The answer of `/readyz`: the partitions in which no owner decides, each with the step it is at.
+
+        `with_standby`: a run that stands by is ready, too.
+        """
         snapshot = self._metrics.snapshot
         if snapshot is None:
             return {"ready": False, "why": "the run has not begun"}
         if self._clock() - snapshot.at > FRESH_WITHIN:
             return {"ready": False, "why": f"no answer from {self._metrics.asked}"}
         waiting = self._metrics.waiting()
+        if with_standby and waiting and self._metrics.standing_by():
+            return {"ready": True, "standby": True}
         return {"ready": not waiting, "waiting": waiting}
 
     def close(self) -> None:
@@ -116,18 +125,18 @@ def _server(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> _Ser
 def _handler(
     registry: CollectorRegistry,
     health: Callable[[], dict[str, object]],
-    readiness: Callable[[], dict[str, object]],
+    readiness: Callable[[bool], dict[str, object]],
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = 10  # seconds for a request to come
 
         def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
+            path, _, query = self.path.partition("?")
             if path == "/metrics":
                 encode, kind = choose_encoder(self.headers.get("Accept", ""))
                 self._answer(200, kind, encode(registry))
             elif path in ("/healthz", "/readyz"):
-                document = health() if path == "/healthz" else readiness()
+                document = health() if path == "/healthz" else readiness(query == "standby")
                 good = document.get("alive") or document.get("ready")
                 self._answer(200 if good else 503, "application/json", json.dumps(document).encode())
             else:

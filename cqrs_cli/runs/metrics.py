@@ -31,6 +31,9 @@ class Metrics(JobMetrics["Snapshot"]):
     def places(self, look: "Snapshot") -> "Sequence[PlaceStatus]":
         return look.places()
 
+    def standing_by(self) -> bool:
+        return self.snapshot is not None and self.snapshot.standing_by()
+
     def more(self, look: "Snapshot") -> Iterator[Metric]:
         yield CounterMetricFamily(
             "cqrs_submissions",

@@ -30,6 +30,7 @@ class Progress:
         self.submission = plan.submission  # the present one
         self.at_work = False  # whether any place is claimed by this run, and by no later one
         self._claims: dict[Partition | Subscription, Claim] = {}
+        self._lost: set[Partition | Subscription] = set()  # to another run, while this one stands by
         self._waiting: dict[Partition, tuple[int, float]] = {}  # position and since when, where commands wait
         self._named: set[tuple[str, int, int, int]] = set()  # transactions that hide commands
         self._asked = 0.0
@@ -58,6 +59,8 @@ class Progress:
         for place, one in found.items():
             if one.claim is not None and one.claim.run == self._plan.run:
                 self._claims[place] = one.claim
+        if self._plan.timing.standby_after is not None:
+            self._lost = {at for at, one in found.items() if one.claim and one.claim.run != self._plan.run}
         self.at_work = any(one.open_claim and one.open_claim.run == self._plan.run for one in found.values())
         lags = {at: self._lag(at, found[at].offset or 0, *bounds[at]) for at in self._plan.partitions()}
         return Snapshot(
@@ -89,7 +92,9 @@ class Progress:
 
     def _is_claimed(self, place: Partition | Subscription) -> bool:
         """True if the present submission has claimed it."""
-        return place in self._claims and self._claims[place].submission >= self.submission
+        if place in self._lost or place not in self._claims:
+            return False
+        return self._claims[place].submission >= self.submission
 
     def _reports(self) -> dict[Partition, OwnerReport]:
         """The reports of the present submission's owners."""

@@ -58,6 +58,10 @@ class Snapshot:
                 found[partition] = report.step
         return dict(sorted(found.items()))
 
+    def standing_by(self) -> bool:
+        """True if each partition in which no owner decides waits for another run to end."""
+        return all(step == "standby" for step in self.waiting().values())
+
     def unowned_places(self) -> list[str]:
         """The partitions that nobody owns, by name, and those that nobody hears for a process of the run."""
         unheard = [] if self.processes is None else self.processes.unowned

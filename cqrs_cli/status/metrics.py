@@ -71,6 +71,10 @@ class JobMetrics(Generic[_L]):
         """The partitions in which nothing is done now, each with the reason."""
         return {} if self.snapshot is None else idle_places(self.places(self.snapshot))
 
+    def standing_by(self) -> bool:
+        """True if it only waits for the run at work to end."""
+        return False
+
     def collect(self) -> Iterator[Metric]:
         """The metrics now; prometheus-client calls this."""
         yield InfoMetricFamily(self.info, "The version of cqrs.", {"version": __version__})

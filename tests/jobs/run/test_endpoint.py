@@ -99,6 +99,17 @@ def test_ready_while_every_owner_decides(endpoint: Endpoint[Snapshot], clock: Cl
     assert asked(endpoint, "/readyz") == (200, {"ready": True, "waiting": {}})
 
 
+def test_standby_is_ready_for_updates(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
+    """For all others it is not: it decides nothing."""
+    endpoint.update(look(clock(), "warm", HERE))
+    assert get(endpoint, "/readyz?standby")[0] == 503
+    endpoint.update(look(clock(), "standby", HERE))
+    assert asked(endpoint, "/readyz?standby") == (200, {"ready": True, "standby": True})
+    assert get(endpoint, "/readyz")[0] == 503
+    endpoint.update(look(clock(), "decide"))
+    assert get(endpoint, "/readyz?standby")[0] == 200
+
+
 def test_old_look_is_not_ready(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
     endpoint.update(look(clock(), "decide"))
     clock.now += FRESH_WITHIN + 1

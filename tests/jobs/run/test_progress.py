@@ -1,5 +1,7 @@
 """The progress of a run, told by the claims."""
 
+from dataclasses import replace
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -9,7 +11,7 @@ from cqrs_cli.ownership import standing as reading
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
 from tests.support.commands import increments
-from tests.support.harness import TopicHarness
+from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import quietly
 
 pytestmark = pytest.mark.kafka
@@ -43,3 +45,15 @@ def test_error_replaces_the_client(
                     progress.look()
         assert asked[0] is not asked[1]
         assert progress.look().total("commands") == 3
+
+
+def test_standby_owns_nothing_any_more(counters: TopicHarness) -> None:
+    """It was at work, and was taken over: what it decided still counts."""
+    counters.send(*increments(3))
+    plan = counters.plan(timing=replace(IMPATIENT, standby_after=0.5))
+    with Reports("127.0.0.1") as reports, Progress(plan, reports) as progress:
+        quietly(plan)
+        assert not progress.look().unowned
+        quietly(counters.plan(machine="second"))
+        seen = progress.look()
+        assert seen.unowned == tuple(plan.partitions()) and seen.total("commands") == 3

@@ -1,0 +1,137 @@
+"""The Helm chart: what it makes is sound on three Kubernetes, and what contradicts itself is refused."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from cqrs_cli.settings.settings import Settings
+from tests.support import ROOT
+from tests.support.helm import CHART, call, find_helm, rendered
+
+pytestmark = pytest.mark.slow
+
+KAFKA = {"bootstrapServers": "kafka-1:9092,kafka-2:9092"}
+LEAST: dict[str, Any] = {"kafka": KAFKA}
+PASSWORD = {"name": "db", "key": "password"}
+
+#: Everything that goes together; and executors in pods of their own.
+MOST: dict[str, Any] = {
+    "image": {"repository": "shop", "tag": "7", "pullSecrets": [{"name": "registry"}]},
+    "kafka": KAFKA | {"clientProperties": "security.protocol=SSL\n"},
+    "settings": {"partitions": 12, "checkpoints": "s3://shop/checkpoints"},
+    "env": [{"name": "AWS_REGION", "value": "eu-central-1"}],
+    "run": {
+        "processes": False,
+        "shards": {"size": "20Gi", "storageClassName": "fast"},
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "batch", "operator": "Exists"}],
+    },
+    "gateway": {"enabled": True, "tokenSecret": "token", "hosts": ["shop.example"], "readOnly": True},
+    "projections": [
+        {"name": "recent_orders", "to": "postgresql://shop@db/shop", "passwordSecret": PASSWORD},
+        {"name": "all_events", "to": "mariadb://shop@db/shop", "passwordSecret": PASSWORD},
+    ],
+    "processes": ["checkout"],
+    "networkPolicy": {"enabled": True},
+    "monitoring": {"serviceMonitor": True, "prometheusRule": True, "labels": {"release": "prometheus"}},
+}
+EXECUTORS: dict[str, Any] = {
+    "kafka": KAFKA | {"existingSecret": "client"},
+    "settings": {"checkpoints": "s3://shop/checkpoints"},
+    "run": {"spark": {"master": "k8s://https://kubernetes.default.svc", "executors": 3}},
+    "networkPolicy": {"enabled": True},
+}
+
+#: What contradicts itself, by the sentence that it ends with.
+REFUSED: dict[str, dict[str, Any]] = {
+    "name the brokers": {"kafka": {}},
+    "give one of them": {"kafka": KAFKA | {"clientProperties": "a=b", "existingSecret": "c"}},
+    "keeps no shards": LEAST | {"settings": {"store": "memory"}, "run": {"shards": {"size": "1Gi"}}},
+    "keeps none": LEAST | {"settings": {"store": "memory", "checkpoints": "s3://a/b"}},
+    "say its run.shards.size": LEAST | {"run": {"shards": {"storageClassName": "fast"}}},
+    "set it to k8s://": LEAST | {"run": {"spark": {"executors": 2}}},
+    "nobody would decide": LEAST | {"run": {"spark": {"master": "k8s://https://a"}}},
+    "use settings.checkpoints": LEAST
+    | {"run": {"spark": {"master": "k8s://https://a", "executors": 1}, "shards": {"size": "1Gi"}}},
+    "set run.processes=false": LEAST | {"processes": ["checkout"]},
+    "needs a token": LEAST | {"gateway": {"enabled": True}},
+    "name a database server": LEAST | {"projections": [{"name": "a", "to": "sqlite:///a.db"}]},
+    "'sharts' not allowed": LEAST | {"run": {"sharts": {"size": "1Gi"}}},
+    "dedup_windows": LEAST | {"settings": {"dedup_windows": "1h"}},
+    "got 0, want 1": LEAST | {"run": {"replicas": 0}},
+}
+
+
+@pytest.fixture(scope="module")
+def helm() -> Path:
+    return find_helm()
+
+
+def pods(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The specs of all pods."""
+    for one in found:
+        if one["kind"] == "Pod":
+            yield one["spec"]
+        elif "template" in one.get("spec", {}):
+            yield one["spec"]["template"]["spec"]
+
+
+def named(found: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
+    (one,) = [one for one in found if (one["kind"], one["metadata"]["name"]) == (kind, name)]
+    return one
+
+
+@pytest.mark.parametrize("values", [LEAST, MOST, EXECUTORS], ids=["least", "most", "executors"])
+def test_manifests_are_sound(helm: Path, values: dict[str, Any]) -> None:
+    """By the schemas of three versions of Kubernetes; Prometheus' own kinds are not in them."""
+    linted = call(helm, "lint", values)
+    assert linted.returncode == 0, linted.stdout
+    for one in rendered(helm, values):
+        if not one["apiVersion"].startswith("monitoring.coreos.com/"):
+            for version in ("1.33", "1.35", "1.37"):
+                kubernetes_validate.validate(one, version, strict=True)
+
+
+@pytest.mark.parametrize("values", [MOST, EXECUTORS], ids=["most", "executors"])
+def test_pods_are_nobody_special(helm: Path, values: dict[str, Any]) -> None:
+    for pod in pods(rendered(helm, values)):
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["terminationGracePeriodSeconds"] == 60
+        (container,) = pod["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        mounted = {one["name"] for one in container["volumeMounts"]}
+        claimed = {"shards"} if "shards" in mounted else set()
+        assert mounted == {one["name"] for one in pod["volumes"]} | claimed
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_contradictions_are_refused(helm: Path, sentence: str) -> None:
+    done = call(helm, "template", REFUSED[sentence])
+    assert done.returncode != 0
+    assert sentence in done.stderr
+
+
+def test_updates_wait_for_the_standby(helm: Path) -> None:
+    run = named(rendered(helm, LEAST), "StatefulSet", "shop-cqrs-run")["spec"]
+    (container,) = run["template"]["spec"]["containers"]
+    assert run["replicas"] == 2 and run["updateStrategy"] == {"type": "RollingUpdate"}
+    assert "--standby" in container["args"]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz?standby"
+
+
+def test_alerts_are_those_of_compose(helm: Path) -> None:
+    rules = named(rendered(helm, MOST), "PrometheusRule", "shop-cqrs")["spec"]
+    assert rules == yaml.safe_load((ROOT / "compose/alerts.yaml").read_text())
+
+
+def test_settings_are_those_of_cqrs() -> None:
+    """But for those that the chart sets itself."""
+    known = json.loads((CHART / "values.schema.json").read_text())["properties"]["settings"]
+    own = {"root", "bootstrap_server", "command_config", "master", "state_dir"}
+    assert set(known["propertyNames"]["enum"]) == set(Settings.model_fields) - own
