@@ -218,7 +218,7 @@ def test_other_commands_name_missing_acls(
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_refused_before_the_first_command_names_the_acl(
+def test_fatal_refusal_names_the_acl(
     secured: Secured, users: Users, topics: Topics, caplog: pytest.LogCaptureFixture
 ) -> None:
     user = users("lacks-write", topics, "send")
