@@ -20,7 +20,9 @@ from cqrs_cli.errors import CqrsError
 )
 def trace(
     cli: Cli,
-    wanted: Annotated[str, argument("CORRELATION|COMMAND", "A correlation id, or the id of a command.")],
+    wanted: Annotated[
+        str, argument("ID", "Of a correlation or a command; if there is none, of an aggregate.")
+    ],
     since: Annotated[
         str, option("TIME", "Search from then on: 7d ago, 2026-11-21T01:02:03Z, 2026-11-21 (UTC).")
     ] = "1d",
@@ -36,8 +38,9 @@ def trace(
     """Show all that belongs together: commands, their outcomes, events and dead letters, over all aggregates.
 
     It begins with what names the id as its own, its cause or its correlation, and goes on with all that has the same
-    correlation. What came of a command hangs below it, and a command below the event that caused it. All records of
-    all topics since the time given are read for this: it says how many. Ends with 1 if nothing is found.
+    correlation. If nothing does, it looks for aggregates with this id, and shows what belongs to their commands. What
+    came of a command hangs below it, and a command below the event that caused it. All records of all topics since the
+    time given are read for this: it says how many. Ends with 1 if nothing is found.
     """
     from cqrs_cli.cli.render.queries.trace import searched_text, trace_document, trace_text
     from cqrs_cli.client.queries.lineage import lineage
@@ -53,8 +56,15 @@ def trace(
     where = searched_text(traced, begin)
     if not traced.messages:
         raise CqrsError(
-            f"nothing belongs to {wanted}: {where}",
-            f"look further back, with --since 7d; for an aggregate's id: cqrs show AGGREGATE {wanted} --history",
+            f"no correlation, no command and no aggregate has the id {wanted}: {where}",
+            f"look further back, with --since 7d; all events of an aggregate: cqrs show AGGREGATE {wanted} --history",
+        )
+    if traced.of_aggregate:
+        cli.note(f"no correlation and no command has the id {wanted}: it is an aggregate's")
+    if traced.unfollowed:
+        cli.note(
+            f"its {traced.unfollowed:,} correlations are not followed: these are its own messages alone",
+            "warning",
         )
     found = lineage(traced.messages)
     cli.result(trace_document(found, traced, begin), partial(trace_text, found))

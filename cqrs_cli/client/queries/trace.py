@@ -19,14 +19,23 @@ READERS = 8
 #: How often the topics may be read: the first time finds the correlation of a command, the next one all that has it.
 ROUNDS = 3
 
+#: Correlations of one aggregate that are followed; of an aggregate with more only its own messages are shown.
+FOLLOWED = 50
+
 
 class Traced(NamedTuple):
-    """The messages that were found, and where they were searched: aggregates, and records that were read."""
+    """The messages that were found, and where they were searched: aggregates, and records that were read.
+
+    `of_aggregate`: no command and no correlation has the id, so it was taken as that of an aggregate. `unfollowed`: its
+    correlations, if they are too many to be followed.
+    """
 
     messages: list[LinkedMessage]
     searched: list[str]
     missing: dict[str, ConfigurationError]
     records: int
+    of_aggregate: bool = False
+    unfollowed: int = 0
 
 
 def trace_messages(
@@ -38,20 +47,27 @@ def trace_messages(
 ) -> Traced:
     """All messages since then (ms) about a command or correlation, and about the correlations of those found.
 
-    Aggregates without topics are left out; raises `ConfigurationError` if none has any.
+    If there are none, those of the aggregates with this id. Aggregates without topics are left out; raises
+    `ConfigurationError` if none has any.
     """
     parts, missing = _partitions(connection, topics)
     if not parts and missing:
         raise next(iter(missing.values()))
     stretches = _stretches(connection, topics, parts, since)
-    ids, found, records = {wanted}, {}, 0
-    for _ in range(ROUNDS):
+    ids, found, records, of_aggregate = {wanted}, dict[object, LinkedMessage](), 0, False
+    for number in range(ROUNDS):
         progress(f"reading {sum(end - start for *_, start, end in stretches):,} records")
-        messages, count = _read(stretches, ids)
+        messages, count = _read(stretches, ids, wanted if number == 0 else None)
         records += count
         for message in messages:
             found[message.kind, message.aggregate, message.partition, message.record.offset] = message
         known = {one.correlation for one in found.values() if one.belongs(ids)} - {""}
+        if not known and number == 0:
+            of_aggregate, ids = True, set()
+            known = {one.correlation for one in found.values() if one.subject == wanted} - {""}
+            if len(known) > FOLLOWED:
+                own = [one for one in found.values() if one.subject == wanted]
+                return Traced(own, list(parts), missing, records, True, len(known))
         if known <= ids:
             break
         ids |= known
@@ -59,7 +75,7 @@ def trace_messages(
     kept = [
         one for one in found.values() if one.belongs(ids) or (one.is_anonymous and one.caused_by in places)
     ]
-    return Traced(kept, list(parts), missing, records)
+    return Traced(kept, list(parts), missing, records, of_aggregate)
 
 
 def _partitions(
@@ -100,8 +116,10 @@ def _stretches(
         return [stretch for found in each for stretch in found]
 
 
-def _read(stretches: Iterable[_Stretch], ids: Iterable[str]) -> tuple[list[LinkedMessage], int]:
-    """The messages that may be about these ids, and how many records were read for them."""
+def _read(
+    stretches: Iterable[_Stretch], ids: Iterable[str], subject: str | None
+) -> tuple[list[LinkedMessage], int]:
+    """The messages that may be about these ids, or about the aggregates of this one; how many records were read."""
     wanted = set(ids)
     read = message_reader(wanted)
     stopped = Event()
@@ -115,7 +133,9 @@ def _read(stretches: Iterable[_Stretch], ids: Iterable[str]) -> tuple[list[Linke
             count += len(records)
             for record in records:
                 message = read(kind, log.topics.aggregate, log.partition, record)
-                if message is not None and (message.is_anonymous or message.belongs(wanted)):
+                if message is None:
+                    continue
+                if message.is_anonymous or message.belongs(wanted) or message.subject == subject:
                     if place is not None:
                         (whole,), _ = look_up(place, log.topics.name(kind), [record])
                         message = read(kind, log.topics.aggregate, log.partition, whole) or message

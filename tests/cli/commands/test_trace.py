@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli import registry
+from cqrs_cli.client.queries.trace import trace_messages
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.cli.conftest import Cqrs
@@ -64,6 +65,28 @@ def test_a_lone_command_is_found(traced: Cqrs) -> None:
     assert [command["id"] for command in found["commands"]] == ["y"]
 
 
+def test_an_aggregate_is_tried_last(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix: str) -> None:
+    """With all that belongs to its commands, also in other aggregates."""
+    wanted = traced("trace", "order-9", *JSON).document
+    said = cqrs("trace", "acc", "-b", connection.bootstrap_server, "--topic-prefix", prefix, *JSON)
+    assert said.document["commands"] == wanted["commands"]
+    assert (said.document["searched"]["by"], wanted["searched"]["by"]) == ("aggregate", "correlation")
+    assert "no correlation and no command has the id acc: it is an aggregate's" in said.err
+
+
+def test_many_correlations_are_not_followed(
+    traced: Cqrs, connection: Connection, prefix: str, tmp_path: Path
+) -> None:
+    rows = [
+        {"type": "bank_account.Open", "subject": "busy", "id": f"b{n}", "data": {"owner": "Bo"}}
+        for n in range(60)
+    ]
+    (tmp_path / "rows.ndjson").write_text("\n".join(map(json.dumps, rows)))
+    assert traced("send", "--file", "rows.ndjson").status == 0
+    found = trace_messages(connection, {"bank_account": Topics("bank_account", prefix)}, "busy", 0, print)
+    assert (found.of_aggregate, found.unfollowed, len(found.messages)) == (True, 60, 60)
+
+
 def test_text_is_a_tree(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix: str) -> None:
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
     said = cqrs("trace", "order-9", *place)
@@ -86,8 +109,10 @@ def test_text_is_a_tree(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix
 def test_the_search_is_bounded(traced: Cqrs) -> None:
     said = traced("trace", "order-9", "--since", "2999-01-01")
     assert said.status == 1
-    assert said.err.startswith("error: nothing belongs to order-9: searched 0 records since 2999-01-01T")
-    assert "look further back, with --since 7d; for an aggregate's id: cqrs show " in said.err
+    assert said.err.startswith(
+        "error: no correlation, no command and no aggregate has the id order-9: searched 0 "
+    )
+    assert "look further back, with --since 7d; all events of an aggregate: cqrs show " in said.err
     only = traced("trace", "order-9", "--aggregate", "counter", *JSON).document
     assert [command["id"] for command in only["commands"]] == ["c"]
 

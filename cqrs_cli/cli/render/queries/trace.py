@@ -26,6 +26,7 @@ def trace_document(found: Lineage, traced: Traced, since: int) -> dict[str, Any]
             "aggregates": traced.searched,
             "missing": list(traced.missing),
             "records": traced.records,
+            "by": "aggregate" if traced.of_aggregate else "correlation",
         },
     }
 
