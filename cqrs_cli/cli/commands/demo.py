@@ -54,6 +54,7 @@ def demo(cli: Cli) -> None:
     seconds = round(time.monotonic() - began, 1)
     steps = _next(inside.settings, next(iter(performance.accounts)), performance.timeout.order)
     own = "A project of your own:\n\n  cqrs new shop"
+    look = f"To look around{_about_kafka(inside.settings)}"
     cli.result(
         {
             **demo_document(performance),
@@ -63,7 +64,7 @@ def demo(cli: Cli) -> None:
             "seconds": seconds,
             "next": steps,
         },
-        "\n".join([f"That took {seconds:g} s. To look around:\n", *(f"  {step}" for step in steps), "", own]),
+        "\n".join([f"That took {seconds:g} s. {look}:\n", *(f"  {step}" for step in steps), "", own]),
     )
     if performance.surprises:
         raise CqrsError("; ".join(performance.surprises), f"this should not be: look into {root}")
@@ -145,6 +146,15 @@ def _order(performance: "Performance") -> dict[str, Any]:
 
 def _hide(_: object) -> None:
     """Show nothing now: programs get one document at the end."""
+
+
+def _about_kafka(settings: "Settings") -> str:
+    """What has become of the broker that the next steps need."""
+    from cqrs_cli.kafka.embedded import broker
+
+    if settings.bootstrap_server or broker.broker_status(settings.root) is not None:
+        return ""
+    return " (Kafka is stopped: the next command starts it)"
 
 
 def _next(settings: "Settings", account: str, order: str) -> list[str]:

@@ -72,6 +72,7 @@ def test_the_demo_tells_its_story(first: subprocess.CompletedProcess[str]) -> No
         "NOT_YET",
         "CalledOff",
         "its projection is projections/recent_orders.py",
+        "To look around (Kafka is stopped: the next command starts it):",
     ):
         assert told in first.stdout
     assert "cd .cqrs/demo" in first.stdout
