@@ -5,6 +5,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from cqrs_cli.core.deferral.entry import DeferredView
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope
+from cqrs_cli.core.messages.reasons import is_remembered
 
 
 class StoredState(Struct, frozen=True, gc=False):
@@ -28,6 +30,18 @@ class DedupEntry(Struct, frozen=True, gc=False):
     version: int  # of the aggregate after it
     events: int
     fingerprint: int  # CRC-32 of type, data and expected version as received
+
+
+def remember(into: dict[tuple[str, str], DedupEntry], outcome: OutcomeEnvelope, timestamp: int) -> None:
+    """Remember a decision again from its outcome. An `ID_REUSED` never replaces what is remembered."""
+    verdict = outcome.data
+    if outcome.subject is None or outcome.causationid is None or not isinstance(verdict.fingerprint, int):
+        return
+    if not is_remembered(verdict.status, verdict.reason or None):
+        return
+    into[outcome.subject, outcome.causationid] = DedupEntry(
+        timestamp, verdict.offset, verdict.status, verdict.version, verdict.events, verdict.fingerprint
+    )
 
 
 class StateView(Protocol):

@@ -9,9 +9,8 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import Folded, FoldError, UnreadableEventError, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
-from cqrs_cli.core.messages.reasons import is_remembered
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, closed, fold_deferred
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.state_cache import StateCache
@@ -164,18 +163,6 @@ def parse_outcome(log: PartitionLog, record: Record) -> OutcomeEnvelope:
         return read_outcome(record.value)
     except ValueError as error:
         raise log.fault("outcomes", record.offset, f"not an outcome: {error}") from error
-
-
-def remember(into: dict[tuple[str, str], DedupEntry], outcome: OutcomeEnvelope, timestamp: int) -> None:
-    """Remember a decision again from its outcome. An `ID_REUSED` never replaces what is remembered."""
-    verdict = outcome.data
-    if outcome.subject is None or outcome.causationid is None or not isinstance(verdict.fingerprint, int):
-        return
-    if not is_remembered(verdict.status, verdict.reason or None):
-        return
-    into[outcome.subject, outcome.causationid] = DedupEntry(
-        timestamp, verdict.offset, verdict.status, verdict.version, verdict.events, verdict.fingerprint
-    )
 
 
 def check_not_ahead(store: Store, log: PartitionLog, position: int) -> None:

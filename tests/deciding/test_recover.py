@@ -10,8 +10,8 @@ from aggregates.counter import Counter, decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
-from cqrs_cli.core.stored import DedupEntry
-from cqrs_cli.deciding.recover import falls_short, fold_events, fold_outcomes, remember
+from cqrs_cli.core.stored import DedupEntry, remember
+from cqrs_cli.deciding.recover import falls_short, fold_events, fold_outcomes
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.clients import producer

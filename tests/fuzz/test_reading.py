@@ -18,8 +18,8 @@ from cqrs_cli.core.fold import FoldError, fold_event
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Headers, Record
-from cqrs_cli.core.stored import DedupEntry
-from cqrs_cli.deciding.recover import parse_outcome, remember
+from cqrs_cli.core.stored import DedupEntry, remember
+from cqrs_cli.deciding.recover import parse_outcome
 from cqrs_cli.deciding.state_cache import pack
 from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.kafka.connection.connection import Connection

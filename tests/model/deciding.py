@@ -14,8 +14,7 @@ from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import DedupEntry, StoredState
-from cqrs_cli.deciding.recover import remember
+from cqrs_cli.core.stored import DedupEntry, StoredState, remember
 from cqrs_cli.deciding.state_cache import pack, unpack
 from tests.model.rules import Rules
 from tests.support.commands import command

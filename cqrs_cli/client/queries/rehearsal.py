@@ -6,7 +6,6 @@ from contextlib import closing
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
-from msgspec import UNSET
 
 from cqrs_cli.client.envelope import Composed
 from cqrs_cli.client.queries.deferred import deferred_entries
@@ -19,9 +18,8 @@ from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import PayloadReference, restored
-from cqrs_cli.core.messages.reasons import is_remembered
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, offsets
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
@@ -155,16 +153,8 @@ def recent_decisions(
     start = log.offset_at("outcomes", since)
     for records in () if start is None else log.read("outcomes", start, end):
         for record in records:
-            if record.key not in keys:
-                continue
-            outcome = read_outcome(record.value)
-            told, cause = outcome.data, outcome.causationid
-            reason = None if told.reason is UNSET else told.reason
-            if cause is None or told.fingerprint is UNSET or not is_remembered(told.status, reason):
-                continue
-            decided[outcome.subject or "", cause] = DedupEntry(
-                record.timestamp, told.offset, told.status, told.version, told.events, told.fingerprint
-            )
+            if record.key in keys:
+                remember(decided, read_outcome(record.value), record.timestamp)
     return decided
 
 

@@ -20,8 +20,7 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import restored
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.rules import DecisionRules
-from cqrs_cli.core.stored import DedupEntry
-from cqrs_cli.deciding.recover import remember
+from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.ownership.timing import APPLY_EVERY

@@ -22,10 +22,9 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import restored
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.rules import DecisionRules
-from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding import deferred_fold as fold
 from cqrs_cli.deciding.deferring import values
-from cqrs_cli.deciding.recover import remember
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.state.store import Positions
 from tests.support.commands import command
