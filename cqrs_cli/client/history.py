@@ -129,24 +129,41 @@ def cut_bounds(
 
 
 def read_records(
-    connection: Connection, key: bytes, places: Iterable[LogRange]
+    connection: Connection,
+    key: bytes,
+    places: Iterable[LogRange],
+    going_on: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[LogRange, Record]]:
-    """The events with this key and their data, in the order of the log."""
+    """The events with this key and their data, in the order of the log. `going_on` is called for each batch that is
+    read, and may raise to give up.
+    """
+
+    def chosen(records: list[Record]) -> list[Record]:
+        going_on()
+        return [record for record in records if record.key == key]
+
     for place in places:
-        batches = readers.read(connection, *place)
-        mine = ([record for record in records if record.key == key] for records in batches)
+        mine = map(chosen, readers.read(connection, *place))
         for records in checked_out(connection.payloads, place.topic, place.partition, mine):
             for record in records:
                 yield place, record
 
 
 def fold_history(
-    aggregate: Aggregate, aggregate_id: str, records: Iterable[tuple[LogRange, Record]], within: Within
+    aggregate: Aggregate,
+    aggregate_id: str,
+    records: Iterable[tuple[LogRange, Record]],
+    within: Within,
+    *,
+    events: bool = True,
 ) -> AggregateHistory:
-    """Fold the records of one aggregate, as far as `within` admits; raises `ContradictionError` naming the place."""
+    """Fold the records of one aggregate, as far as `within` admits; raises `ContradictionError` naming the place.
+
+    Without `events` none is kept.
+    """
     folded: Folded | None = None
     chosen: Folded | None = None
-    events: list[EventEnvelope] = []
+    kept: list[EventEnvelope] = []
     for place, record in records:
         try:
             event = read_event(record.value)
@@ -157,9 +174,10 @@ def fold_history(
             ) from error
         if after is not folded:
             folded = after
-            events.append(event)
+            if events:
+                kept.append(event)
             if within(folded):
                 chosen = folded
     if chosen is None:
         return AggregateHistory(0, aggregate.decider.initial, None, [])
-    return AggregateHistory(chosen.version, chosen.state, chosen.time, events[: chosen.version])
+    return AggregateHistory(chosen.version, chosen.state, chosen.time, kept[: chosen.version])

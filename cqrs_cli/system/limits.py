@@ -72,6 +72,12 @@ def make_room(needs: Needs, purpose: str) -> None:
         raise error
 
 
+def raise_descriptors(needed: int) -> int:
+    """Raise this process's limit for open files to what it needs, as far as it may; how many it may have then."""
+    allowed = _raised(resource.RLIMIT_NOFILE, needed)
+    return needed if allowed is None else allowed
+
+
 def _raised(kind: int, needed: int) -> int | None:
     """The soft limit, raised as far as the hard one allows if it is too low."""
     soft, hard = _limits(kind)

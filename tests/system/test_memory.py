@@ -1,12 +1,15 @@
 """The memory of this machine and of this process."""
 
 import os
+import platform
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from cqrs_cli.system.memory import memory_share, process_memory
+from cqrs_cli.system.memory import ARENAS, memory_share, process_memory
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="nobody says what a process uses")
@@ -31,3 +34,36 @@ def test_container_has_less(tmp_path: Path, limit: str, is_less: bool) -> None:
 def test_limited_process_takes_half(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (1 << 20, 1 << 20))
     assert memory_share() == 1 << 19
+
+
+#: Starts threads that take memory from the C library at the same time, and prints the number of its arenas.
+THREADS = """
+import ctypes, re, sys, threading
+from cqrs_cli.system.memory import bound_arenas
+
+if sys.argv[1] == "bound":
+    bound_arenas()
+libc, together = ctypes.CDLL(None), threading.Barrier(8)
+libc.fopen.restype = libc.malloc.restype = ctypes.c_void_p
+libc.malloc_info.argtypes, libc.fclose.argtypes = [ctypes.c_int, ctypes.c_void_p], [ctypes.c_void_p]
+
+def take():
+    together.wait()
+    libc.malloc(1000)
+    together.wait()
+
+threads = [threading.Thread(target=take) for _ in range(8)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+said = libc.fopen(sys.argv[2].encode(), b"w")
+libc.malloc_info(0, said), libc.fclose(said)
+print(len(re.findall("<heap nr", open(sys.argv[2]).read())))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_threads_share_arenas(tmp_path: Path) -> None:
+    def arenas(how: str) -> int:
+        call = [sys.executable, "-c", THREADS, how, str(tmp_path / how)]
+        return int(subprocess.run(call, check=True, capture_output=True, text=True).stdout)
+
+    assert arenas("bound") <= ARENAS < arenas("free")

@@ -52,9 +52,17 @@ def serve(
     from cqrs_cli.client.background import BackgroundSender
     from cqrs_cli.following.gateway.gateway import Gateway
     from cqrs_cli.following.gateway.guard import host_name
-    from cqrs_cli.following.gateway.server import listen, make_server, open_followers, run_server
+    from cqrs_cli.following.gateway.server import (
+        fitting_limits,
+        listen,
+        make_server,
+        open_followers,
+        run_server,
+    )
     from cqrs_cli.following.gateway.token import LOOPBACK, required_token
+    from cqrs_cli.system.memory import bound_arenas
 
+    bound_arenas()
     cli.timestamped = not sys.stderr.isatty()
     token = required_token(token_file, host)
     settings = cli.settings
@@ -80,4 +88,5 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         at = f"http://{shown}:{listening.getsockname()[1]}"
         cli.note(f"serving {', '.join(chosen)}: {at}; Ctrl-C stops")
-        run_server(make_server(Gateway(followers, sender), hosts, token), listening)
+        gateway = Gateway(followers, sender, fitting_limits(followers.values()))
+        run_server(make_server(gateway, hosts, token), listening)

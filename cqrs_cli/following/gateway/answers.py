@@ -1,14 +1,16 @@
 """Answers: documents, problems (RFC 9457), and the HTTP status of an outcome."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from cqrs_cli.client.command_outcome import CommandOutcome
-from cqrs_cli.following.gateway.gateway import Problem
+from cqrs_cli.following.gateway.gateway import Account, Problem
 
 #: The statuses of commands that were not accepted, by the reason of their outcome; others are 422 if the command was
 #: rejected, and 400 if it failed.
@@ -25,6 +27,32 @@ _BY_REASON = {
 def document(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """An answer in JSON."""
     return Response(msgspec.json.encode(body), status, headers, "application/json")
+
+
+#: Bytes of a large answer that are handed to the connection at once.
+_PIECE = 64 * 1024
+
+
+class LargeDocument(Response):
+    """An answer in JSON that is sent piece by piece, and held by an account until then.
+
+    A connection keeps in memory what its client does not take: a piece, in place of the whole.
+    """
+
+    def __init__(self, body: bytes, account: Account, headers: Mapping[str, str] | None = None) -> None:
+        """Raises `Problem` 503 if all answers together are too large."""
+        account.add(len(body))
+        super().__init__(body, 200, headers, "application/json")
+        self._account = account
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._account:
+            await send(
+                {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+            )
+            for at in range(0, len(self.body), _PIECE):
+                piece, more = bytes(self.body[at : at + _PIECE]), at + _PIECE < len(self.body)
+                await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
 def known(request: Request, *names: str) -> QueryParams:

@@ -15,7 +15,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.gateway.answers import answer_problem, document
 from cqrs_cli.following.gateway.commands import post_command
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
-from cqrs_cli.following.gateway.guard import Guard, read_body
+from cqrs_cli.following.gateway.guard import Counted, Guard, read_body
 from cqrs_cli.following.gateway.metrics import GatewayMetrics, Measured
 from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.following.gateway.reads import read_history, read_page, read_present
@@ -68,7 +68,11 @@ def make_app(gateway: Gateway, hosts: Collection[str] = (), token: str | None = 
 
     return Starlette(
         routes=[Route("/{path:path}", answer, methods=["GET", "POST"])],
-        middleware=[Middleware(Measured, metrics=metrics), Middleware(Guard, hosts=hosts, token=token)],
+        middleware=[
+            Middleware(Measured, metrics=metrics),
+            Middleware(Guard, hosts=hosts, token=token),
+            Middleware(Counted, gateway=gateway),
+        ],
         exception_handlers={Problem: answer_problem, HTTPException: _answer_refusal},
     )
 
@@ -82,8 +86,9 @@ async def _answer_refusal(request: Request, error: Exception) -> Response:
 async def _answer_post(gateway: Gateway, request: Request, parts: list[str]) -> Response:
     if len(parts) != 3 or not parts[1]:
         raise Problem(404, "no such path", "POST /AGGREGATE/ID/COMMAND")
-    body = await read_body(request, gateway.limits)
-    return await post_command(gateway, request, body, *parts)
+    with gateway.bodies.account() as account:
+        body = await read_body(request, gateway.limits, account)
+        return await post_command(gateway, request, body, *parts)
 
 
 def segments(request: Request) -> list[str]:

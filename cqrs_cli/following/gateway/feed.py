@@ -6,11 +6,15 @@ A stream that reads slowly holds nothing but its place. One that is further back
 import threading
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 #: Bytes of events that are kept for each partition; an event of any size is kept until the next ones.
 _KEPT_BYTES = 8 * 1024 * 1024
+
+
+#: Bytes of events that a stream takes at once: a connection keeps in memory what its client does not take.
+_PAGE_BYTES = 256 * 1024
 
 
 class FeedEvent(NamedTuple):
@@ -55,7 +59,9 @@ class Feed:
                 self._starts[number] = old.offset + 1
 
     def after(self, partition: int, position: int, most: int) -> list[FeedEvent] | None:
-        """Up to `most` events from this offset on; None if memory does not reach back to it."""
+        """Up to `most` events from this offset on, and no more than a page's bytes; None if memory does not reach back
+        to it.
+        """
         with self._lock:
             if position < self._starts[partition]:
                 return None
@@ -63,4 +69,16 @@ class Feed:
             if position >= self._ends[partition]:
                 return []
             first = bisect_left(kept, position, key=lambda event: event.offset)
-            return [kept[at] for at in range(first, min(len(kept), first + most))]
+            return page(kept[at] for at in range(first, min(len(kept), first + most)))
+
+
+def page(events: Iterable[FeedEvent]) -> list[FeedEvent]:
+    """The first events, as many as a stream takes at once: one at least."""
+    taken: list[FeedEvent] = []
+    size = 0
+    for event in events:
+        size += len(event.text)
+        if taken and size > _PAGE_BYTES:
+            break
+        taken.append(event)
+    return taken

@@ -2,13 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Self
 
 from cqrs_cli.client.background import BackgroundSender
 from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.kafka.readers import BELIEVED_AFTER
 from cqrs_cli.settings.durations import parse_duration
+
+#: The headers of an answer to a request that may come again.
+RETRY = {"Retry-After": "1"}
 
 
 class Problem(Exception):
@@ -52,17 +56,75 @@ class Pulse:
         return wait
 
 
+class Budget:
+    """Bytes that many requests hold at a time. One request alone may have more, so that each can be answered."""
+
+    def __init__(self, most: int, holders: str) -> None:
+        """`holders`: those who hold the bytes, for the refusal."""
+        self._most, self._holders = most, holders
+        self.held = 0
+
+    def account(self) -> "Account":
+        """The bytes of one request. Use as a context manager, or close it."""
+        return Account(self)
+
+    def take(self, size: int) -> None:
+        """Hold more bytes; raises `Problem` 503 if others hold too many."""
+        if self.held and self.held + size > self._most:
+            raise Problem(503, "too much at a time", f"wait for other {self._holders}", headers=RETRY)
+        self.held += size
+
+
+class Account:
+    """The bytes that one request holds of a budget."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget, self._size = budget, 0
+
+    def add(self, size: int) -> None:
+        """Hold more; raises `Problem` 503."""
+        self._budget.take(size)
+        self._size += size
+
+    def close(self) -> None:
+        """Give all of it back. Idempotent."""
+        self._budget.held -= self._size
+        self._size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 @dataclass(frozen=True, slots=True)
 class GatewayLimits:
     """The most that one request or all of them may take."""
 
     body: int = 1_048_576  # bytes
+    bodies: int = 64 << 20  # bytes of all bodies, until their commands have an outcome
     body_within: float = 10.0  # seconds for a body to come
+    head_within: float = 10.0  # seconds from a connection, or the last answer, to the head of a request
+    stalled: float = 30.0  # seconds that a client may take nothing of its answer
     wait: float = 60.0  # seconds that a request may wait for an outcome or a version
     page: int = 1_000  # aggregates in one answer
     readings: int = 4  # requests that read a topic at a time; others wait for their turn
-    connections: int = 2_000  # more are answered with 503
+    history: int = 32 << 20  # bytes of the events in a history
+    answers: int = 64 << 20  # bytes of all large answers, until their clients have taken them
+    requests: int = 2_000  # at a time, streams too; more are answered with 503
+    streams: int = 1_000  # at a time; more are answered with 503
+    lagging: int = 200  # streams that hold events of the topic at a time; others wait for their turn
+    connections: int = 2_500  # with those that have no request; a further one takes the place of the idlest
     believed: float = BELIEVED_AFTER  # seconds that a log must look too short for a client's place
+
+    def with_connections(self, allowed: int) -> "GatewayLimits":
+        """The same with no more connections than that: a fifth of them has room besides the requests."""
+        connections = max(20, min(self.connections, allowed))
+        requests = min(self.requests, connections * 4 // 5)
+        return replace(
+            self, connections=connections, requests=requests, streams=min(self.streams, requests // 2)
+        )
 
 
 @dataclass(slots=True)
@@ -74,10 +136,17 @@ class Gateway:
     limits: GatewayLimits = field(default_factory=GatewayLimits)
     pulses: dict[str, Pulse] = field(default_factory=dict)
     readings: asyncio.Semaphore = field(init=False)
+    lagging: asyncio.Semaphore = field(init=False)
+    bodies: Budget = field(init=False)
+    answers: Budget = field(init=False)
+    requests: int = 0  # in work
     streams: int = 0  # that are open
 
     def __post_init__(self) -> None:
         self.readings = asyncio.Semaphore(self.limits.readings)
+        self.lagging = asyncio.Semaphore(self.limits.lagging)
+        self.bodies = Budget(self.limits.bodies, "commands")
+        self.answers = Budget(self.limits.answers, "answers")
         self.pulses = {name: Pulse() for name in self.followers}
 
     def follower(self, aggregate: str) -> AggregateFollower:

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cqrs_cli.following.gateway.answers import problem
-from cqrs_cli.following.gateway.gateway import GatewayLimits, Problem
+from cqrs_cli.following.gateway.gateway import RETRY, Account, Gateway, GatewayLimits, Problem
 
 #: Paths that need no token: the page without any data, and what watches the service.
 _OPEN = frozenset({"/", "/healthz", "/readyz"})
@@ -41,6 +41,29 @@ class Guard:
         return Problem(401, "a token is needed", headers={"WWW-Authenticate": 'Bearer realm="cqrs"'})
 
 
+class Counted:
+    """Lets so many requests through at a time, and `/healthz` in any case. ASGI middleware.
+
+    It stands behind the guard: who may not ask takes nobody's place.
+    """
+
+    def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
+        self._app, self._gateway = app, gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        gateway = self._gateway
+        if scope["type"] != "http" or scope["path"] == "/healthz":
+            return await self._app(scope, receive, send)
+        if gateway.requests >= gateway.limits.requests:
+            crowded = Problem(503, "too many requests at a time", headers=RETRY)
+            return await problem(crowded)(scope, receive, send)
+        gateway.requests += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            gateway.requests -= 1
+
+
 def _is_open(request: Request) -> bool:
     asks_for_data = "application/json" in request.headers.get("accept", "")
     path = request.scope["path"]  # `request.url` is built with the Host header, which anybody may choose
@@ -54,8 +77,10 @@ def host_name(header: str) -> str:
     return header.partition(":")[0].lower()
 
 
-async def read_body(request: Request, limits: GatewayLimits) -> bytes:
-    """The whole body; raises `Problem` 413 if it is too large, 408 if it does not come in time."""
+async def read_body(request: Request, limits: GatewayLimits, account: Account) -> bytes:
+    """The whole body, put down to an account; raises `Problem` 413 if it is too large, 408 if it does not come in time,
+    503 if all bodies together are too large.
+    """
     too_large = Problem(413, "too large", f"a body has at most {limits.body} bytes")
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:19]) > limits.body:
@@ -64,6 +89,7 @@ async def read_body(request: Request, limits: GatewayLimits) -> bytes:
     try:
         async with asyncio.timeout(limits.body_within):
             async for part in request.stream():
+                account.add(len(part))
                 parts += part
                 if len(parts) > limits.body:
                     raise too_large

@@ -1,18 +1,21 @@
 """States, histories and lists."""
 
-import asyncio
 import time
+from collections.abc import Iterable, Iterator
 
 from msgspec import Raw
+from msgspec.json import encode as encode_json
 from starlette.requests import Request
 from starlette.responses import Response
 
 from cqrs_cli.client import history as histories
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import CqrsError, UsageError
-from cqrs_cli.following.gateway.answers import document, etag, known
+from cqrs_cli.following.gateway.answers import LargeDocument, document, etag, known
 from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
+from cqrs_cli.following.gateway.turns import GoingOn, in_turn
 
 
 async def read_present(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
@@ -21,7 +24,8 @@ async def read_present(gateway: Gateway, request: Request, aggregate: str, aggre
     if "version" in asked and "at" in asked:
         raise Problem(400, "version and at exclude each other")
     if "version" in asked or "at" in asked:
-        return await _read_past(gateway, follower, aggregate_id, asked.get("version"), asked.get("at"))
+        wanted = asked.get("version"), asked.get("at")
+        return await _read_past(gateway, request, follower, aggregate_id, *wanted)
     least = _number("at_least", asked.get("at_least"), 0)
     patience = gateway.patience(asked.get("wait"), 0.0)
     found = await _reached(gateway, follower, aggregate_id, least, patience)
@@ -30,17 +34,18 @@ async def read_present(gateway: Gateway, request: Request, aggregate: str, aggre
     if etag(found.version) in _tags(request.headers.get("if-none-match")):
         return Response(status_code=304, headers={"ETag": etag(found.version)})
     body = {"aggregate": aggregate, "id": aggregate_id, "version": found.version, "state": Raw(found.state)}
-    return document(body, headers={"ETag": etag(found.version), "Cache-Control": "no-cache"})
+    headers = {"ETag": etag(found.version), "Cache-Control": "no-cache"}
+    return LargeDocument(encode_json(body), gateway.answers.account(), headers)
 
 
 async def read_history(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
     """The aggregate with its events."""
     follower = gateway.follower(aggregate)
     known(request)
-    found = await _folded(gateway, follower, aggregate_id, None)
-    if found.version == 0:
+    version, body = await _folded(gateway, request, follower, aggregate_id, None, events=True)
+    if version == 0:
         raise Problem(404, "it does not exist", f"{aggregate} {aggregate_id} has no events")
-    return document(histories.history_document(aggregate, aggregate_id, found, events=True))
+    return LargeDocument(body, gateway.answers.account())
 
 
 async def read_page(gateway: Gateway, request: Request, aggregate: str) -> Response:
@@ -76,37 +81,66 @@ async def _reached(
 
 
 async def _read_past(
-    gateway: Gateway, follower: AggregateFollower, aggregate_id: str, version: str | None, at: str | None
+    gateway: Gateway,
+    request: Request,
+    follower: AggregateFollower,
+    aggregate_id: str,
+    version: str | None,
+    at: str | None,
 ) -> Response:
     wanted = None if version is None else _number("version", version, 0)
-    found = await _folded(gateway, follower, aggregate_id, version or at)
-    if found.version == 0 or (wanted is not None and found.version < wanted):
-        raise Problem(404, "it was not there", f"version {found.version} is the last until then")
-    shown = histories.history_document(follower.aggregate.name, aggregate_id, found, events=False)
-    return document(shown, headers={"ETag": etag(found.version)})
+    last, body = await _folded(gateway, request, follower, aggregate_id, version or at, events=False)
+    if last == 0 or (wanted is not None and last < wanted):
+        raise Problem(404, "it was not there", f"version {last} is the last until then")
+    return LargeDocument(body, gateway.answers.account(), {"ETag": etag(last)})
 
 
 async def _folded(
-    gateway: Gateway, follower: AggregateFollower, aggregate_id: str, at: str | None
-) -> histories.AggregateHistory:
-    """The history of an aggregate from the topic, read in another thread, a few at a time."""
+    gateway: Gateway,
+    request: Request,
+    follower: AggregateFollower,
+    aggregate_id: str,
+    at: str | None,
+    *,
+    events: bool,
+) -> tuple[int, bytes]:
+    """The version and the document of an aggregate, folded from the topic, with its events or without."""
     try:
         within = histories.parse_at(at)
     except UsageError as error:
         raise Problem(400, "at", error.message.removeprefix("--at: ")) from None
 
-    def read() -> histories.AggregateHistory:
+    def read(going_on: GoingOn) -> tuple[int, bytes]:
         connection, topic = follower.connection, follower.topics.events
         key = aggregate_id.encode()
         places = histories.find_ranges(connection, topic, key, follower.partitioner)
-        records = histories.read_records(connection, key, places)
-        return histories.fold_history(follower.aggregate, aggregate_id, records, within)
+        records = histories.read_records(connection, key, places, going_on)
+        if events:
+            records = _bounded(records, gateway.limits.history)
+        found = histories.fold_history(follower.aggregate, aggregate_id, records, within, events=events)
+        name = follower.aggregate.name
+        return found.version, encode_json(
+            histories.history_document(name, aggregate_id, found, events=events)
+        )
 
-    async with gateway.readings:
-        try:
-            return await asyncio.to_thread(read)
-        except CqrsError as error:
-            raise Problem(503 if error.exit_code == 4 else 500, error.code, error.message) from error
+    try:
+        return await in_turn(gateway, request, read)
+    except CqrsError as error:
+        raise Problem(503 if error.exit_code == 4 else 500, error.code, error.message) from error
+
+
+def _bounded(
+    records: Iterable[tuple[histories.LogRange, Record]], most: int
+) -> Iterator[tuple[histories.LogRange, Record]]:
+    """The records; raises `Problem` 413 once they are larger than a history may be."""
+    size = 0
+    for place, record in records:
+        size += len(record.value or b"")
+        if size > most:
+            raise Problem(
+                413, "a long history", f"its events have more than {most:,} bytes: take them as a stream"
+            )
+        yield place, record
 
 
 def _number(name: str, text: str | None, default: int) -> int:

@@ -13,18 +13,23 @@ import uvicorn
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.gateway.app import make_app
+from cqrs_cli.following.gateway.connections import protocol_of
 from cqrs_cli.following.gateway.follower import AggregateFollower
-from cqrs_cli.following.gateway.gateway import Gateway
+from cqrs_cli.following.gateway.gateway import Gateway, GatewayLimits
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.state.environment import OWNER_ONLY
 from cqrs_cli.state.errors import translated
+from cqrs_cli.system.limits import raise_descriptors
 from cqrs_cli.system.lock import try_lock
 
 #: Seconds that requests have to end when the gateway stops; streams are cut then.
 _STOPPING = 5
+
+#: Connections that the kernel accepts before the gateway does; all of them may be taken at once.
+_BACKLOG = 512
 
 
 def open_followers(
@@ -71,7 +76,7 @@ def listen(host: str, port: int) -> socket.socket:
     """A socket that listens there; port 0 takes a free one. Raises `ConfigurationError` if that cannot be."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = socket.create_server((host, port), family=family, backlog=2048)
+        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise ConfigurationError(
             f"{host} port {port} cannot be used: {error.strerror}",
@@ -122,13 +127,27 @@ class GatewayServer(uvicorn.Server):
         return wake
 
 
+#: Descriptors that a gateway takes besides its connections: for each partition its shard's, for each aggregate its
+#: reader's, and for the sender, histories and streams that are read.
+_OF_PARTITION, _OF_AGGREGATE, _OF_GATEWAY = 4, 40, 250
+
+
+def fitting_limits(followers: Collection[AggregateFollower]) -> GatewayLimits:
+    """The limits, with no more connections than this process may have descriptors. Raises its limit where it can."""
+    limits = GatewayLimits()
+    own = _OF_GATEWAY + _BACKLOG + sum(_OF_AGGREGATE + _OF_PARTITION * one.partitions for one in followers)
+    return limits.with_connections(raise_descriptors(own + limits.connections) - own)
+
+
 def make_server(gateway: Gateway, hosts: Collection[str], token: str | None) -> GatewayServer:
     """A server of the gateway. `hosts`: names by which it is reached; none: any."""
     config = uvicorn.Config(
         make_app(gateway, hosts, token),
         log_config=None,
         access_log=False,
-        limit_concurrency=gateway.limits.connections,
+        http=protocol_of(gateway.limits),
+        ws="none",
+        backlog=_BACKLOG,
         timeout_graceful_shutdown=_STOPPING,
         server_header=False,
         lifespan="off",

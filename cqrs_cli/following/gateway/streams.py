@@ -8,15 +8,16 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.gateway.answers import known
-from cqrs_cli.following.gateway.feed import FeedEvent
+from cqrs_cli.following.gateway.feed import FeedEvent, page
 from cqrs_cli.following.gateway.follower import AggregateFollower, feed_event
-from cqrs_cli.following.gateway.gateway import Gateway, Problem
+from cqrs_cli.following.gateway.gateway import RETRY, Gateway, Problem
 from cqrs_cli.kafka import readers
 
 #: What ends a line of a stream. U+2028 and its like do not, and stand in JSON as they are.
@@ -38,6 +39,8 @@ async def stream_events(
 ) -> StreamingResponse:
     """The events from `Last-Event-ID` on, from the beginning (`?from=beginning`), or those that come from now on."""
     follower, asked = gateway.follower(aggregate), known(request, "type", "from")
+    if gateway.streams >= gateway.limits.streams:
+        raise Problem(503, "too many streams at a time", headers=RETRY)
     places = await _places(gateway, request, follower)
     kinds = {f"{aggregate}.{name}" for name in asked.getlist("type")}
     if unknown := sorted(kinds - set(follower.aggregate.decode_event)):
@@ -56,24 +59,28 @@ async def _events(
     aggregate_id: str | None,
     kinds: set[str],
 ) -> AsyncIterator[str]:
-    yield ": \n\n"  # so that a client knows that it is heard
     gateway.streams += 1
     try:
+        yield ": \n\n"  # so that a client knows that it is heard
         try:
             while follower.error is None:
                 arrived, idle = gateway.pulses[follower.aggregate.name].waiting(), True
                 for number, end in follower.feed.ends.items():
                     if places[number] < end:
-                        found, behind = await _page(gateway, follower, number, places[number], end)
-                        began, idle, said = time.monotonic(), False, []
-                        for event in found:
-                            places[number] = event.offset + 1
-                            if aggregate_id in (None, event.subject) and (not kinds or event.type in kinds):
-                                said.append(server_sent(event, places))
-                        places[number] = behind
-                        spent = time.monotonic() - began
-                        if said:
-                            yield "".join(said)
+                        idle = False
+                        async with AsyncExitStack() as held:
+                            found, behind = await _page(gateway, follower, number, places[number], end, held)
+                            began, said = time.monotonic(), []
+                            for event in found:
+                                places[number] = event.offset + 1
+                                if aggregate_id in (None, event.subject) and (
+                                    not kinds or event.type in kinds
+                                ):
+                                    said.append(server_sent(event, places))
+                            places[number] = behind
+                            spent = time.monotonic() - began
+                            if said:
+                                yield "".join(said)
                         await asyncio.sleep(_SHARE * spent * (gateway.streams - 1))
                 if idle and not await arrived(_QUIET):
                     yield ": \n\n"
@@ -84,11 +91,20 @@ async def _events(
 
 
 async def _page(
-    gateway: Gateway, follower: AggregateFollower, partition: int, place: int, end: int
+    gateway: Gateway,
+    follower: AggregateFollower,
+    partition: int,
+    place: int,
+    end: int,
+    held: AsyncExitStack,
 ) -> tuple[list[FeedEvent], int]:
-    """The next events of a partition and the place behind them, from memory or, further back, from the topic."""
+    """The next events of a partition and the place behind them, from memory or, further back, from the topic.
+
+    Events of the topic are this stream's alone: a few streams have such at a time, each until `held` is closed.
+    """
     found = follower.feed.after(partition, place, _PAGE)
     if found is None:
+        await held.enter_async_context(gateway.lagging)
         async with gateway.readings:
             found = await asyncio.to_thread(_read, follower, partition, place, end)
     return found, found[-1].offset + 1 if found else end
@@ -96,7 +112,7 @@ async def _page(
 
 def _read(follower: AggregateFollower, partition: int, start: int, end: int) -> list[FeedEvent]:
     stretch = follower.log(partition).events(start, end, _PAGE)
-    return [feed_event(partition, record) for record in next(stretch, [])]
+    return page(feed_event(partition, record) for record in next(stretch, []))
 
 
 async def _places(gateway: Gateway, request: Request, follower: AggregateFollower) -> dict[int, int]:

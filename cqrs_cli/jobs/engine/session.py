@@ -15,6 +15,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError, UsageError
 from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.registry import source_archive
+from cqrs_cli.system.memory import ARENAS
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -38,7 +39,7 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",  # it writes to stderr even when piped
     "spark.sql.catalogImplementation": "in-memory",
     "spark.hadoop.fs.permissions.umask-mode": "077",  # what --out writes; Hadoop asks no umask of the process
-    "spark.executorEnv.MALLOC_ARENA_MAX": "2",  # an owner has a dozen threads: glibc's arenas cost it 60 MB
+    "spark.executorEnv.MALLOC_ARENA_MAX": f"{ARENAS}",  # an owner has a dozen threads: more cost it 60 MB
 }
 
 #: The JVM schedules and does little else: code that is compiled fast beats code that runs fast.

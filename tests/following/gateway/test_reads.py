@@ -2,9 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from cqrs_cli.client.history import find_ranges, read_records
+from cqrs_cli.following.gateway.gateway import GatewayLimits
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.following.gateway.conftest import Reached, reached
@@ -103,6 +106,28 @@ def test_restart_goes_on_where_it_was(connection: Connection, accounts: Topics, 
         assert second.get(f"/bank_account/{name}").body["version"] == 2
         # What is in the shard is not read again: memory begins behind it.
         assert second.follower.feed.after(0, places[0] - 1, 1) is None or places[0] == 0
+
+
+def test_long_histories_are_refused(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
+    """The past is folded all the same: it keeps no events."""
+    with reached(connection, accounts, tmp_path, GatewayLimits(history=500)) as found:
+        name = found.opened()
+        refused = found.get(f"/bank_account/{name}/history")
+        assert (refused.status, refused.body["title"]) == (413, "a long history")
+        assert found.get(f"/bank_account/{name}?version=2").body["state"]["balance"] == 100
+        assert found.gateway.answers.held == 0
+
+
+def test_reading_asks_whether_to_go_on(gateway: Reached) -> None:
+    name, follower = gateway.opened(), gateway.follower
+
+    def given_up() -> NoReturn:
+        raise EOFError
+
+    key = name.encode()
+    places = find_ranges(follower.connection, follower.topics.events, key, follower.partitioner)
+    with pytest.raises(EOFError):
+        list(read_records(follower.connection, key, places, given_up))
 
 
 def test_other_methods_are_problems(gateway: Reached) -> None:

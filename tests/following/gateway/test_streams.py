@@ -17,6 +17,7 @@ from cqrs_cli.following.gateway.streams import server_sent
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.following.gateway.conftest import Reached, reached, stream
+from tests.support.waiting import eventually
 
 
 class Sent(NamedTuple):
@@ -110,6 +111,14 @@ def test_place_beyond_the_log_is_gone(
         answer = found.get(path, Accept="text/event-stream", **header)
     assert (answer.status, answer.body["title"]) == (410, "no such place any more")
     assert answer.body["detail"].startswith("partition 1 ends at ")
+
+
+@pytest.mark.kafka
+def test_streams_are_counted(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
+    with reached(connection, accounts, tmp_path, GatewayLimits(streams=1)) as found:
+        with stream(found, "/bank_account"):
+            assert found.get("/bank_account", Accept="text/event-stream").status == 503
+        eventually(lambda: found.gateway.streams == 0)
 
 
 @given(st.lists(st.integers(1, 400), max_size=40), st.integers(0, 60), st.integers(1, 20))

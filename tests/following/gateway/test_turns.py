@@ -1,0 +1,67 @@
+"""Work and memory are given up with the client that asked."""
+
+import asyncio
+from typing import NoReturn
+
+import pytest
+from starlette.requests import Request
+from starlette.types import Message
+
+from cqrs_cli.following.gateway.answers import LargeDocument
+from cqrs_cli.following.gateway.feed import Feed, FeedEvent
+from cqrs_cli.following.gateway.gateway import Budget, Gateway, Problem
+from cqrs_cli.following.gateway.turns import GoingOn, in_turn
+
+
+async def leave() -> Message:
+    return {"type": "http.disconnect"}
+
+
+def test_work_ends_with_its_client() -> None:
+    def endless(going_on: GoingOn) -> NoReturn:
+        while True:
+            going_on()
+
+    gateway = Gateway({}, None)
+    with pytest.raises(Problem, match="the client went away"):
+        asyncio.run(in_turn(gateway, Request({"type": "http"}, leave), endless))
+
+
+def test_budget_is_shared() -> None:
+    budget = Budget(100, "answers")
+    with budget.account() as first, budget.account() as second:
+        first.add(80)
+        with pytest.raises(Problem) as refused:
+            second.add(21)
+        assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
+        second.add(20)
+    assert budget.held == 0
+
+
+def test_one_alone_may_have_more() -> None:
+    budget = Budget(100, "answers")
+    with budget.account() as account:
+        account.add(300)
+
+
+def test_large_answers_go_in_pieces() -> None:
+    budget, sent, held = Budget(10**6, "answers"), list[Message](), set[int]()
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        held.add(budget.held)
+
+    body = bytes(range(250)) * 1000
+    asyncio.run(LargeDocument(body, budget.account())({"type": "http"}, leave, send))
+    pieces = [message["body"] for message in sent[1:]]
+    assert b"".join(pieces) == body and max(map(len, pieces)) <= 64 * 1024
+    assert [message["more_body"] for message in sent[1:]] == [True] * 3 + [False]
+    assert (held, budget.held) == ({len(body)}, 0)
+
+
+def test_pages_of_streams_are_small() -> None:
+    feed = Feed({0: 0})
+    for offset in range(3):
+        feed.add(FeedEvent(0, offset, "x", "t", "e" * 150_000))
+    assert [event.offset for event in feed.after(0, 0, 200) or ()] == [0]
+    assert [event.offset for event in feed.after(0, 2, 200) or ()] == [2]
