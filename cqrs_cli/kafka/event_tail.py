@@ -1,6 +1,7 @@
 """Reads one partition of an aggregate's events from a position on: the committed records, and how far they reach."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -8,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.payloads.check_out import check_out
 from cqrs_cli.payloads.place import PayloadPlace
@@ -36,7 +38,8 @@ class Tail(Protocol):
 class PartitionTail:
     """The tail of a partition of events, which come with their data.
 
-    Waits for a broker that does not answer, and notes that once.
+    If it is `patient`, it waits for a broker that does not answer, and notes that once; else it raises
+    `UnavailableError`.
     """
 
     def __init__(
@@ -47,13 +50,19 @@ class PartitionTail:
         note: Tell,
         payloads: PayloadPlace | None,
         reader: Consumer | None = None,
+        *,
+        patient: bool = True,
     ) -> None:
         """`payloads`: where large data rest. `reader`: a client to read with, of its own unless it is given."""
         self._source, self._payloads, self._position = source, payloads, start
         self._waiting: list[Record] = []  # arrived, and not handed out: large data come by and by
         self._reader = reader or clients.bulk_consumer(connection, on_error=self._hear)
         self._reader.assign([TopicPartition(source.topic, source.partition, start)])
-        self._follower = readers.patient_follower(connection, self._reader, note)
+        self._follower = (
+            readers.patient_follower(connection, self._reader, note)
+            if patient
+            else Follower(self._reader, partial(readers.read_failure, connection))
+        )
 
     def poll(self, most: int) -> tuple[list[Record], int]:
         """Raises `PayloadUnavailableError`; the next call tries again."""

@@ -39,6 +39,7 @@ class Follower:
         self._reader, self._failure, self._unreachable = reader, failure, unreachable
         self._own_group = own_group
         self._silent = False
+        self._absent: KafkaError | None = None  # no broker answers, and nobody waits for one
 
     # Any: the stubs allow None where a delivered message has none.
     def poll(self, most: int = 10_000, patience: float = 0.2, rest_at: float = 0.0) -> list[Any]:
@@ -47,6 +48,8 @@ class Follower:
         The rest is not taken before `rest_at` (monotonic), so that more has come.
         """
         first = self._reader.poll(patience)
+        if self._absent is not None:
+            raise self._failure("?", 0, self._absent)
         if first is None:
             return []
         if (early := rest_at - time.monotonic()) > 0:
@@ -63,6 +66,8 @@ class Follower:
         partitions get another leader.
         """
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            if self._unreachable is None:
+                self._absent = error
             self._note_silence()
 
     def _note_silence(self) -> None:

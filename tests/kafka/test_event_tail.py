@@ -1,20 +1,39 @@
+"""The tail of a partition of events, without a broker."""
+
 import socket
 
+import pytest
+
+from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
 from tests.support.waiting import eventually
 
 
+def nobody() -> str:
+    """An address at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+def tail(address: str, notes: list[str], *, patient: bool = True) -> PartitionTail:
+    place = EventPartition("order", "order.events", 0)
+    return PartitionTail(Connection(address), place, 0, notes.append, None, patient=patient)
+
+
+def test_impatient_reader_ends() -> None:
+    reading = tail(nobody(), [], patient=False)
+    with pytest.raises(UnavailableError, match="no answer from Kafka"):
+        eventually(lambda: reading.poll(10)[0])
+    reading.close()
+
+
 def test_silent_brokers_are_noted_once() -> None:
     """Nobody listens: librdkafka says so besides the messages, and goes on trying."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    notes: list[str] = []
-    tail = PartitionTail(
-        Connection(address), EventPartition("order", "order.events", 0), 0, notes.append, None
-    )
-    eventually(lambda: tail.poll(10) == ([], 0) and notes)
+    address, notes = nobody(), list[str]()
+    reading = tail(address, notes)
+    eventually(lambda: reading.poll(10) == ([], 0) and notes)
     for _ in range(3):
-        tail.poll(10)
-    tail.close()
+        reading.poll(10)
+    reading.close()
     assert notes == [f"no answer from {address}; still trying"]

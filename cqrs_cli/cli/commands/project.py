@@ -57,7 +57,7 @@ def project(
     takes them over, and the earlier one ends with exit status 6. When the projection's revision was raised, or with
     --rebuild, new tables are filled beside the present ones, which are served meanwhile, and exchanged at once. A
     password is not part of the URL: it stands in ~/.pgpass or PGPASSWORD, for MariaDB in ~/.my.cnf or MYSQL_PWD. A
-    database that is away is waited for; with --once for a minute, and then the exit status is 4.
+    database or broker that is away is waited for; with --once for a minute, and then the exit status is 4.
     """
     check_sqlalchemy()
     from cqrs_cli.cli.render.display import RecordsDisplay

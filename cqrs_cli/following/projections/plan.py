@@ -23,7 +23,7 @@ class ProjectionPlan:
     place: DatabasePlace
     owner: str
     targets: Mapping[EventPartition, int] | None = None  # where `--once` ends: events offset
-    patience: float | None = None  # seconds that a database may be away; None: any time
+    patience: float | None = None  # seconds that database or broker may be away; None: any time
     batch: int = 5000
     beside: bool = False  # it fills new tables, while others are served
 

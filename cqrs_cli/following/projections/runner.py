@@ -35,7 +35,8 @@ def project_partitions(
             projected_topics(plan).check()
         begun.add(source)
         check_position(plan.connection, plan.name, source, start)
-        return PartitionTail(plan.connection, source, start, note, plan.connection.payloads)
+        payloads, patient = plan.connection.payloads, plan.patience is None
+        return PartitionTail(plan.connection, source, start, note, payloads, patient=patient)
 
     projectors = [Projector(plan, source, loaded, engine, opened, stopping, note) for source in sources]
     threads = [

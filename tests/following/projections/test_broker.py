@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
-from cqrs_cli.errors import ContradictionError
+from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.prepare import ends, prepare_projection
@@ -29,6 +30,7 @@ from tests.following.projections.feeding import (
 )
 from tests.following.projections.topics import expected, write_logs
 from tests.support import ROOT
+from tests.support.brokers import broker
 from tests.support.harness import TopicHarness
 from tests.support.topic_loss import delete
 from tests.support.waiting import eventually
@@ -113,6 +115,22 @@ def parse_and_move(place: DatabasePlace, to: int) -> Iterator[None]:
     with opened(place) as engine, engine.begin() as db:
         db.execute(text(f"UPDATE cqrs_positions SET next_offset = {to}"))
     yield
+
+
+def test_lost_broker_ends_once(prefix: str, settings: Settings, file: DatabasePlace, tmp_path: Path) -> None:
+    """It was there when the projectors began, and they wait for more."""
+    with broker(tmp_path / "kafka") as kafka:
+        write_logs(kafka.connection, settings, prefix, 20)
+        plan = prepared(settings, kafka.connection, file)
+        reached, steps = dict(plan.targets or {}), iter([kafka.kill])
+        waiting = replace(plan, patience=0.0, targets={one: end + 1 for one, end in reached.items()})
+
+        def idle(stopping: threading.Event) -> None:
+            if positions(file) == {one.partition: end for one, end in reached.items()}:
+                next(steps, lambda: None)()
+
+        results = project_partitions(waiting, waiting.sources, recent_orders(), print, idle)
+    assert {type(result.error) for result in results if result.error} == {UnavailableError}
 
 
 KILLED = """

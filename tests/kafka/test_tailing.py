@@ -1,0 +1,18 @@
+"""Following a topic without a broker."""
+
+from contextlib import closing
+
+from cqrs_cli.kafka.admin.same_topics import SameTopics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.tailing import following
+from tests.kafka.test_event_tail import nobody
+from tests.support.waiting import eventually
+
+
+def test_followers_say_that_brokers_are_silent() -> None:
+    address, notes = nobody(), list[str]()
+    same = SameTopics({}, lambda topics: {}, lambda topic, made_again: None)
+    stream = following(Connection(address), "a.events", {0: 0}, lambda record: True, notes.append, same)
+    with closing(stream):
+        eventually(lambda: next(stream) == [] and notes)
+        assert next(stream) == [] and notes == [f"no answer from {address}; still trying"]
