@@ -95,7 +95,7 @@ class Plan:
 
 def partition_seat(topics: Topics, number: int) -> Seat:
     """The place at which the owner of a partition commits its position, and its run beats."""
-    return Seat(topics.group, topics.commands, number, topics.outcomes)
+    return Seat(topics.group, topics.commands, number, topics.outcomes, topics.events)
 
 
 def shard_identity(found: AggregateTopics, partition: int, aggregate: Aggregate, window: int) -> Identity:

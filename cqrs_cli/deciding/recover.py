@@ -185,10 +185,11 @@ def warm(
     cache_bytes: int,
     measures: Measures,
     topic_id: str = "",
-) -> None:
+) -> ContradictionError | None:
     """Step 0: fold most of the log while the owner before still serves, unfenced; a living owner's shard is left alone.
 
-    Raises `CorruptError`, `StoreFullError` and nothing else: what does not fit into memory must not fence anybody.
+    The error for an event that the code cannot read, if there is one. Raises `CorruptError`, `StoreFullError` and
+    nothing else: what does not fit into memory must not fence anybody.
     """
     try:
         token = store.token()  # before the claim: an owner claims first, then takes the shard
@@ -198,8 +199,11 @@ def warm(
             fold_visible(log, aggregate, cache, claim, window, measures, topic_id)
     except (CorruptError, StoreFullError):
         raise
+    except ContradictionError as error:
+        return error if will_last(error) else None
     except (CqrsError, NotOwnerError):
         pass  # not fenced yet, so nothing here is a verdict: step 4 reads it all again
+    return None
 
 
 def fold_visible(

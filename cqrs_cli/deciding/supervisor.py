@@ -57,6 +57,7 @@ class DecidingSupervisor(Supervisor):
         connection, seat = plan.connection, plan.seat(partition)
         super().__init__(connection, seat, place, shard, mine, plan.timing, stopping, plan.reports)
         self._warmed = 0.0  # monotonic
+        self._unreadable: ContradictionError | None = None
         refused = plan.refused.get(partition, frozenset())  # offsets that get a failed outcome unread
         self.attempts = Attempts(self.log.place("commands"), self.notes.append, refused)
         self.measures = Measures()
@@ -96,6 +97,7 @@ class DecidingSupervisor(Supervisor):
             with closing(opened.store) as store:
                 self.store = store
                 try:
+                    self.measures.enter("warm")
                     self._warm(store)
                     return super().serve()
                 except CorruptError:
@@ -106,10 +108,10 @@ class DecidingSupervisor(Supervisor):
     def _warm(self, store: Store) -> None:
         """0: fold most of the log while the owner before still serves."""
         plan, measures = self.plan, self.measures
-        measures.enter("warm")
-        warm(
+        self._unreadable = warm(
             self.log, self.aggregate, store, plan.deciding.window, plan.cache_bytes, measures, self._topic_id
         )
+        self._warmed = time.monotonic()
         if store.code_digest() not in ("", self.aggregate.fold_digest):
             self.notes.append(explain.explain_changed_code(self.aggregate))
 
@@ -142,10 +144,17 @@ class DecidingSupervisor(Supervisor):
     def stand_by(self, claim: Claim) -> None:
         """Follow the log, as before a fence: the shard is nearly level when the turn comes."""
         super().stand_by(claim)
-        if self.store is not None and time.monotonic() - self._warmed > WARM_EVERY:
-            self._warm(self.store)
-            self._warmed = time.monotonic()
+        if time.monotonic() - self._warmed > WARM_EVERY and self.is_fit():
             self.measures.enter("standby")
+
+    def is_fit(self) -> bool:
+        """True if its code reads all events that there are now: those of the run at work may be of newer code."""
+        assert self.store is not None
+        self._warm(self.store)
+        if self._unreadable is not None:
+            self.measures.enter("warm")
+            self.note(f"{self.place}: stands by and cannot take over: {self._unreadable}")
+        return self._unreadable is None
 
     def present(self) -> Record | None:
         owner = self.owner

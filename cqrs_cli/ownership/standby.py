@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Self
+from typing import Protocol, Self
 
 import msgspec
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -22,6 +22,7 @@ from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
+from cqrs_cli.ownership.roll import enter_roll
 from cqrs_cli.ownership.standing import Seat
 
 #: The partition of a seat's topic of beats at which they are committed: nobody else commits an offset of it.
@@ -77,13 +78,15 @@ def await_turn(
     after: float,
     stopping: threading.Event,
     meanwhile: Callable[[Claim], None],
+    is_fit: Callable[[], bool],
 ) -> Claim | None:
     """Wait until the run may begin at a place: its claim from then on; None if it is to stop.
 
-    `look` gives the committed claim and the beat; `meanwhile` is told whose claim stands. Each place waits a little
-    longer than `after`, one more than the other, so that of several runs one has claimed before the others suspect
-    anybody.
+    `look` gives the committed claim and the beat; `meanwhile` is told whose claim stands; `is_fit` says whether the run
+    can go on from what the one before has written, and may take a while. Each place waits a little longer than `after`,
+    one more than the other, so that of several runs one has claimed before the others suspect anybody.
     """
+    fit = False
     silence, patience = Silence(time.monotonic()), after * random.uniform(1.0, 1.2)
     while not stopping.is_set():
         try:
@@ -94,7 +97,13 @@ def await_turn(
             continue
         silent = 0.0 if claim is None else silence.lasts(claim, beat, time.monotonic())
         if may_begin(mine, claim, silent, patience):
-            return risen(mine, claim, time.time_ns() // 1_000_000)
+            if fit:
+                return risen(mine, claim, time.time_ns() // 1_000_000)
+            fit = is_fit()  # meanwhile another run may have begun: look again
+            if not fit:
+                stopping.wait(after)
+            continue
+        fit = False
         assert claim is not None
         meanwhile(claim)
         stopping.wait(after / BEATS / 2)
@@ -109,14 +118,20 @@ def read_beat(metadata: str) -> Beat | None:
         return None
 
 
-def await_seat(
-    connection: Cluster,
-    seat: Seat,
-    mine: Claim,
-    after: float,
-    stopping: threading.Event,
-    meanwhile: Callable[[Claim], None],
-) -> Claim | None:
+class StandsBy(Protocol):
+    """Who waits for its turn at a seat."""
+
+    @property
+    def stopping(self) -> threading.Event: ...
+
+    def stand_by(self, claim: Claim) -> None:
+        """Get ready meanwhile, again and again: the run of this claim is at work."""
+
+    def is_fit(self) -> bool:
+        """Whether it can take over; if it cannot, it says why."""
+
+
+def await_seat(connection: Cluster, seat: Seat, mine: Claim, after: float, who: StandsBy) -> Claim | None:
     """`await_turn` at a seat, by a client of its own."""
     client = consumer(connection, group=seat.group, isolation="read_uncommitted")
 
@@ -126,13 +141,14 @@ def await_seat(
         return parse_claim(claimed.metadata), read_beat(beaten.metadata)
 
     try:
-        return await_turn(look, mine, after, stopping, meanwhile)
+        return await_turn(look, mine, after, who.stopping, who.stand_by, who.is_fit)
     finally:
         client.close()
 
 
 class Heart:
-    """Beats for a run, at all its places, until it is closed. Use as a context manager.
+    """Beats for a run, at all its places, until it is closed; while it stands by it signs the roll there. Use as a
+    context manager.
 
     A run that cannot beat goes on: then a run that stands by suspects it.
     """
@@ -146,7 +162,7 @@ class Heart:
         is_at_work: Callable[[], bool] = lambda: True,
     ) -> None:
         self._connection, self._run, self._is_at_work = connection, run, is_at_work
-        self._places = sorted({(seat.group, seat.beats) for seat in seats})
+        self._places = sorted({(seat.group, seat.beats, seat.roll) for seat in seats})
         self._every, self._closing = after / BEATS, threading.Event()
         self._thread = threading.Thread(target=self._run_on, name="heart", daemon=True)
 
@@ -162,16 +178,22 @@ class Heart:
         clients: dict[str, Consumer] = {}
         number = 0
         while not self._closing.wait(self._every):
-            if not self._is_at_work():
-                continue
             number += 1
+            is_at_work = self._is_at_work()
+            if not is_at_work and random.random() > 1 / BEATS:
+                continue  # seldom, and never in step with another run: they would replace each other's entry
             text = msgspec.json.encode(Beat(self._run, number)).decode()
-            for group, topic in self._places:
+            for group, beats, roll in self._places:
                 try:
                     if group not in clients:
                         clients[group] = consumer(self._connection, group=group, isolation="read_uncommitted")
-                    place = TopicPartition(topic, BEAT_PARTITION, 0, text)
-                    clients[group].commit(offsets=[place], asynchronous=True)
+                    if is_at_work:
+                        place = TopicPartition(beats, BEAT_PARTITION, 0, text)
+                        clients[group].commit(offsets=[place], asynchronous=True)
+                    elif roll:
+                        # Its turn to beat may come at any time: it waits no longer than for a beat.
+                        now = time.time_ns() // 1_000_000
+                        enter_roll(clients[group], roll, self._run, now, self._every)
                 except KafkaException:
                     continue  # the next beat has a higher number
         for client in clients.values():

@@ -1,5 +1,6 @@
 """How far the owners of places are, and who they are: read from the groups' offsets and the claims beside them."""
 
+import time
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
@@ -11,19 +12,21 @@ from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
+from cqrs_cli.ownership.roll import present, read_roll
 
 _P = TypeVar("_P")
 
 
 class Seat(NamedTuple):
     """The place of an owner's commits: the group's offset of a partition. `beats`: a topic of whose first partition
-    nobody commits an offset, where its run beats.
+    nobody commits an offset, where its run beats; `roll`: another one, where those sign who stand by.
     """
 
     group: str
     topic: str
     partition: int
     beats: str
+    roll: str = ""
 
 
 class Standing(NamedTuple):
@@ -69,6 +72,18 @@ class Standings(Generic[_P]):
                 self.__exit__()
                 raise failed(self._connection, error, RequiredAcl("Describe", "group", group)) from error
         return found
+
+    def standbys(self) -> dict[_P, tuple[str, ...]]:
+        """The runs that stand by for each place; raises as `look`."""
+        now, found = time.time_ns() // 1_000_000, dict[str, tuple[str, ...]]()
+        for group, roll in {(seat.group, seat.roll) for seat in self._seats.values() if seat.roll}:
+            try:
+                signatures = present(read_roll(self._client(group), roll), now)
+            except KafkaException as error:
+                self.__exit__()
+                raise failed(self._connection, error, RequiredAcl("Describe", "group", group)) from error
+            found[group] = tuple(sorted(one.run for one in signatures))
+        return {place: found.get(seat.group, ()) for place, seat in self._seats.items()}
 
     def bounds(self) -> dict[_P, tuple[int, int]]:
         """(start, high watermark) of each place's log; raises `UnavailableError` if the broker does not answer."""

@@ -74,9 +74,8 @@ class Supervisor(Watched):
         # An error that ended the thread without an ending would leave the partition without an owner.
         except BaseException as bug:
             traceback.print_exc()
-            self.error = CqrsError(
-                f"{self.place}: {type(bug).__name__}: {bug}", "see the log for the traceback"
-            )
+            what = f"{self.place}: {type(bug).__name__}: {bug}"
+            self.error = CqrsError(what, "see the log for the traceback")
         self._blocked = ("", None)
         self.end()
 
@@ -96,12 +95,10 @@ class Supervisor(Watched):
 
     def _has_turn(self) -> bool:
         """True at once for a run that does not stand by; else wait until it may begin. False if it is to stop."""
-        if self.timing.standby_after is None:
+        if (after := self.timing.standby_after) is None:
             return True
-        after, stopping = self.timing.standby_after, self.stopping
-        turn = await_seat(self.connection, self.seat, self.mine, after, stopping, self.stand_by)
-        if turn is not None:
-            self.mine = turn
+        turn = await_seat(self.connection, self.seat, self.mine, after, self)
+        self.mine = turn or self.mine
         return turn is not None
 
     def _keep_owners(self) -> None:
@@ -211,6 +208,10 @@ class Supervisor(Watched):
     def stand_by(self, claim: Claim) -> None:
         """Get ready meanwhile, again and again: the run of this claim is at work."""
         self.note(f"{self.place}: standing by, run {claim.run} is at work")
+
+    def is_fit(self) -> bool:
+        """Whether a run that stands by can take over; if it cannot, it says why."""
+        return True
 
     @abstractmethod
     def settle(self, pending: bool) -> bool:

@@ -60,7 +60,11 @@ class DecidedReader:
         try:
             standings, at = self._standings.look(), time.monotonic()
             bounds, stable = self._standings.bounds(), self._stable()
-            seen = [self._place(number, at, standings[number], *bounds[number]) for number in standings]
+            waiting = self._standings.standbys()
+            seen = [
+                self._place(number, at, one, waiting[number], *bounds[number])
+                for number, one in standings.items()
+            ]
             if self._sampler is not None:
                 reader = self._connected()
                 seen = [self._sampler.add_to(one, reader, stable[one.partition]) for one in seen]
@@ -80,7 +84,9 @@ class DecidedReader:
         reader, topic = self._connected(), self._topics.commands
         return {number: readers.watermarks(reader, topic, number)[1] for number in self._numbers}
 
-    def _place(self, number: int, at: float, found: Standing, start: int, end: int) -> PlaceStatus:
+    def _place(
+        self, number: int, at: float, found: Standing, standbys: tuple[str, ...], start: int, end: int
+    ) -> PlaceStatus:
         claim, shard = found.claim, self._folder / str(number)
         lag = max(0, end - max(start, found.offset or 0))
         return PlaceStatus(
@@ -96,6 +102,7 @@ class DecidedReader:
             lag=lag,
             owner=claimed(claim),
             owned=found.open_claim is not None,
+            standbys=tuple(run for run in standbys if claim is None or run != claim.run),
             counts=None if claim is None else claim.counts,
             topic_id=None if claim is None else claim.topic_id,
             trial=None if claim is None or claim.trial is None else str(claim.trial),

@@ -80,6 +80,7 @@ class PlaceStatus:
     lag: int | None = None  # records that are not done; an upper bound, as offsets have holes
     owner: PlaceOwner | None = None
     owned: bool | None = None  # whether a run at work has claimed it
+    standbys: tuple[str, ...] = ()  # runs that stand by for the owner
     idle: str = ""  # why nothing is done there now, as far as the asked run knows
     topic_id: str | None = None  # that the owner has claimed
     counts: Counts | None = None  # of decisions, since the owner's run began
@@ -147,6 +148,15 @@ def idle_places(places: Iterable[PlaceStatus]) -> dict[str, str]:
     """The partitions in which nothing is done now, by key, and the reason of each: as `/readyz` has them."""
     ordered = sorted(places, key=lambda place: (PLACE_KINDS.index(place.kind), place.identity))
     return {place.key: place.idle for place in ordered if place.idle}
+
+
+def standing_by(places: Iterable[PlaceStatus]) -> dict[str, list[str]]:
+    """The runs that stand by, by the name of what they would take over; nothing where there are none."""
+    found: dict[str, set[str]] = {}
+    for place in places:
+        if place.standbys:
+            found.setdefault(place.name, set()).update(place.standbys)
+    return {name: sorted(runs) for name, runs in found.items()}
 
 
 def claimed(claim: Claim | None) -> PlaceOwner | None:

@@ -54,17 +54,32 @@ def test_later_attempts_of_one_run_follow(claim: Claim, submission: int) -> None
 
 def test_turn_comes_when_the_run_ends() -> None:
     looks: Iterator[tuple[Claim | None, Beat | None]] = iter(
-        [(OTHER, None), (OTHER, Beat("other", 1)), (replace(OTHER, attempt=TERMINAL), None)]
+        [(OTHER, None), (OTHER, Beat("other", 1)), *[(replace(OTHER, attempt=TERMINAL), None)] * 2]
     )
     told: list[Claim] = []
-    turn = await_turn(lambda: next(looks), MINE, 0.1, threading.Event(), told.append)
+    turn = await_turn(lambda: next(looks), MINE, 0.1, threading.Event(), told.append, lambda: True)
     assert turn is not None and turn.run_epoch > OTHER.run_epoch and told == [OTHER, OTHER]
 
 
 def test_stopping_ends_the_waiting() -> None:
     stopping = threading.Event()
-    turn = await_turn(lambda: (OTHER, None), MINE, 60.0, stopping, lambda _: stopping.set())
+    turn = await_turn(lambda: (OTHER, None), MINE, 60.0, stopping, lambda _: stopping.set(), lambda: True)
     assert turn is None
+
+
+def test_unfit_runs_leave_their_turn() -> None:
+    """Another run has begun while it looked whether it is fit; later it is not fit itself."""
+    ended = (replace(OTHER, attempt=TERMINAL), None)
+    looks: Iterator[tuple[Claim | None, Beat | None]] = iter([ended, (OTHER, None), ended, ended])
+    stopping, told = threading.Event(), list[Claim]()
+
+    def is_fit() -> bool:
+        if told:
+            stopping.set()
+        return not told
+
+    assert await_turn(lambda: next(looks), MINE, 60.0, stopping, told.append, is_fit) is None
+    assert told == [OTHER]
 
 
 def test_other_texts_are_no_beats() -> None:

@@ -12,7 +12,7 @@ from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.render.places import columns_of, place_table
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.status.columns import COLUMNS, PlaceColumn, View, row, total
-from cqrs_cli.status.place import DECIDED
+from cqrs_cli.status.place import DECIDED, standing_by
 from cqrs_cli.status.rates import Look
 
 #: The width below which the head says less.
@@ -38,12 +38,15 @@ def picture(
     rows = choices.rows(look.places, columns)
     sums = total("total", [row(place, columns) for place in look.places], columns)
     told = _told(look, trouble, width, min(height // 2, height - 7))
-    below = bool(reasons) + sum(_lines(note, width) for note in told) + 2
+    standbys = [f"{name}: standing by: {', '.join(runs)}" for name, runs in standing_by(look.places).items()]
+    below = bool(reasons) + bool(standbys) + sum(_lines(note, width) for note in told) + 2
     room = max(1, height - below - 4)
     table = place_table(DECIDED, rows[:room], columns, sums, width, choices.sort)
     parts: list[RenderableType] = [_head(look, choices, width), table]
     if len(rows) > room:
         parts.append(Text(f"and {len(rows) - room} more: a shows aggregates", "dim"))
+    if standbys:
+        parts.append(Text(printable("  ".join(standbys)), "dim", no_wrap=True, overflow="ellipsis"))
     if reasons:
         often = "  ".join(f"{name} {reason} {times:,}" for name, reason, times in reasons)
         text = printable(f"refused in the last minute: {often}")

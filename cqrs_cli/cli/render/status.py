@@ -20,7 +20,7 @@ def status_document(
     """`store`: the setting."""
     from cqrs_cli.core.messages.timestamps import rfc3339
     from cqrs_cli.status.columns import COLUMNS, place_document
-    from cqrs_cli.status.place import DECIDED, HEARD, PROJECTED
+    from cqrs_cli.status.place import DECIDED, HEARD, PROJECTED, standing_by
 
     def partitions(places: "Iterable[PlaceStatus]") -> list[dict[str, Any]]:
         return [place_document(place, columns or COLUMNS) for place in places]
@@ -33,6 +33,7 @@ def status_document(
         name: {
             **_sums(places),
             **({"digest": _digest(places)} if with_digest else {}),
+            "standbys": standing_by(places).get(name, []),
             "partitions": partitions(places),
         }
         for name, places in _by_name(decided)
@@ -88,7 +89,7 @@ def status_text(
 
     from cqrs_cli.cli.render.places import columns_of, place_table
     from cqrs_cli.status.columns import COLUMNS, View, row, total
-    from cqrs_cli.status.place import DECIDED, PLACE_KINDS
+    from cqrs_cli.status.place import DECIDED, PLACE_KINDS, standing_by
 
     parts: list[RenderableType] = []
     for kind in PLACE_KINDS:
@@ -99,6 +100,9 @@ def status_text(
             table = place_table(kind, rows, shown, total("total", rows, shown), width)
             table.show_footer = len(rows) > 1
             parts += [*([""] if parts else []), table]
+            parts += [
+                Text(f"{name}: standing by: {', '.join(runs)}") for name, runs in standing_by(places).items()
+            ]
             parts += [Text(f"{place.label}: {remark}") for place in places for remark in place.remarks()]
         if kind is DECIDED and with_digest:
             parts += [

@@ -7,15 +7,18 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from msgspec import structs
 
 from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.ownership.standby import Heart
+from cqrs_cli.status.decided import decided_places
 from tests.support.commands import increments
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import Process, at_work
+from tests.support.rewriting import append
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -93,6 +96,42 @@ def test_killed_run_is_followed(counters: TopicHarness) -> None:
     with beating(counters, standing_by(counters, "second")):
         decided(counters, 200)
     counters.check("second")
+
+
+def test_status_names_who_stands_by(counters: TopicHarness) -> None:
+    """And no longer once it has taken over."""
+    first, others = counters.plan(once=False), [standing_by(counters, name) for name in ("second", "third")]
+
+    def named() -> set[str]:
+        (place,) = decided_places(counters.connection, counters.topics, counters.folder / "state")
+        return set(place.standbys)
+
+    with ExitStack() as stack:
+        stack.enter_context(beating(counters, first))
+        eventually(lambda: counters.owner() == first.run)
+        for plan in others:
+            stack.enter_context(beating(counters, plan))
+        eventually(lambda: named() == {plan.run for plan in others})
+        retire(first)
+        eventually(lambda: named() == {plan.run for plan in others} - {counters.owner()})
+
+
+def test_other_code_does_not_take_over(counters: TopicHarness) -> None:
+    """The run at work has ended, and left an event that the one standing by cannot read: it says so, and waits."""
+    first, second = counters.plan(once=False), standing_by(counters, "second")
+    counters.send(*increments(3))
+    with ExitStack() as stack:
+        stack.enter_context(beating(counters, first))
+        decided(counters, 3)
+        ready = stack.enter_context(beating(counters, second))
+        event = counters.records("events")[0]
+        assert event.value is not None
+        value = event.value.replace(b"counter.Incremented", b"counter.Unheard").replace(b'"a"', b'"new"')
+        append(counters, "events", structs.replace(event, key=b"new", value=value))
+        retire(first)
+        eventually(lambda: any("cannot take over" in note for note in ready.notes))
+        assert not ready.stopping.wait(2 * AFTER) and counters.owner() == first.run
+        assert ready.measures.step == "warm" and ready.error is None
 
 
 def is_followed(counters: TopicHarness, before: str | None) -> bool:

@@ -1,0 +1,113 @@
+"""The whole system of compose/: from the gateway to a row of PostgreSQL, also while its runs are updated."""
+
+import json
+import os
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import docker
+import pytest
+
+from tests.support import ROOT
+from tests.support.containers import find_image, free_ports, run
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+PROFILES = "run,process,gateway,projection"
+IMAGES = {"KAFKA_IMAGE": "apache/kafka:4.1.0", "POSTGRES_IMAGE": "postgres:17"}
+
+
+class System:
+    """compose.yaml under a name of its own, on free ports."""
+
+    def __init__(self, engine: docker.DockerClient, image: str, folder: Path) -> None:
+        images = {name: os.environ.get(name, default) for name, default in IMAGES.items()}
+        for name in images.values():
+            find_image(engine, name)
+        ports = free_ports(4)
+        token = folder / "token"
+        token.write_text("secret")
+        self._environment = images | {
+            **{f"KAFKA_PORT_{number}": str(port) for number, port in enumerate(ports[1:], 1)},
+            "COMPOSE_PROJECT_NAME": f"cqrs-test-{uuid.uuid4().hex[:8]}",
+            "COMPOSE_PROFILES": PROFILES,
+            "GATEWAY_PORT": str(ports[0]),
+            "TOKEN_FILE": str(token),
+            "CQRS_IMAGE": image,
+        }
+        self._url = f"http://localhost:{ports[0]}"
+
+    def compose(self, *words: str) -> str:
+        return run(["docker", "compose", *words], ROOT / "compose", self._environment)
+
+    def send(self, order: str, command: str, **fields: object) -> int:
+        """The version that the order has, once the command is decided."""
+        headers = {"Authorization": "Bearer secret", "Content-Type": "application/json"}
+        where = f"{self._url}/order/{order}/{command}"
+        request = Request(where, json.dumps(fields).encode(), headers)
+        with urlopen(request, timeout=60) as answer:
+            return int(json.load(answer)["version"])
+
+    def rows(self) -> dict[str, str]:
+        """The status of each order, as the projection has it."""
+        ask = ["--tuples-only", "--no-align", "--command", "SELECT order_id, status FROM recent_orders"]
+        host = ["--host", "127.0.0.1", "--username", "cqrs"]
+        said = self.compose("exec", "--env", "PGPASSWORD=cqrs", "postgres", "psql", *host, *ask)
+        return dict(line.split("|") for line in said.splitlines() if "|" in line)
+
+
+@pytest.fixture(scope="module")
+def system(
+    engine: docker.DockerClient, image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[System]:
+    made = System(engine, image, tmp_path_factory.mktemp("system"))
+    try:
+        made.compose("up", "--detach", "--wait", "--quiet-pull")
+        yield made
+    finally:
+        made.compose("down", "--volumes", "--timeout", "1")
+
+
+@contextmanager
+def orders(system: System) -> Iterator[list[str]]:
+    """Orders that are placed one after the other while the block lasts; each comes back decided."""
+    stop, placed, failures = threading.Event(), list[str](), list[Exception]()
+
+    def place() -> None:
+        try:
+            while not stop.wait(0.05):
+                order = f"o-{len(placed)}"
+                assert system.send(order, "Place", customer="cleo") == 1
+                placed.append(order)
+        except Exception as error:
+            failures.append(error)
+
+    client = threading.Thread(target=place, daemon=True)
+    client.start()
+    try:
+        yield placed
+    finally:
+        stop.set()
+        client.join(90)
+    assert failures == []
+
+
+def test_orders_reach_the_database(system: System) -> None:
+    """A process asks for their payment, too, and hears that it came."""
+    assert system.send("first", "Place", customer="ada") == 1
+    eventually(lambda: system.rows().get("first") == "placed", within=60)
+
+
+def test_updates_keep_deciding(system: System) -> None:
+    """The one that stands by first, then the one that decides: every order that is sent meanwhile is decided."""
+    with orders(system) as placed:
+        for service in ("standby", "run"):
+            eventually(lambda before=len(placed): len(placed) > before + 3, within=60)  # type: ignore[misc]
+            system.compose("up", "--detach", "--wait", "--no-deps", "--force-recreate", service)
+        eventually(lambda before=len(placed): len(placed) > before + 3, within=60)  # type: ignore[misc]
+    eventually(lambda: system.rows().keys() >= set(placed), within=60)
