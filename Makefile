@@ -16,7 +16,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 GROUPED := --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-pypi test-pure test-pythons faults mutants soak check dist docs bench pictures clean setup java
+.PHONY: help demo test test-slow test-pypi test-pure test-pythons test-lowest faults mutants soak check audit dist docs bench pictures clean setup java
 
 help: ## Say what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,12 @@ test-pythons: ## The same on every Python from 3.11 to 3.14 that is found
 	@for minor in 11 12 13 14; do \
 	    ! python3.$$minor -c '' 2>/dev/null || $(MAKE) test-pure VENV=.venv-3.$$minor PYTHON=python3.$$minor || exit; done
 
+test-lowest: $(READY) ## The same with the lowest versions that pyproject.toml allows: minutes
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest
+	@$(BIN)/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct \
+	    --build-constraint constraints.txt --editable '.[dev]'
+	@.venv-lowest/bin/pytest -m $(PURE)
+
 faults: java ## The whole crash suite: every failpoint and whom it can hit; 100 times the examples; over an hour
 	@$(BIN)/pytest -m faults --numprocesses 4 --dist worksteal # mostly they wait
 	@$(BIN)/pytest -m $(PURE) --hypothesis-profile long --numprocesses 2 --dist worksteal
@@ -60,6 +66,10 @@ check: $(READY) ## Lint, formatting, types
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+
+audit: $(READY) ## Known vulnerabilities of what constraints.txt pins, as PyPI knows them
+	@$(PIP) --build-constraint constraints.txt --editable '.[dev,audit]'
+	@$(BIN)/python .ci/audit $(BIN)/pip-audit
 
 dist: $(READY) ## The wheel and the source distribution, checked, in dist/
 	@$(PIP) --build-constraint constraints.txt --editable '.[dev,release]'
@@ -82,7 +92,7 @@ pictures: java ## Draw docs/pictures again, from what the commands print: minute
 setup: $(READY) ## Only make .venv
 
 clean: ## Remove .venv and caches; .cqrs, where your events are, stays
-	rm -rf $(VENV) .venv-3.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .site site dist mutants
+	rm -rf $(VENV) .venv-* .hypothesis .mypy_cache .pytest_cache .ruff_cache .site site dist mutants
 	find . -name __pycache__ -not -path './.cqrs/*' -prune -exec rm -rf {} +
 
 # The same question that `cqrs` asks (cqrs_cli/system/java.py). A machine whose answer is no gets Java from PyPI.

@@ -1,0 +1,37 @@
+"""`make audit`: an audit that nobody answered is not taken for a clean one."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT
+
+CLEAN = {"name": "a", "version": "1.0", "vulns": []}
+BAD = {"name": "b", "version": "2.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["2.1"]}]}
+UNKNOWN = {"name": "c", "skip_reason": "not found on PyPI"}
+
+
+def audited(*packages: Any) -> tuple[int, str]:
+    """The exit status and the words of an audit for which pip-audit finds this."""
+    report = json.dumps({"dependencies": packages}) if packages else "no JSON"
+    program = [sys.executable, ".ci/audit", sys.executable, "-c", f"print({report!r})"]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("packages", "status", "said"),
+    [
+        ([CLEAN], 0, "1 packages audited, 0 known vulnerabilities\n"),
+        ([CLEAN, BAD], 1, "b 2.0: PYSEC-1, mended in 2.1\n"),
+        ([CLEAN, UNKNOWN], 1, "error: PyPI knows nothing of c\n"),
+        ([UNKNOWN], 4, "error: nothing was audited: PyPI, which has the advisories, gives no answer here\n"),
+        ([], 4, "error: nothing was audited"),
+    ],
+)
+def test_audits_say_what_they_know(packages: list[Any], status: int, said: str) -> None:
+    found, words = audited(*packages)
+    assert found == status and said in words
