@@ -23,6 +23,8 @@ def check_original(
     if entry is not None:
         if entry.cancelled:
             raise Refused(Reason.CANCELLED, "it was cancelled while it was deferred")
+        if (waits := deferrals.wait_on(case.record, entry)) is not None:
+            raise waits
         return None
     if deferrals.active:
         waiting = deferrals.of_id(envelope.subject, envelope.id)
@@ -50,8 +52,8 @@ def _of_waiting(entry: Deferral, mark: int) -> Original:
 def check_time(context: BatchContext, case: Case, envelope: CommandEnvelope) -> None:
     """Check 9: parks a command whose `notbefore` is to come by the record's time; raises `Refused` (NOT_YET, EXPIRED).
 
-    A command that an owner has resubmitted (the case has an entry) is due at any record time: the broker's clock may be
-    behind.
+    A command that an owner has resubmitted (the case has an entry) does not look at its `notbefore` again: the broker's
+    clock may be a little behind. Check 5 has judged how much.
     """
     if envelope.notbefore is not None and case.entry is None:
         assert isinstance(case.mark, int)

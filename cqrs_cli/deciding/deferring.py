@@ -5,8 +5,7 @@ that offset. What is due is read from the shard, which is level with the log the
 applied at once. So a command that was just cancelled is never said again as one to be decided.
 """
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -14,6 +13,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.deciding.broker_clock import BrokerClock
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ConfigurationError, ContradictionError
@@ -26,8 +26,10 @@ _MOST_BYTES = 8 * 1024 * 1024
 class Deferring:
     """One partition's deferred commands, over a recovered shard."""
 
-    def __init__(self, session: OwnerSession, cache: StateCache) -> None:
+    def __init__(self, session: OwnerSession, cache: StateCache, note: Callable[[str], None]) -> None:
+        """`note` takes texts for people."""
         self._session, self._cache = session, cache
+        self._clock = BrokerClock(session.rules.limits.early, note)
 
     def deferrals(self) -> Deferrals:
         """The entries as they are, for one batch."""
@@ -36,12 +38,19 @@ class Deferring:
     def patience(self, most: float) -> float:
         """Seconds until the next command is due, `most` at most."""
         due = self._cache.next_due
-        return most if due is None else min(most, max(0.0, due / 1000 - time.time()))
+        return most if due is None else min(most, max(0.0, (due - self._now()) / 1000))
 
     def is_due(self) -> bool:
         """True if a command is to be said again."""
         due = self._cache.next_due
-        return due is not None and due <= time.time() * 1000
+        return due is not None and due <= self._now()
+
+    def _own(self) -> float:
+        """The owner's clock, ms."""
+        return self._session.timing.clock() * 1000
+
+    def _now(self) -> float:
+        return self._clock.now(self._own())
 
     def resubmit(self, at: int) -> int:
         """Say again what is due, as much as one transaction should have, and apply it. `at` is the position.
@@ -54,14 +63,16 @@ class Deferring:
         try:
             with session.writer.batch(session.consumer) as transaction, cache.reading():
                 deferrals = self.deferrals()
-                due = deferrals.due(int(time.time() * 1000), session.timing.batch_limit, _MOST_BYTES)
+                due = deferrals.due(int(self._now()), session.timing.batch_limit, _MOST_BYTES)
                 done.deferred = deferrals.changed
                 failpoints.reached("again.before")
                 transaction.write(done)
                 commands = [(one.subject.encode(), deferrals.resubmitted(one)) for one in due]
-                offsets = session.writer.resubmit(commands)
+                before = self._own()
+                places = session.writer.resubmit(commands)
                 failpoints.reached("again.said")
-                for one, offset in zip(due, offsets, strict=True):
+                self._clock.tell(before, (stamp for _, stamp in places if stamp is not None))
+                for one, (offset, _) in zip(due, places, strict=True):
                     deferrals.note_said(one, offset)
                     end = max(end, offset + 1)
                 session.writer.note_deferred(values(done.deferred))

@@ -36,7 +36,7 @@ class DecideLoop(Loop):
         self.aggregate = aggregate
         self.cache = cache
         self.attempts = attempts
-        self.deferring = Deferring(session, cache)
+        self.deferring = Deferring(session, cache, attempts.note)
         self.payloads = PayloadExchange(session.plan.connection.payloads, session.log.topics.commands)
         self.next_batch_at = 0.0  # monotonic
         self.log_end = at  # where the consumer has met the log's end

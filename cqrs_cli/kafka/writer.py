@@ -9,7 +9,15 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions, OutputRecord
@@ -52,9 +60,15 @@ class DeliveryReport:
     def __init__(self) -> None:
         self.error: KafkaError | None = None
         self._offset: int | None = None
+        self._stamped: tuple[int, int] = TIMESTAMP_NOT_AVAILABLE, 0
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
-        self.error, self._offset = error, message.offset()
+        self.error, self._offset, self._stamped = error, message.offset(), message.timestamp()
+
+    def stamp(self) -> int | None:
+        """The broker's time of the record, ms; None if the topic has the sender's."""
+        kind, time = self._stamped
+        return time if kind == TIMESTAMP_LOG_APPEND_TIME else None
 
     def place(self) -> int:
         """The offset; raises `KafkaException`."""
@@ -140,8 +154,9 @@ class FencedWriter(TransactionalWriter):
         """The group's position at an offset of the commands."""
         return TopicPartition(self._topics.commands, self._partition, offset, metadata)
 
-    def resubmit(self, commands: Sequence[tuple[bytes, bytes]]) -> list[int]:
-        """Append commands, (key, value), to the commands topic in the open transaction: the offsets that they got.
+    def resubmit(self, commands: Sequence[tuple[bytes, bytes]]) -> list[tuple[int, int | None]]:
+        """Append commands, (key, value), to the commands topic in the open transaction: the offsets that they got, and
+        the broker's times (ms).
 
         Raises `KafkaException`, also if the broker does not say one, and `BatchLateError`.
         """
@@ -152,7 +167,7 @@ class FencedWriter(TransactionalWriter):
         while self._producer.flush(FLUSH_PATIENCE) and not any(report.error for report in reports):
             if time.monotonic() > deadline:
                 raise BatchLateError("saying commands again took longer than half the transaction's time")
-        return [report.place() for report in reports]
+        return [(report.place(), report.stamp()) for report in reports]
 
     def note_deferred(self, values: Sequence[tuple[bytes | None, bytes]]) -> None:
         """Append values, (value, key), to the deferred topic in the open transaction."""

@@ -1,6 +1,7 @@
 """The times that an owner and the driver of a run wait, and the amounts that an owner does at once."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from cqrs_cli.kafka.transactional import TRANSACTION_TIMEOUT
@@ -15,6 +16,9 @@ APPLY_EVERY = 5_000
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Part of a run's plan. Times are in seconds."""
+
+    # The owner's clock, by which deferred commands come due, as far as the broker's is not known.
+    clock: Callable[[], float] = time.time
 
     # Every call of a transaction has this time to itself; the broker aborts the transaction after it.
     transaction_timeout: float = TRANSACTION_TIMEOUT

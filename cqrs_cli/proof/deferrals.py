@@ -25,6 +25,10 @@ from cqrs_cli.proof.traces import Index, OutcomeTrace
 _EARLY = {reason.name for reason in Reason if reason.check <= 5}
 
 
+#: Reasons with which a command ends, or waits on, that was said again before it was due.
+_WAITED = {"NOT_YET", "CANCELLED"}
+
+
 class Open(Struct, frozen=True, array_like=True, gc=False):
     """A command that is deferred, as its outcomes and requests say."""
 
@@ -119,13 +123,18 @@ class DeferralRules:
         first, one = find_outcome(self._outcomes, opened), self.open[opened]
         if one.cancelled and outcome.reason != "CANCELLED" and outcome.status != "failed":
             self._add(outcome, f"is {outcome.result}, though command {opened} was cancelled")
+        self._check_early(outcome, opened, one)
         if outcome.reason == "CANCELLED" and not one.cancelled:
             self._add(outcome, f"is CANCELLED, though nobody has cancelled command {opened}")
         if outcome.reason == "GAVE_UP" and outcome.attempt not in (None, one.attempt):
             self._add(
                 outcome, f"gave up after {outcome.attempt} attempts, command {opened} had {one.attempt}"
             )
-        if outcome.status == "deferred":
+        if outcome.reason == "NOT_YET":
+            self._check_due(outcome, one.attempt)
+            if one.released or outcome.due not in (None, one.due):
+                self._add(outcome, f"is NOT_YET, and command {opened} is due at another time")
+        elif outcome.status == "deferred":
             self._check_due(outcome, one.attempt + 1)
             self.open[opened] = replace(one, due=outcome.due, attempt=outcome.attempt or 0, released=False)
         if first is None or outcome.cause is None:
@@ -136,6 +145,15 @@ class DeferralRules:
             self._add(outcome, f"does not have the fingerprint of command {opened}")
         elif first.correlation != outcome.correlation:
             self._add(outcome, f"does not have the correlationid of command {opened}")
+
+    def _check_early(self, outcome: OutcomeTrace, opened: int, one: Open) -> None:
+        """Check that a command was not decided before it was due, by the broker's time of the record."""
+        if one.due is None or one.released or one.cancelled or self._scope.loss is not None:
+            return
+        early = one.due - outcome.timestamp
+        unread = outcome.fingerprint is None  # an operator gave it up
+        if early > self._scope.early and outcome.reason not in _WAITED and not unread:
+            self._add(outcome, f"is {outcome.result}, {early // 1000} s before command {opened} was due")
 
     def _problems(
         self, record: Record, envelope: CommandEnvelope | None, opened: int, place: str

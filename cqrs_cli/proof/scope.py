@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from cqrs_cli.core.deferral.deferrals import EARLY
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
@@ -51,6 +52,7 @@ class Scope:
     decode_event: Callable[[EventEnvelope], object] = (
         check_shape  # raises what says why an event cannot be read
     )
+    early: int = EARLY  # how long before it is due a deferred command may be decided, ms
 
 
 class Clock:

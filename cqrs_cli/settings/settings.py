@@ -101,6 +101,10 @@ class Settings(BaseModel):
         description="How long the run at work may be silent until a run with `--standby` takes over.",
     )
     max_attempts: int = Field(20, ge=1, le=1000, description="How often `decide` may put one command off.")
+    clock_tolerance: Duration = Field(
+        timedelta(minutes=1),
+        description="How far an owner's clock may be ahead of the broker's; beyond it a deferred command waits on.",
+    )
     payload_store: StorePlace | None = Field(
         None,
         description="Large payloads rest there: a folder that all machines share, or a URI of an object store.",

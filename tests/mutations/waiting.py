@@ -45,7 +45,7 @@ WAITING = [
     Mutation(
         "what waited before a stretch is not cancelled",
         "cqrs_cli/scans/whatif/parked.py",
-        (("                changed[key] = replace(entry, cancelled=True)\n", "                pass\n"),),
+        (("entry.cancelled or cancels", "entry.cancelled"),),
         "tests/jobs/whatif/test_settings.py",
     ),
     Mutation(
@@ -65,6 +65,24 @@ WAITING = [
         "cqrs_cli/core/deferral/deferrals.py",
         (("        if attempt > self._limits.attempts:\n", "        if False:\n"),),
         _DECIDING,
+    ),
+    Mutation(
+        "what an owner said again too early is decided",
+        "cqrs_cli/core/waiting.py",
+        (("            raise waits\n        return None\n", "            pass\n        return None\n"),),
+        _DECIDING,
+    ),
+    Mutation(
+        "an owner does not learn that its clock is ahead",
+        "cqrs_cli/deciding/broker_clock.py",
+        (("ahead if ahead > self._tolerance else 0", "0"),),
+        _MODEL,
+    ),
+    Mutation(
+        "what was decided early is not named",
+        "cqrs_cli/proof/deferrals.py",
+        (("early > self._scope.early and", "False and"),),
+        "tests/proof/deferred/test_planted.py",
     ),
     Mutation(
         "what is too large is found when it is due",

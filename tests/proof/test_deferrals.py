@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.entry import read_deferral
 from tests.core.deferral.played import played
-from tests.core.deferral.world import SCENARIOS, TOPIC, World, steps
+from tests.core.deferral.world import SCENARIOS, TOPIC, World, begun, steps
 from tests.proof.history import seeds
 from tests.proof.walking import DECIDED, WAITS, proved, proved_in_pieces, walked
 
@@ -21,8 +21,7 @@ PROVED = 40
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "skipped"])
 def test_clean_deferrals_are_silent(scenario: str) -> None:
     """Any moment will do: parked, said again, cancelled, decided."""
-    sends, left = SCENARIOS[scenario]
-    open_ = [World(sends, tuple(sorted(left.items())))]
+    open_ = [begun(scenario)]
     seen = dict.fromkeys(open_)
     while open_ and len(seen) < 20 * PROVED:
         for after in steps(open_.pop(0)):

@@ -17,11 +17,15 @@ from tests.proof.pieces import IN_MEMORY, LOGS, Look, Topics, prove_piece
 from tests.proof.reading import event_of, outcome_of
 
 
+def scope_of(world: World) -> Scope:
+    starts: dict[LogName, int] = {"events": 0, "outcomes": 0, "dead-letters": 0}
+    early = world.rules.limits.early
+    return Scope("way", "", 0, starts, 24 * 3600 * 1000, topic_id=TOPIC, early=early)
+
+
 def proved(world: World, deleted: int = 0) -> list[str]:
     """The violations in a history that nobody works on. `deleted`: the first commands, by retention."""
-    scope = Scope(
-        "way", "", 0, {"events": 0, "outcomes": 0, "dead-letters": 0}, 24 * 3600 * 1000, topic_id=TOPIC
-    )
+    scope = scope_of(world)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         indexes = []
@@ -49,9 +53,7 @@ def proved_in_pieces(world: World, planned: World, cut: int) -> list[str]:
 
     `planned`: the world without the fault, which says how much of the logs was there then.
     """
-    scope = Scope(
-        "way", "", 0, {"events": 0, "outcomes": 0, "dead-letters": 0}, 24 * 3600 * 1000, topic_id=TOPIC
-    )
+    scope = scope_of(world)
     letters = [
         Record(at, t, b"a", value, list(headers)) for at, (value, t, headers) in enumerate(world.letters)
     ]

@@ -18,16 +18,23 @@ from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 
+#: The difference between an owner's clock and a broker's that nobody minds, ms.
+EARLY = 60_000
+
 #: Bytes of a record that headers, `deferredfrom` and Kafka's own fields take.
 _AROUND = 1024
 
 
 class DeferralLimits(NamedTuple):
-    """The limits of a command that is put off: `attempts`, or a document that the topics do not take (bytes)."""
+    """The limits of a command that is put off: `attempts`, or a document that the topics do not take (bytes).
+
+    `early`: how long before it is due it may be decided (ms), by the broker's time of the record that says it again.
+    """
 
     attempts: int = 20
     command_bytes: int = 1_048_588
     value_bytes: int = 1_048_588 + 64 * 1024
+    early: int = EARLY
 
 
 class Deferrals:
@@ -84,6 +91,18 @@ class Deferrals:
         if due <= record.timestamp:
             return None
         return self._park(record, envelope, None, mark, version, due, Reason.NOT_YET, "")
+
+    def wait_on(self, record: Record, entry: Deferral) -> Refused | None:
+        """Park a command again that was resubmitted too early, by the broker's time; None if its time has come.
+
+        The clock of the owner that resubmitted it is ahead of the broker's. Attempt and due time stay.
+        """
+        early = entry.due - record.timestamp
+        if early <= self._limits.early:
+            return None
+        self.put(replace(entry, said=None, said_topic=""))
+        message = f"said again {early // 1000} s early: the clock of its owner is ahead of the broker's"
+        return Refused(Reason.NOT_YET, message, due=rfc3339(entry.due), attempt=entry.attempt)
 
     def put_off(
         self,
@@ -164,8 +183,7 @@ class Deferrals:
             raise Refused(
                 Reason.NOT_FOUND, f"no command {request.id[:100]!r} of {subject[:100]!r} is deferred"
             )
-        now = 0 if entry.is_parked else entry.due
-        self.put(replace(entry, due=now, cancelled=entry.cancelled or isinstance(request, Cancel)))
+        self.put(replace(entry, due=0, cancelled=entry.cancelled or isinstance(request, Cancel)))
         return DeferredTarget(entry.id, entry.offset)
 
     def due(self, now: int, most: int, most_bytes: float) -> list[Deferral]:

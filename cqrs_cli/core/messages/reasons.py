@@ -42,7 +42,7 @@ class Reason(Enum):
     EXPIRED = "rejected", 9, "its turn came after its `expirytime`"
     CANCELLED = "rejected", 5, "a `cqrs.Cancel` ended it while it was deferred"
     GAVE_UP = "rejected", 11, "`decide` has put it off more often than `max_attempts` allows"
-    NOT_YET = "deferred", 9, "its `notbefore` is to come"
+    NOT_YET = "deferred", 9, "its `notbefore` is to come; or it was said again too early (check 5)"
     LATER = "deferred", 11, "`decide` has put it off"
     ID_REUSED = "rejected", 5, "another command had this subject and id", False, False
     KEY_MISSING = "failed", 1, "no key, or an empty one"

@@ -94,6 +94,7 @@ def plan_verify(
         milliseconds(settings.dedup_window),
         milliseconds(longest_window or settings.dedup_window),
         shards,
+        early=milliseconds(settings.clock_tolerance),
     )
 
 

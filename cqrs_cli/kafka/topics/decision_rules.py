@@ -3,7 +3,7 @@
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from cqrs_cli.core.deferral.deferrals import DeferralLimits
+from cqrs_cli.core.deferral.deferrals import EARLY, DeferralLimits
 from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_function
 from cqrs_cli.kafka.topics.topics import AggregateTopics
@@ -22,11 +22,13 @@ class DecisionSettings(NamedTuple):
     partitioner: Partitioner
     window: int  # how long an id is remembered, ms
     max_attempts: int  # of a command that `decide` puts off
+    early: int = EARLY  # how long before it is due a deferred command may be decided, ms
 
     @classmethod
     def of(cls, settings: "Settings") -> "DecisionSettings":
         """Those in force."""
-        return cls(settings.partitioner, milliseconds(settings.dedup_window), settings.max_attempts)
+        window, early = milliseconds(settings.dedup_window), milliseconds(settings.clock_tolerance)
+        return cls(settings.partitioner, window, settings.max_attempts, early)
 
     def rules(
         self, described: AggregateTopics, partition: int, payloads: PayloadPlace | None
@@ -40,6 +42,6 @@ class DecisionSettings(NamedTuple):
             partition_function(self.partitioner, described.partitions),
             self.window,
             sizes["events"],
-            DeferralLimits(self.max_attempts, sizes["commands"], sizes["deferred"]),
+            DeferralLimits(self.max_attempts, sizes["commands"], sizes["deferred"], self.early),
             inf if payloads is None else payloads.threshold,
         )

@@ -16,7 +16,7 @@ class Attempts:
         self.refused = refused  # offsets that get a failed outcome unread
         self.blamed: dict[int, str] = {}  # offset → why the aggregate's code is not asked again
         self._place = place
-        self._note = note
+        self.note = note
         self._raised: set[str] = set()  # places and kinds of errors that were told
         self._failed: dict[int, int] = {}  # offset → how often it was tried alone, in vain
 
@@ -25,13 +25,13 @@ class Attempts:
         for kind, traceback in raised.items():
             if kind not in self._raised:
                 self._raised.add(kind)
-                self._note(f"{kind} while deciding: such commands fail; the traceback is in the log")
+                self.note(f"{kind} while deciding: such commands fail; the traceback is in the log")
                 print(f"{self._place}: {traceback.rstrip()}", file=sys.stderr, flush=True)
 
     def refuse(self, offset: int, why: str) -> None:
         """Give a command a failed outcome unread."""
         self.refused |= {offset}
-        self._note(f"{self._place} offset {offset} failed, and its dead letter has none of its bytes: {why}")
+        self.note(f"{self._place} offset {offset} failed, and its dead letter has none of its bytes: {why}")
 
     def failed_alone(self, offset: int, why: str) -> None:
         """Note that an error of the process kept a command from being decided alone."""
@@ -44,4 +44,4 @@ class Attempts:
             self.refuse(offset, why)
         elif tried >= ATTEMPTS and offset not in self.blamed:
             self.blamed[offset] = why
-            self._note(f"{self._place} offset {offset} failed: {why}")
+            self.note(f"{self._place} offset {offset} failed: {why}")

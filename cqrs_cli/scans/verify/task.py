@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from cqrs_cli.core.deferral.deferrals import EARLY
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.explain import explain_log_stall
@@ -58,6 +59,7 @@ class ProofPlan:
     since: Generations | None = None  # what an earlier verify has left, and where this one leaves it
     words: Address | None = None  # where tasks tell how far they are
     tell_every: float = TELL_EVERY
+    early: int = EARLY  # how long before it is due a deferred command may be decided, ms
     patience: float = 40.0  # seconds for an open transaction: a killed owner leaves one open for 20 s
 
 
@@ -115,12 +117,7 @@ class _PartitionProof:
     """The proof of one partition, with its clients and temporary files, which the stack closes."""
 
     def __init__(
-        self,
-        plan: ProofPlan,
-        log: PartitionLog,
-        stack: ExitStack,
-        teller: LogTeller,
-        before: Path | None,
+        self, plan: ProofPlan, log: PartitionLog, stack: ExitStack, teller: LogTeller, before: Path | None
     ) -> None:
         self.plan, self.teller = plan, teller
         self.earlier = None if before is None else load_carried(before)
@@ -205,6 +202,7 @@ class _PartitionProof:
             plan.aggregate.ids["commands"],
             plan.longest_window,
             check_shape if self.aggregate is None else partial(decode_event, self.aggregate),
+            plan.early,
         )
 
     def _command_at(self, offset: int) -> Record | None:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.entry import Deferral, key_of_place, read_deferral_key
 from cqrs_cli.core.messages.outcome import DeferredTarget, OutcomeEnvelope
+from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.proof.whatif.decided import OwnerRecord
 
@@ -29,10 +30,10 @@ def changes_of(
         if again or said.status == "deferred":
             key = key_of_place(said.deferredfrom or "", topic_id) if again else f"{topic_id}/{said.offset}"
             changed[key] = _deferred(placed, key, find(key)) if said.status == "deferred" else None
-        if isinstance(said.target, DeferredTarget) and outcome.type.startswith("cqrs.Cancel."):
-            key = f"{topic_id}/{said.target.offset}"
+        if isinstance(said.target, DeferredTarget):
+            key, cancels = f"{topic_id}/{said.target.offset}", outcome.type.startswith("cqrs.Cancel.")
             if (entry := find(key)) is not None:
-                changed[key] = replace(entry, cancelled=True)
+                changed[key] = replace(entry, due=0, cancelled=entry.cancelled or cancels)
     return changed
 
 
@@ -40,6 +41,8 @@ def _deferred(placed: OwnerRecord[OutcomeEnvelope], key: str, before: Deferral |
     """The entry after an outcome that defers its command, the first time or once more."""
     outcome, said = placed.message, placed.message.data
     due, attempt, reason = parse_timestamp(said.due or ""), said.attempt or 0, said.reason or ""
+    if before is not None and reason == Reason.NOT_YET.name:
+        return before  # it was said again too early
     if before is not None:
         return replace(before, due=due, attempt=attempt, reason=reason)
     topic, offset = read_deferral_key(key.encode())

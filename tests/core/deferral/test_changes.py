@@ -53,7 +53,8 @@ def test_id_waits_from_this_batch_on() -> None:
 def test_put_off_again_it_stands_nowhere() -> None:
     entry = parked(decided(record(notbefore=FAR, data={"after": 1})))
     said = replace(entry, said=7, said_topic=TOPIC)
-    done = decided(Record(7, AT, b"a", said.resubmitted("0/0"), [*HEADERS]), table=DeferralTable([said]))
+    again = Record(7, entry.due, b"a", said.resubmitted("0/0"), [*HEADERS])
+    done = decided(again, table=DeferralTable([said]))
     assert result(done) == ["LATER"]
     assert parked(done) == replace(entry, attempt=1, reason="LATER", due=parked(done).due)
 

@@ -85,7 +85,7 @@ def test_entry_decides_whatever_the_record_says() -> None:
     entry = replace(
         parked(decided(record(notbefore="2999-01-01T00:00:00Z"))), said=7, said_topic=TOPIC, fingerprint=5
     )
-    again = Record(7, AT, b"a", entry.resubmitted("0/0"), [*HEADERS])
+    again = Record(7, entry.due, b"a", entry.resubmitted("0/0"), [*HEADERS])
     (data,) = verdicts(decided(again, table=DeferralTable([entry])))
     assert (data["status"], data["fingerprint"], data["deferredfrom"]) == ("accepted", 5, "0/0")
 
@@ -186,7 +186,7 @@ def test_request_may_wait_itself() -> None:
     waiting = parked(decided(record(data={"after": 1})))
     request = record(1, "cqrs.Cancel", {"id": "x"}, id="later", notbefore="2999-01-01T00:00:00Z")
     entry = replace(parked(decided(request)), said=7, said_topic=TOPIC)
-    again = Record(7, AT, b"a", entry.resubmitted("0/1"), [*HEADERS])
+    again = Record(7, entry.due, b"a", entry.resubmitted("0/1"), [*HEADERS])
     done = decided(again, table=DeferralTable([waiting, entry]))
     (data,) = verdicts(done)
     assert (data["status"], data["deferredfrom"], data["target"]) == (
@@ -195,3 +195,25 @@ def test_request_may_wait_itself() -> None:
         {"id": "x", "offset": 0},
     )
     assert done.deferred[entry.key] is None
+
+
+@pytest.mark.parametrize(("early", "found"), [(60_000, "accepted"), (60_001, "NOT_YET"), (10**12, "NOT_YET")])
+def test_said_again_too_early_it_waits_on(early: int, found: str) -> None:
+    """By the broker's time of that record. Attempt, due time and reason stay."""
+    entry = parked(decided(record(notbefore="2999-01-01T00:00:00Z")))
+    said = replace(entry, said=7, said_topic=TOPIC)
+    again = Record(7, entry.due - early, b"a", said.resubmitted("0/0"), [*HEADERS])
+    done = decided(again, table=DeferralTable([said]))
+    assert result(done) == [found]
+    assert done.deferred == {entry.key: entry if found == "NOT_YET" else None}
+    assert verdicts(done)[0]["deferredfrom"] == "0/0"
+
+
+@pytest.mark.parametrize(("request_", "found"), [("cqrs.Cancel", "CANCELLED"), ("cqrs.Release", "accepted")])
+def test_request_ends_the_wait(request_: str, found: str) -> None:
+    """Though the command already stands again, too early."""
+    entry = parked(decided(record(notbefore="2999-01-01T00:00:00Z")))
+    said = replace(entry, said=7, said_topic=TOPIC)
+    again = Record(7, AT, b"a", said.resubmitted("0/0"), [*HEADERS])
+    done = decided(record(6, request_, {"id": "x"}, id="r"), again, table=DeferralTable([said]))
+    assert result(done) == ["unchanged", found]

@@ -10,11 +10,25 @@ from msgspec.structs import replace
 from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.messages.outcome import DeferredTarget
+from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.deciding import deferred_fold as fold
-from tests.core.deferral.world import SCENARIOS, TOPIC, World, steps
+from cqrs_cli.deciding.broker_clock import BrokerClock
+from tests.core.deferral.world import SCENARIOS, TOPIC, World, begun, steps
 
 #: Commands that may be there in the longest scenario: more means that one is said again for ever.
 MOST = 9
+
+
+def decided_early(world: World) -> bool:
+    """By the broker's time of the record, and more than anybody tolerates."""
+    dues: dict[str | None, int] = {}
+    early = False
+    for one, (_, timestamp) in zip(world.read(), world.outcomes, strict=True):
+        if isinstance(one.data.due, str):
+            dues[one.causationid] = parse_timestamp(one.data.due)
+        elif isinstance(one.data.deferredfrom, str) and one.data.reason != "CANCELLED":
+            early = early or timestamp < dues.get(one.causationid, 0) - world.rules.limits.early
+    return early
 
 
 def wrong(world: World) -> str:
@@ -28,8 +42,11 @@ def wrong(world: World) -> str:
         return "a command is decided twice"
     told = {one.causationid: one for one in kept}
     stop, x = told.get("stop"), told.get("x")
-    if stop and x and stop.data.status == "unchanged" and x.data.reason != "CANCELLED":
+    stopped = stop is not None and stop.data.status == "unchanged"
+    if stop and stopped and stop.type.startswith("cqrs.Cancel") and x and x.data.reason != "CANCELLED":
         return "a cancelled command is decided"
+    if not stopped and decided_early(world):
+        return "a command is decided before it is due"
     deferred = {one.causationid for one in read if one.data.status == "deferred"}
     if world.is_over() and deferred - told.keys():
         return "a deferred command is lost"
@@ -38,8 +55,7 @@ def wrong(world: World) -> str:
 
 def explored(scenario: str) -> tuple[int, set[str]]:
     """The number of worlds of a scenario, and what is wrong with some."""
-    sends, left = SCENARIOS[scenario]
-    first = World(sends, tuple(sorted(left.items())))
+    first = begun(scenario)
     seen, open_, found = {first}, [first], set[str]()
     while open_ and not found:
         for after in steps(open_.pop()):
@@ -89,7 +105,13 @@ def _reparked(deferrals: Deferrals, entry: Deferral, offset: int) -> None:
     deferrals.put(replace(entry, said=offset + 1, said_topic=TOPIC))
 
 
+def _unlearned(clock: BrokerClock, own: int, stamps: Any) -> None:
+    """The owner does not learn that its clock is ahead."""
+
+
 _NOTHING: Callable[..., Any] = lambda *_: {}  # noqa: E731
+
+_NOTHING_WAITS: Callable[..., Any] = lambda *_: None  # noqa: E731
 
 BROKEN: list[tuple[str, Any, str, Any]] = [
     ("two machines", fold, "closed", _NOTHING),
@@ -100,6 +122,8 @@ BROKEN: list[tuple[str, Any, str, Any]] = [
     ("lost", Deferrals, "note_said", _reparked),
     ("skipped", fold, "park_again", _NOTHING),
     ("lost", fold, "fold_deferred", _NOTHING),
+    ("ahead", BrokerClock, "tell", _unlearned),
+    ("ahead", Deferrals, "wait_on", _NOTHING_WAITS),
 ]
 
 

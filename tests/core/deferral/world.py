@@ -6,6 +6,7 @@ old; the deferred topic is compacted; clients repeat, copy and cancel; an operat
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from math import inf
 from typing import Any, NamedTuple, cast
 
@@ -24,6 +25,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding import deferred_fold as fold
+from cqrs_cli.deciding.broker_clock import BrokerClock
 from cqrs_cli.deciding.deferring import values
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.state.store import Positions
@@ -86,6 +88,7 @@ class World(NamedTuple):
     is_up: bool = True
     now: int = 0
     rules: DecisionRules = RULES
+    ahead: int = 0  # ms by which the owner knows its clock to be ahead
 
     def read(self) -> list[OutcomeEnvelope]:
         return [read_outcome(value) for value, _ in self.outcomes]
@@ -179,12 +182,15 @@ def transactions(world: World) -> Iterator[tuple[World, Shard]]:
         )
         yield committed(after, done.deferred, tuple(sorted({**ids, **done.remembered}.items())))
         return
-    if due := deferrals.due(world.now * SECOND, 9, 1e9):
+    own, known = world.now * SECOND, BrokerClock(world.rules.limits.early)
+    known.ahead = world.ahead
+    if due := deferrals.due(int(known.now(own)), 9, 1e9):
         said: list[tuple[bytes, int]] = []
         for entry in due:
             deferrals.note_said(entry, len(world.commands) + len(said))
             said.append((deferrals.resubmitted(entry), max(0, world.now - 1) * SECOND))
-        after = world._replace(commands=(*world.commands, *said))
+        known.tell(own, (stamp for _, stamp in said))
+        after = world._replace(commands=(*world.commands, *said), ahead=known.ahead)
         yield committed(after, deferrals.changed, world.shard.ids)
 
 
@@ -243,7 +249,7 @@ def recovered(world: World) -> World:
     cache.fold(cache.positions, deferred=fold.closed(cache, TOPIC, folded))
     fold.park_again(cache, TOPIC, world.position)
     shard = Shard(_sorted(cache.table), tuple(sorted(ids.items())), len(world.outcomes), len(world.topic))
-    return world._replace(shard=shard, is_up=True)
+    return world._replace(shard=shard, is_up=True, ahead=0)
 
 
 SCENARIOS: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
@@ -254,5 +260,15 @@ SCENARIOS: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
     "later copied": (("late", "copy", "y"), {"lose": 1}),
     "cancelled": (("x", "cancel", "x"), {"crash": 1, "lose": 1}),
     "later": (("late", "y"), {"crash": 1, "lose": 1}),
+    "ahead": (("x",), {"crash": 1, "lose": 1}),
+    "ahead released": (("x", "release"), {"crash": 1}),
+    "ahead later": (("late", "y"), {"crash": 1}),
     "skipped": (("x",), {"skip": 1, "lose": 1}),
 }
+
+
+def begun(scenario: str) -> World:
+    """The world of a scenario in which nothing has happened. In some, nobody tolerates that clocks differ."""
+    sends, left = SCENARIOS[scenario]
+    limits = RULES.limits._replace(early=0) if scenario.startswith("ahead") else RULES.limits
+    return World(sends, tuple(sorted(left.items())), rules=replace(RULES, limits=limits))

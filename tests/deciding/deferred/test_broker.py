@@ -1,6 +1,7 @@
 """Deferred commands on a real broker: each ends with one final outcome, whatever comes between."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,24 @@ def test_lost_shard_keeps_the_waiting(ward: TopicHarness) -> None:
     assert decided(ward, "other") == [("deferred", "NOT_YET"), ("rejected", "CANCELLED")]
     assert entries(ward) == {}
     assert ward.violations() == []
+
+
+def days_ahead() -> float:
+    return time.time() + 2 * 86_400
+
+
+@pytest.mark.pins("deferred-once")
+def test_clock_ahead_decides_nothing_early(ward: TopicHarness) -> None:
+    """The owner says what waits again too early, once; then it goes by the broker's clock, and says why."""
+    ward.send(count("tomorrow", notbefore=soon(86_400_000)), count("now", notbefore=soon(3_000)))
+    plan = ward.plan(once=False)
+    with running(replace(plan, timing=replace(plan.timing, clock=days_ahead))) as owner:
+        eventually(lambda: len(decided(ward, "tomorrow")) == 2)
+        eventually(lambda: decided(ward, "now")[-1:] == [("accepted", "")])
+    assert any("s ahead of the broker's" in note for note in owner.notes())
+    assert decided(ward, "tomorrow") == [("deferred", "NOT_YET")] * 2
+    assert list(entries(ward)) == ["tomorrow"]
+    assert ward.violations("state") == []
 
 
 @pytest.mark.slow

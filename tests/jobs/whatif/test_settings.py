@@ -49,7 +49,11 @@ RULES = st.builds(
     st.sampled_from([1, 1000, 2000, 86_400_000]),
     st.sampled_from([700, 800, 10_000]),
     st.builds(
-        DeferralLimits, st.integers(1, 4), st.integers(1150, 1400), st.sampled_from([1350, 1450, 10_000])
+        DeferralLimits,
+        st.integers(1, 4),
+        st.integers(1150, 1400),
+        st.sampled_from([1350, 1450, 10_000]),
+        st.sampled_from([0, 500, 60_000]),
     ),
     st.sampled_from([1, inf]),
 )
@@ -95,6 +99,7 @@ def rules_of(folder: Path, **changed: Any) -> DecisionRules:
     [
         ({"dedup_window": timedelta(days=2)}, "window"),
         ({"max_attempts": 3}, "limits"),
+        ({"clock_tolerance": timedelta(seconds=9)}, "limits"),
         ({"partitioner": "off"}, "partition_of"),
         ({"payload_threshold": 5000}, "payload_threshold"),
         ({"payload_store": None}, "payload_threshold"),

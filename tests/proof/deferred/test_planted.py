@@ -1,13 +1,14 @@
 """Each change of what is written about a deferred command is found, whoever made it and whatever came of it."""
 
 from collections.abc import Callable
+from dataclasses import replace as replaced
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.entry import Deferral, read_deferral
-from tests.core.deferral.world import Shard, World, steps
+from tests.core.deferral.world import RULES, Shard, World, steps
 from tests.proof.walking import DECIDED, WAITS, proved, proved_in_pieces, walked, walked_on
 
 Change = Callable[[World], World]
@@ -24,6 +25,8 @@ def met(*sends: str, when: Callable[[World], bool]) -> World:
 
 SAID = met("x", when=lambda one: len(one.commands) == 2 and not one.sends)
 LATER = walked("late", until=0)
+STRICT = replaced(RULES, limits=RULES.limits._replace(early=0))
+AHEAD = walked_on(World(("x",), (), rules=STRICT))  # said again too early, and once more
 TWICE = walked("late", until=2)
 ONCE_MORE = walked("late", "y")
 CANCELLED = walked("x", "cancel")
@@ -120,6 +123,9 @@ CHANGES: list[tuple[World, Change]] = [
     (RELEASED, outcome(1, b'"target":{"id":"x"', b'"target":{"id":"z"')),
     (RELEASED, outcome(1, b'"target"', b'"aim"')),
     (RELEASED, outcome(1, b'"causationid":"stop"', b'"causationid":"x"')),
+    (AHEAD, outcome(1, b"00:00:02.000Z", b"00:00:03.000Z")),
+    (AHEAD, outcome(1, b'"attempt":0', b'"attempt":1')),
+    (DECIDED, lambda world: world._replace(rules=STRICT)),  # by an owner that tolerates more
     (DECIDED, command(1, MORE)),
     *((one, command(1, texts)) for one in (SAID, DECIDED) for texts in (DATA, NOT_BEFORE, TRACED)),
 ]
@@ -147,7 +153,7 @@ def test_altered_entry_shows_in_its_outcome(members: dict[str, Any]) -> None:
     assert proved(world._replace(topic=()))
 
 
-@pytest.mark.parametrize("world", [SAID, LATER, TWICE, ONCE_MORE, CANCELLED, CANCELLING, RELEASED])
+@pytest.mark.parametrize("world", [SAID, LATER, TWICE, ONCE_MORE, CANCELLED, CANCELLING, RELEASED, AHEAD])
 def test_unchanged_histories_are_silent(world: World) -> None:
     assert proved(world) == proved(world, deleted=1) == []
     assert [proved_in_pieces(world, world, cut) for cut in range(world.position)] == [[]] * world.position
