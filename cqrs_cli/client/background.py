@@ -13,7 +13,7 @@ from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner
-from cqrs_cli.payloads.place import PayloadUnavailableError
+from cqrs_cli.payloads.address import PayloadUnavailableError
 
 #: Seconds between two looks for new commands while outcomes are awaited.
 _LOOK_EVERY = 0.005

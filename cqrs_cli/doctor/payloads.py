@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from cqrs_cli.doctor.check import Check, ok, warn
-from cqrs_cli.payloads.place import PayloadPlace
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.transfer import payload_transfer
 
 
-def check_payloads(place: PayloadPlace | None) -> Iterator[Check]:
+def check_payloads(place: PayloadStoreAddress | None) -> Iterator[Check]:
     """One finding, if there is a store; raises `PayloadUnavailableError` if it does not answer."""
     if place is None:
         return

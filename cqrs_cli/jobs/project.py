@@ -47,7 +47,7 @@ def run_projection(
     context: "SparkContext",
     plan: ProjectionPlan,
     tasks: int,
-    watch: Callable[[ProjectionProgress], None],
+    show: Callable[[ProjectionProgress], None],
     note: Callable[[str], None],
 ) -> ProjectionProgress:
     """Project every partition of the plan until its targets are reached, or for ever; returns how far it came.
@@ -55,20 +55,20 @@ def run_projection(
     Raises the error that ended the run.
     """
     with TaskNotes(driver_host(context)) as notes, closing(_Watcher(plan)) as watcher:
-        return run_long_job(context, _Projecting(plan, watcher, tasks, notes, watch, note), note)
+        return run_long_job(context, _Projecting(plan, watcher, tasks, notes, show, note), note)
 
 
 def run_here(
     plan: ProjectionPlan,
     loaded: LoadedProjection,
-    watch: Callable[[ProjectionProgress], None],
+    show: Callable[[ProjectionProgress], None],
     note: Callable[[str], None],
 ) -> ProjectionProgress:
     """`run_projection` in this process, a thread for each partition: without Spark."""
     with closing(_Watcher(plan)) as watcher:
 
         def idle(stopping: threading.Event) -> None:
-            watch(watcher.look())
+            show(watcher.look())
             watcher.check()
 
         results = project_partitions(plan, plan.sources, loaded, note, idle)
@@ -152,11 +152,11 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
         watcher: _Watcher,
         tasks: int,
         notes: TaskNotes,
-        watch: Callable[[ProjectionProgress], None],
+        show: Callable[[ProjectionProgress], None],
         note: Callable[[str], None],
     ) -> None:
         super().__init__(f"cqrs project {plan.name}", tasks, Timing(), plan.targets is None)
-        self._plan, self._notes, self._watch, self._note = plan, notes, watch, note
+        self._plan, self._notes, self._show, self._note = plan, notes, show, note
         self._watcher = watcher
         self._before = ProjectionProgress(time.monotonic(), {}, {})
 
@@ -168,7 +168,7 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
         return self._watcher.look()
 
     def show(self, progress: ProjectionProgress) -> None:
-        self._watch(progress)
+        self._show(progress)
 
     def fresh_notes(self) -> Iterable[str]:
         return self._notes.fresh()

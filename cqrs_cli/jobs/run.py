@@ -38,7 +38,7 @@ def run_owners(
     context: "SparkContext",
     plan: Plan,
     tasks: int,
-    watch: Callable[[Snapshot], None],
+    show: Callable[[Snapshot], None],
     note: Callable[[str], None],
     processes: ProcessPlan | None = None,
 ) -> Snapshot:
@@ -48,7 +48,7 @@ def run_owners(
     """
     with Reports(driver_host(context)) as reports, Progress(plan, reports, processes) as progress:
         heart = Heart(plan.connection, plan.run, progress.seats, plan.timing.beats_for, progress.beats)
-        work = Owning(context, plan, processes, tasks, progress, watch, note)
+        work = Owning(context, plan, processes, tasks, progress, show, note)
         with heart:
             return run_long_job(context, work, note)
 
@@ -57,17 +57,17 @@ def run_processes(
     context: "SparkContext",
     processes: ProcessPlan,
     tasks: int,
-    watch: Callable[[ProcessProgress], None],
+    show: Callable[[ProcessProgress], None],
     note: Callable[[str], None],
 ) -> ProcessProgress:
     """A run without aggregates; returns how far its processes came. Raises what `run_owners` raises."""
 
-    def show(snapshot: Snapshot) -> None:
+    def show_processes(snapshot: Snapshot) -> None:
         if snapshot.processes is not None:
-            watch(snapshot.processes)
+            show(snapshot.processes)
 
-    done = run_owners(context, without_aggregates(processes), tasks, show, note, processes).processes
-    return done or ProcessProgress(time.monotonic(), {}, {})
+    done = run_owners(context, without_aggregates(processes), tasks, show_processes, note, processes)
+    return done.processes or ProcessProgress(time.monotonic(), {}, {})
 
 
 class Owning(LongWork[Ending[Any], Snapshot]):
@@ -82,14 +82,14 @@ class Owning(LongWork[Ending[Any], Snapshot]):
         processes: ProcessPlan | None,
         tasks: int,
         progress: Progress,
-        watch: Callable[[Snapshot], None],
+        show: Callable[[Snapshot], None],
         note: Callable[[str], None],
     ) -> None:
         super().__init__("cqrs run", tasks, plan.timing, plan.targets is None)
         address = progress.reports.address
         self._plan = replace(plan, reports=address)
         self._processes = processes and replace(processes, reports=address)
-        self._context, self._progress, self._watch, self._note = context, progress, watch, note
+        self._context, self._progress, self._show, self._note = context, progress, show, note
 
     def task(self, submission: int, results: "Accumulator[dict[int, Ending[Any]]]") -> Task:
         self._progress.begin(submission)
@@ -101,7 +101,7 @@ class Owning(LongWork[Ending[Any], Snapshot]):
         return self._progress.look()
 
     def show(self, progress: Snapshot) -> None:
-        self._watch(progress)
+        self._show(progress)
 
     def fresh_notes(self) -> Iterable[str]:
         yield from self._progress.reports.fresh_notes()

@@ -11,8 +11,8 @@ from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.records import records_of
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.check_out import check_out
-from cqrs_cli.payloads.place import PayloadPlace
 
 #: Tells something worth knowing to whoever watches.
 Tell = Callable[[str], None]
@@ -48,7 +48,7 @@ class PartitionTail:
         source: EventPartition,
         start: int,
         note: Tell,
-        payloads: PayloadPlace | None,
+        payloads: PayloadStoreAddress | None,
         reader: Consumer | None = None,
         *,
         patient: bool = True,

@@ -9,12 +9,12 @@ from confluent_kafka import Message
 from cqrs_cli.core.messages.payload_reference import MARK
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.records import records_of
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.check_out import check_out, holds_events, look_up
-from cqrs_cli.payloads.place import PayloadPlace
 
 
 def messages_with_data(
-    place: PayloadPlace | None, topic: str, partition: int, batches: Iterable[Sequence[Any]]
+    place: PayloadStoreAddress | None, topic: str, partition: int, batches: Iterable[Sequence[Any]]
 ) -> Iterator[Sequence[Any]]:
     """Events, or commands, with their data; in smaller batches where these are large.
 

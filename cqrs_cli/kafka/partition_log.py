@@ -15,8 +15,8 @@ from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.topics.topics import Kind, Topics
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.check_out import checked_out
-from cqrs_cli.payloads.place import PayloadPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class PartitionLog:
     connection: Cluster
     topics: Topics
     partition: int
-    payloads: PayloadPlace | None = None
+    payloads: PayloadStoreAddress | None = None
 
     def place(self, kind: Kind) -> str:
         """The log's name in messages: `bank_account.events partition 3`."""

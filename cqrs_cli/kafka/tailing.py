@@ -16,8 +16,8 @@ from cqrs_cli.kafka.admin.same_topics import SameTopics
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
+from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
 from cqrs_cli.payloads.check_out import check_out, holds_events, look_up
-from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
 from cqrs_cli.settings.moments import parse_moment
 
 #: A record and the partition it was in.
@@ -166,7 +166,9 @@ def following(
         reader.close()
 
 
-def events_with_data(place: PayloadPlace | None, topic: str, batch: list[Placed]) -> Iterator[list[Placed]]:
+def events_with_data(
+    place: PayloadStoreAddress | None, topic: str, batch: list[Placed]
+) -> Iterator[list[Placed]]:
     """The batch of events with their data; in several batches if they are large.
 
     Raises `PayloadUnavailableError` after the other partitions' events: one that cannot be had holds up its own.
@@ -188,7 +190,9 @@ def events_with_data(place: PayloadPlace | None, topic: str, batch: list[Placed]
         raise first
 
 
-def records_with_data(place: PayloadPlace | None, topic: str, placed: Iterable[Placed]) -> Iterator[Placed]:
+def records_with_data(
+    place: PayloadStoreAddress | None, topic: str, placed: Iterable[Placed]
+) -> Iterator[Placed]:
     """The records of any topic with their data, in their order.
 
     Without its data an event raises `PayloadUnavailableError`; a command or dead letter comes as it stands in the log.

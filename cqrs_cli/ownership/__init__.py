@@ -23,7 +23,7 @@ owners have the same first steps and the same loop, and differ in what a batch i
 | `ContradictionError` while another's claim is committed | begins again: that owner was at work |
 | `ReadShortError`: a log holds more than was read of it | begins again, with nothing committed |
 | `ContradictionError` before the loop | begins again; ends the run once it lasts `Timing.contradicted` |
-| … while a replica of the logs is not in sync | the same, but `Timing.unsettled` |
+| … while a replica of the logs is not in sync | the same, but `Timing.out_of_sync` |
 | `ContradictionError` in the loop | ends the run |
 | `MissingError`: a partition does not exist | begins again; ends the run once it lasts `Timing.missing` |
 | `OffsetPending`, or `StalledError` of a transaction of its own that Kafka left open | settles it, and begins again |

@@ -22,7 +22,7 @@ from cqrs_cli.ownership.standby import await_seat
 from cqrs_cli.ownership.standing import Seat, standings
 from cqrs_cli.ownership.timing import Lasting, Timing
 from cqrs_cli.ownership.watched import Watched
-from cqrs_cli.payloads.place import PayloadUnavailableError
+from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.telemetry.datagrams import Address
 
 
@@ -191,7 +191,7 @@ class Supervisor(Watched):
     def _lasts(self, session: Session[Any]) -> bool:
         """True if a contradiction has lasted long enough, without any other error between."""
         settled = session.is_settled()
-        return self.contradicted.lasts(self.timing.contradicted if settled else self.timing.unsettled)
+        return self.contradicted.lasts(self.timing.contradicted if settled else self.timing.out_of_sync)
 
     @abstractmethod
     def begin(self) -> AbstractContextManager[Owner]:

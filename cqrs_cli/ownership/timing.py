@@ -82,7 +82,7 @@ class Timing:
     contradicted: float = 20.0
 
     # The same while a replica of the partition's logs is not in sync: then leaders change.
-    unsettled: float = 120.0
+    out_of_sync: float = 120.0
 
     # An error that was last seen this long ago does not count any more.
     forgotten: float = 30.0

@@ -8,7 +8,7 @@ from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.payload_reference import MARK, PayloadReference, payload_folder
 from cqrs_cli.core.messages.reasons import Refused
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.payloads.place import PayloadPlace
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.transfer import payload_transfer
 
 
@@ -37,7 +37,7 @@ class WantedPayloads(NamedTuple):
 
 
 def fetch_payloads(
-    place: PayloadPlace | None, topic: str, records: list[Record], most: MostPayloads = MOST_AT_ONCE
+    place: PayloadStoreAddress | None, topic: str, records: list[Record], most: MostPayloads = MOST_AT_ONCE
 ) -> FetchedBatch:
     """The records that may be decided at once, with the payloads that they refer to. Without a store: all, and none."""
     if place is None or not any(map(may_refer, records)):

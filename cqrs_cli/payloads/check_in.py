@@ -9,11 +9,11 @@ from cqrs_cli.core.messages.payload_reference import (
     with_reference,
 )
 from cqrs_cli.errors import UsageError
-from cqrs_cli.payloads.place import PayloadPlace
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.transfer import payload_transfer
 
 
-def checked_in(place: PayloadPlace, topic: str, document: bytes) -> bytes:
+def checked_in(place: PayloadStoreAddress, topic: str, document: bytes) -> bytes:
     """The document as it is to be sent to `topic`: if its data are large, they are in the store when this returns.
 
     Raises `PayloadUnavailableError` if they did not get there, `UsageError` if no owner would read that much.
@@ -25,7 +25,7 @@ def checked_in(place: PayloadPlace, topic: str, document: bytes) -> bytes:
 
 
 def referring(
-    place: PayloadPlace, topic: str, document: bytes
+    place: PayloadStoreAddress, topic: str, document: bytes
 ) -> tuple[bytes, dict[PayloadReference, bytes]]:
     """The document as it is to be sent to `topic`, and the payload that it refers to then, if its data are large."""
     try:

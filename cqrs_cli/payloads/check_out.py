@@ -17,15 +17,15 @@ from cqrs_cli.core.messages.payload_reference import (
     with_data,
 )
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
 from cqrs_cli.payloads.batch import MOST_AT_ONCE, MostPayloads, command_reference, first_payloads, may_refer
-from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
 from cqrs_cli.payloads.transfer import payload_transfer
 
 _HEADERS = {f"ce_{name}" for name in ATTRIBUTES}
 
 
 def checked_out(
-    place: PayloadPlace | None,
+    place: PayloadStoreAddress | None,
     topic: str,
     partition: int,
     batches: Iterable[list[Record]],
@@ -51,7 +51,11 @@ def holds_events(topic: str) -> bool:
 
 
 def check_out(
-    place: PayloadPlace, topic: str, partition: int, records: list[Record], most: MostPayloads = MOST_AT_ONCE
+    place: PayloadStoreAddress,
+    topic: str,
+    partition: int,
+    records: list[Record],
+    most: MostPayloads = MOST_AT_ONCE,
 ) -> tuple[list[Record], list[Record]]:
     """The first events with their data in them, as many as memory should hold, and the others.
 
@@ -72,7 +76,9 @@ def check_out(
     return found, records[len(found) :]
 
 
-def look_up(place: PayloadPlace, topic: str, records: list[Record]) -> tuple[list[Record], list[Record]]:
+def look_up(
+    place: PayloadStoreAddress, topic: str, records: list[Record]
+) -> tuple[list[Record], list[Record]]:
     """The first commands, or dead letters, with their data where they can be had, and the others."""
     if not any(map(may_refer, records)):
         return records, []
@@ -83,7 +89,7 @@ def look_up(place: PayloadPlace, topic: str, records: list[Record]) -> tuple[lis
 
 
 def _with_payloads(
-    place: PayloadPlace,
+    place: PayloadStoreAddress,
     topic: str,
     records: list[Record],
     references: list[PayloadReference | None],
@@ -107,7 +113,7 @@ def _event_reference(record: Record) -> PayloadReference | None:
 
 
 def unavailable(
-    place: PayloadPlace, where: str, reference: PayloadReference, why: str
+    place: PayloadStoreAddress, where: str, reference: PayloadReference, why: str
 ) -> PayloadUnavailableError:
     """The error for a record whose payload cannot be had."""
     return PayloadUnavailableError(

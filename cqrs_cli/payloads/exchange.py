@@ -4,15 +4,15 @@ from collections.abc import Mapping
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference, payload_folder
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.batch import FetchedBatch, fetch_payloads
-from cqrs_cli.payloads.place import PayloadPlace
 from cqrs_cli.payloads.transfer import payload_transfer
 
 
 class PayloadExchange:
     """Without a store nothing becomes a payload, and a command that refers to one fails."""
 
-    def __init__(self, place: PayloadPlace | None, topic: str) -> None:
+    def __init__(self, place: PayloadStoreAddress | None, topic: str) -> None:
         self._place, self._topic = place, topic
 
     def fetch(self, records: list[Record]) -> FetchedBatch:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import NamedTuple
 
-from cqrs_cli.payloads.place import PayloadPlace
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.store import ASIDE, StoredPayload
 from cqrs_cli.payloads.transfer import PayloadTransfer, payload_transfer, unusable
 
@@ -33,7 +33,7 @@ class Swept(NamedTuple):
 class Sweep:
     """One folder of a store. Make it, read the records, then call `sweep`: records may be written at any time."""
 
-    def __init__(self, place: PayloadPlace, folder: str) -> None:
+    def __init__(self, place: PayloadStoreAddress, folder: str) -> None:
         """Lists the folder; raises `PayloadUnavailableError`."""
         self._transfer: PayloadTransfer = payload_transfer(place)
         self._store, self._folder, self._aside = self._transfer.store, folder, f"{folder}/{ASIDE}"

@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from typing import TypeVar
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference
-from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
+from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
 from cqrs_cli.payloads.store import AlteredError, PayloadStore
 from cqrs_cli.payloads.transfer_pool import TransferPool
 from cqrs_cli.storage.reasons import StoreReason, explain_store_error
@@ -28,7 +28,7 @@ Fetched = bytes | str
 class PayloadTransfer:
     """The way to the payloads of a place."""
 
-    def __init__(self, place: PayloadPlace) -> None:
+    def __init__(self, place: PayloadStoreAddress) -> None:
         self.place = place
         self.store = PayloadStore(place.uri)
         self._crew = TransferPool(_AT_ONCE)
@@ -83,7 +83,7 @@ class PayloadTransfer:
 
 
 @lru_cache(maxsize=8)
-def payload_transfer(place: PayloadPlace) -> PayloadTransfer:
+def payload_transfer(place: PayloadStoreAddress) -> PayloadTransfer:
     """The one transfer of this process to a place: its threads and connections are shared."""
     return PayloadTransfer(place)
 

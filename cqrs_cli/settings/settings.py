@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.payloads.place import THRESHOLD, PayloadPlace
+from cqrs_cli.payloads.address import THRESHOLD, PayloadStoreAddress
 from cqrs_cli.settings import sources
 from cqrs_cli.settings.durations import show_duration
 from cqrs_cli.settings.java_properties import is_name, is_secret
@@ -162,10 +162,12 @@ class Settings(BaseModel):
                 )
         return retention
 
-    def payloads(self) -> PayloadPlace | None:
+    def payloads(self) -> PayloadStoreAddress | None:
         """The place of large payloads, if there is one."""
         return (
-            None if self.payload_store is None else PayloadPlace(self.payload_store, self.payload_threshold)
+            None
+            if self.payload_store is None
+            else PayloadStoreAddress(self.payload_store, self.payload_threshold)
         )
 
     def client_properties(self) -> dict[str, str]:

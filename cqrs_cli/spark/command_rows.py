@@ -9,7 +9,7 @@ from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.reasons import Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.records import records_of
-from cqrs_cli.payloads.place import PayloadUnavailableError
+from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.spark.rows import MessageList, RowMaker, envelope_arrays, text_column
 
 if TYPE_CHECKING:

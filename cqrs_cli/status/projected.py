@@ -5,9 +5,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.following.projections.database import open_database, reading, shown
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import POSITIONS
 from cqrs_cli.following.projections.databases.known import dialect_of
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.failures import words
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
@@ -15,7 +15,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.status.place import PROJECTED, PlaceOwner, PlaceStatus
 
 
-def projected_places(cluster: Connection, place: DatabasePlace) -> list[PlaceStatus]:
+def projected_places(cluster: Connection, place: DatabaseAddress) -> list[PlaceStatus]:
     """Every partition of every projection in a database, in order.
 
     Raises `ConfigurationError` where no projection has a position, `UnavailableError` without database or broker.
@@ -54,7 +54,7 @@ def _place(name: str, topic: str, partition: int, position: int, end: int | None
     )
 
 
-def _nothing(place: DatabasePlace) -> ConfigurationError:
+def _nothing(place: DatabaseAddress) -> ConfigurationError:
     return ConfigurationError(
         f"no projection has a position in {shown(place)}", "name the URL that `cqrs project --to` was given"
     )

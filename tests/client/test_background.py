@@ -15,7 +15,7 @@ from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.payloads.place import PayloadUnavailableError
+from cqrs_cli.payloads.address import PayloadUnavailableError
 from tests.support.harness import TopicHarness
 
 #: Nobody listens there.

@@ -14,7 +14,7 @@ from tests.support.owners import owned, quietly
 pytestmark = pytest.mark.kafka
 
 #: No contradiction that may pass is believed before a test has failed.
-PATIENT = Timing(contradicted=600.0, unsettled=600.0)
+PATIENT = Timing(contradicted=600.0, out_of_sync=600.0)
 
 UPCASTER = "initial=Counter(), upcasters={'Incremented': lambda old: Counted(old['by'])})"
 

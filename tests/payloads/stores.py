@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference, refer
-from cqrs_cli.payloads.place import PayloadPlace
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.transfer import PayloadTransfer
 from tests.support.objects.running import Bucket
 
@@ -25,7 +25,7 @@ class FolderStore:
         self.path = path if bucket is None else bucket.folder / path
         self._root = path if bucket is None else bucket.folder
         uri = path.as_uri() if bucket is None else bucket.uri(quote(str(path)))
-        self.place = PayloadPlace(uri, 1024, retry_for=0.05, timeout=1.0 if bucket is None else 3.0)
+        self.place = PayloadStoreAddress(uri, 1024, retry_for=0.05, timeout=1.0 if bucket is None else 3.0)
         self.transfer = PayloadTransfer(self.place)
 
     def put(self, data: bytes, folder: str = FOLDER) -> PayloadReference:

@@ -6,8 +6,8 @@ import pytest
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference, refer, with_reference
 from cqrs_cli.core.messages.record import Headers, Record
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.batch import MostPayloads, fetch_payloads
-from cqrs_cli.payloads.place import PayloadPlace
 from tests.core.tally import command, record
 from tests.payloads.stores import FolderStore
 
@@ -21,7 +21,7 @@ def referring(offset: int, reference: PayloadReference) -> Record:
 def test_plain_batch_touches_no_store() -> None:
     """This one would raise."""
     batch = [record(offset, command(id=str(offset))) for offset in range(3)]
-    fetched = fetch_payloads(PayloadPlace("carrier-pigeon://loft"), TOPIC, batch)
+    fetched = fetch_payloads(PayloadStoreAddress("carrier-pigeon://loft"), TOPIC, batch)
     assert fetched.records is batch and fetched.payloads == {}
 
 

@@ -15,7 +15,7 @@ from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
 from cqrs_cli.kafka.topics.checks import aggregate_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from cqrs_cli.payloads.place import PayloadUnavailableError
+from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.scans.replay.task import ReplayPlan, total_part
 from cqrs_cli.scans.whatif.task import WhatifResult, decide_again
 from cqrs_cli.spark.options import SourceKind

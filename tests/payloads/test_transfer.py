@@ -7,7 +7,7 @@ import pytest
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference, payload_folder, refer
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
+from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
 from cqrs_cli.payloads.transfer import PayloadTransfer
 from cqrs_cli.payloads.transfer_pool import TransferPool
 from tests.payloads.stores import EACH_STORE, FOLDER, FolderStore
@@ -104,7 +104,7 @@ def test_upload_that_fails_is_told(store: FolderStore) -> None:
 
 
 def test_unknown_store_is_a_setting() -> None:
-    place = PayloadPlace("carrier-pigeon://loft", retry_for=0)
+    place = PayloadStoreAddress("carrier-pigeon://loft", retry_for=0)
     with pytest.raises(ConfigurationError, match="carrier-pigeon"):
         PayloadTransfer(place).upload(FOLDER, {refer(b"x"): b"x"})
     with pytest.raises(ConfigurationError, match="carrier-pigeon"):

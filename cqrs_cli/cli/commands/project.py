@@ -16,7 +16,7 @@ from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.cli.render.display import RecordsDisplay
-    from cqrs_cli.following.projections.databases.place import DatabasePlace
+    from cqrs_cli.following.projections.databases.address import DatabaseAddress
     from cqrs_cli.following.projections.load import LoadedProjection
     from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectionProgress
     from cqrs_cli.following.projections.prepare import PreparedProjection
@@ -103,7 +103,7 @@ def project(
 def _run_here(cli: Cli, loaded: "LoadedProjection", display: "RecordsDisplay[ProjectionProgress]") -> "Run":
     from cqrs_cli.jobs.project import run_here
 
-    return partial(run_here, loaded=loaded, watch=display.show, note=cli.note)
+    return partial(run_here, loaded=loaded, show=display.show, note=cli.note)
 
 
 @contextmanager
@@ -111,7 +111,7 @@ def _run_on_spark(
     cli: Cli,
     name: str,
     prepared: "PreparedProjection",
-    place: "DatabasePlace",
+    place: "DatabaseAddress",
     properties: Mapping[str, str],
     display: "RecordsDisplay[ProjectionProgress]",
 ) -> "Iterator[tuple[Run, int]]":
@@ -123,7 +123,7 @@ def _run_on_spark(
     with spark_session(cli, "project", [name], properties, [PACKAGE]) as (context, slots):
         partitions = len(prepared.live.sources)
         tasks = min(partitions, dialect_of(place).tasks or partitions, slots)
-        yield partial(run_projection, context, tasks=tasks, watch=display.show, note=cli.note), tasks
+        yield partial(run_projection, context, tasks=tasks, show=display.show, note=cli.note), tasks
 
 
 def _fill_beside(

@@ -46,7 +46,7 @@ class Rebuilt(NamedTuple):
 
 
 def rebuild_shards(
-    plan: Plan, watch: Callable[[Rebuilding], None], note: Callable[[str], None]
+    plan: Plan, show: Callable[[Rebuilding], None], note: Callable[[str], None]
 ) -> dict[Partition, Rebuilt]:
     """Make the shards of all of a plan's partitions from the log, some at a time, and put them into their places.
 
@@ -57,7 +57,7 @@ def rebuild_shards(
     with ExitStack() as stack:
         folders = {one: stack.enter_context(_beside(plan.shard(one))) for one in partitions}
         builders = stack.enter_context(_Builders(plan, folders))
-        built = builders.finish(watch)
+        built = builders.finish(show)
         return {one: _install(plan, one, folders[one], built[one], note) for one in partitions}
 
 
@@ -101,7 +101,7 @@ class _Builders:
             process.join()
             pipe.close()
 
-    def finish(self, watch: Callable[[Rebuilding], None]) -> dict[Partition, Built]:
+    def finish(self, show: Callable[[Rebuilding], None]) -> dict[Partition, Built]:
         """Build all of them; raises the first error."""
         sizes, began = _sizes(self._plan), time.monotonic()
         while self._waiting or self._working:
@@ -110,7 +110,7 @@ class _Builders:
             for pipe in wait(list(self._working), _LOOK_EVERY):
                 assert isinstance(pipe, Pipe)
                 self._hear(pipe, sizes)
-            watch(Rebuilding(sum(self._done.values()), sum(sizes.values()), time.monotonic() - began))
+            show(Rebuilding(sum(self._done.values()), sum(sizes.values()), time.monotonic() - began))
         return self._built
 
     def _start(self, partition: Partition) -> None:

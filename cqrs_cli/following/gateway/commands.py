@@ -15,7 +15,7 @@ from cqrs_cli.core.messages.attributes import HANDED_ON
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError, UsageError
 from cqrs_cli.following.gateway.answers import outcome_answer
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
-from cqrs_cli.payloads.place import PayloadUnavailableError
+from cqrs_cli.payloads.address import PayloadUnavailableError
 
 #: The CloudEvents source of commands that came over HTTP.
 GATEWAY_SOURCE = "/cqrs/gateway"

@@ -19,9 +19,9 @@ from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.plan import CommandsTopic
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.check_in import referring
 from cqrs_cli.payloads.exchange import PayloadExchange
-from cqrs_cli.payloads.place import PayloadPlace
 
 #: The most bytes of commands for one event: they are one transaction.
 MAX_SENT_BYTES = 8 * 1024 * 1024
@@ -44,7 +44,7 @@ class ComposedCommand(NamedTuple):
         return len(self.value) + sum(map(len, self.payloads.values()))
 
 
-def store_payloads(place: PayloadPlace | None, commands: Iterable[ComposedCommand]) -> None:
+def store_payloads(place: PayloadStoreAddress | None, commands: Iterable[ComposedCommand]) -> None:
     """Put the payloads of the commands into the store; raises `PayloadUnavailableError`, and none may be sent."""
     by_topic: dict[str, dict[PayloadReference, bytes]] = defaultdict(dict)
     for one in commands:
@@ -63,7 +63,7 @@ class Composer:
         commands: Mapping[str, CommandsTopic],
         partitioner: Partitioner,
         load: Callable[[str], Aggregate],
-        place: PayloadPlace | None = None,
+        place: PayloadStoreAddress | None = None,
     ) -> None:
         """`place`: where large data go; without it they stand in the record."""
         self._process, self._commands, self._partitioner, self._load = process, commands, partitioner, load
@@ -85,7 +85,7 @@ class Composer:
         return made if self._place is None else [self._referring(one, self._place) for one in made]
 
     @staticmethod
-    def _referring(one: ComposedCommand, place: PayloadPlace) -> ComposedCommand:
+    def _referring(one: ComposedCommand, place: PayloadStoreAddress) -> ComposedCommand:
         if len(one.value) <= place.threshold:
             return one
         value, payloads = referring(place, one.topic, one.value)

@@ -8,12 +8,12 @@ from sqlalchemy import URL, Connection, Engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.dialect import KEPT, READS
 from cqrs_cli.following.projections.databases.known import DIALECTS, dialect_of, find_dialect
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 
 
-def parse_database(text: str, root: Path, flag: str = "--to") -> DatabasePlace:
+def parse_database(text: str, root: Path, flag: str = "--to") -> DatabaseAddress:
     """The place that a flag's URL names; raises `UsageError` for one that cannot be used. A relative file is below
     `root`.
     """
@@ -35,10 +35,10 @@ def parse_database(text: str, root: Path, flag: str = "--to") -> DatabasePlace:
             f"{flag}: {url.drivername} is not supported", f"write {', '.join(known[:-1])} or {known[-1]}"
         )
     url = dialect.checked(url.set(drivername=dialect.driver), root, flag)
-    return DatabasePlace(url.render_as_string())
+    return DatabaseAddress(url.render_as_string())
 
 
-def open_database(place: DatabasePlace) -> Engine:
+def open_database(place: DatabaseAddress) -> Engine:
     """An engine whose transactions are what projecting needs. No connection outlives its use or its thread."""
     dialect = dialect_of(place)
     try:
@@ -52,7 +52,7 @@ def open_database(place: DatabasePlace) -> Engine:
     return engine
 
 
-def shown(place: DatabasePlace) -> str:
+def shown(place: DatabaseAddress) -> str:
     """The database's name for people, without a password."""
     url: URL = make_url(place.url)
     return str(url.render_as_string(hide_password=True))

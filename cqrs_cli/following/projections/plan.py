@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 
@@ -20,7 +20,7 @@ class ProjectionPlan:
     root: Path
     topic_ids: Mapping[str, str]  # by topic
     sources: list[EventPartition]
-    place: DatabasePlace
+    place: DatabaseAddress
     owner: str
     targets: Mapping[EventPartition, int] | None = None  # where `--once` ends: events offset
     patience: float | None = None  # seconds that database or broker may be away; None: any time

@@ -13,9 +13,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.following.projections.database import open_database, reading, shown
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.dialect import Begin
 from cqrs_cli.following.projections.databases.known import dialect_of
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.definition import check_columns, definition_digest, read_columns
 from cqrs_cli.following.projections.failures import made_meanwhile, remedy, words
 from cqrs_cli.following.projections.load import LoadedProjection
@@ -56,7 +56,7 @@ def prepare_projection(
     settings: "Settings",
     connection: Cluster,
     loaded: LoadedProjection,
-    place: DatabasePlace,
+    place: DatabaseAddress,
     note: Tell,
     *,
     rebuild: bool = False,
@@ -112,7 +112,7 @@ def patiently(work: Callable[[], _T], plan: ProjectionPlan, note: Tell) -> _T:
 
 
 def _plan(
-    settings: "Settings", connection: Cluster, loaded: LoadedProjection, place: DatabasePlace
+    settings: "Settings", connection: Cluster, loaded: LoadedProjection, place: DatabaseAddress
 ) -> ProjectionPlan:
     topics = {name: Topics(name, settings.topic_prefix).events for name in sorted(loaded.aggregates)}
     with Admin(connection) as admin:

@@ -45,18 +45,18 @@ def finish(
     context: "SparkContext",
     results: "Accumulator[dict[int, _R]]",
     job: Callable[[], None],
-    watch: Callable[[dict[int, _R]], None],
+    show: Callable[[dict[int, _R]], None],
     partitions: Iterable[int],
 ) -> dict[int, _R]:
     """Run a job that adds to `results` to its end; raises the gravest error of its tasks, of the lowest partition.
 
-    `watch` is called with the results so far, every `REPORT_EVERY` seconds. Raises `CqrsError` if one of the
+    `show` is called with the results so far, every `REPORT_EVERY` seconds. Raises `CqrsError` if one of the
     `partitions` has none in the end: Spark only logs it when a result cannot be read by the driver.
     """
     running = _Job(job)
     while running.is_alive():
         running.join(REPORT_EVERY)
-        watch(dict(results.value))
+        show(dict(results.value))
     found = dict(sorted(results.value.items()))
     raise_gravest(found.values())
     if running.error is not None:

@@ -62,10 +62,10 @@ def export_events(
     context: "SparkContext",
     plan: ExportPlan,
     target: Target,
-    watch: Callable[[JobProgress], None] = lambda progress: None,
+    show: Callable[[JobProgress], None] = lambda progress: None,
     listen: Listen = TaskReports,
 ) -> Exported:
-    """Write all events; `watch` is called several times a second.
+    """Write all events; `show` is called several times a second.
 
     Raises the gravest error of the tasks; then nothing is written.
     """
@@ -81,7 +81,7 @@ def export_events(
         job = partial(write, len(plan.bounds), rows, schema)
 
         def look(found: dict[int, Exported]) -> None:
-            watch(words.progress({partition: one.events for partition, one in found.items()}))
+            show(words.progress({partition: one.events for partition, one in found.items()}))
 
         done = finish(context, results, job, look, plan.bounds)
     return Exported(sum(one.events for one in done.values()), seconds=time.monotonic() - began)

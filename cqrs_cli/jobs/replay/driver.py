@@ -66,10 +66,10 @@ def replay_events(
     context: "SparkContext",
     plan: ReplayPlan,
     target: Target | None = None,
-    watch: Callable[[JobProgress], None] = lambda progress: None,
+    show: Callable[[JobProgress], None] = lambda progress: None,
     listen: Listen = TaskReports,
 ) -> Replayed:
-    """Fold all events; `watch` is called several times a second. With a target, write the aggregates.
+    """Fold all events; `show` is called several times a second. With a target, write the aggregates.
 
     Raises the gravest error of the tasks: `ContradictionError` for a log that contradicts itself, naming the place;
     then nothing is written.
@@ -78,7 +78,7 @@ def replay_events(
     began = time.monotonic()
     with listen(driver_host(context), _spans(plan)) as words:
         plan = replace(plan, words=words.address)
-        wait = partial(finish, context, results, watch=_watcher(words, watch), partitions=plan.tasks)
+        wait = partial(finish, context, results, show=_watcher(words, show), partitions=plan.tasks)
         if target is None:
             done = wait(partial(_count, context, plan, results))
         else:
@@ -112,6 +112,6 @@ def _spans(plan: ReplayPlan) -> dict[int, int | None]:
 
 
 def _watcher(
-    words: TaskReports, watch: Callable[[JobProgress], None]
+    words: TaskReports, show: Callable[[JobProgress], None]
 ) -> Callable[[dict[int, ReplayResult]], None]:
-    return lambda done: watch(words.progress({task: result.total.events for task, result in done.items()}))
+    return lambda done: show(words.progress({task: result.total.events for task, result in done.items()}))

@@ -105,10 +105,10 @@ def certify_topics(
     context: "SparkContext",
     plan: CertifyPlan,
     earlier: Certificate | None = None,
-    watch: Callable[[JobProgress], None] = lambda progress: None,
+    show: Callable[[JobProgress], None] = lambda progress: None,
     listen: Listen = TaskReports,
 ) -> Certified:
-    """Read and hash every partition; `watch` is called several times a second."""
+    """Read and hash every partition; `show` is called several times a second."""
     results = collector(context, CertifiedPartition)
     began, partitions = time.monotonic(), range(plan.described.partitions)
     with listen(driver_host(context), dict.fromkeys(partitions)) as words:
@@ -116,7 +116,7 @@ def certify_topics(
         task = partial(_certify_task, replace(plan, words=words.address), results)
 
         def look(found: dict[int, CertifiedPartition]) -> None:
-            watch(words.progress({partition: one.records for partition, one in found.items()}))
+            show(words.progress({partition: one.records for partition, one in found.items()}))
 
         done = finish(context, results, partial(numbers.foreach, task), look, partitions)
     return compare_all(plan, done.values(), earlier, time.monotonic() - began)

@@ -115,10 +115,10 @@ def proved_by(plan: ProofPlan) -> Proved:
 def verify_topics(
     context: "SparkContext",
     plan: ProofPlan,
-    watch: Callable[[JobProgress], None] = lambda progress: None,
+    show: Callable[[JobProgress], None] = lambda progress: None,
     listen: Listen = TaskReports,
 ) -> Verified:
-    """Prove every partition; `watch` is called several times a second. Raises the tasks' gravest error."""
+    """Prove every partition; `show` is called several times a second. Raises the tasks' gravest error."""
     results = collector(context, ProofResult)
     began = time.monotonic()
     partitions = range(plan.aggregate.partitions)
@@ -129,7 +129,7 @@ def verify_topics(
             context.parallelize(partitions, len(partitions)).foreach(work)
 
         def look(found: dict[int, ProofResult]) -> None:
-            watch(words.progress({partition: result.records for partition, result in found.items()}))
+            show(words.progress({partition: result.records for partition, result in found.items()}))
 
         done = finish(context, results, job, look, partitions)
     return _together(plan, done.values(), time.monotonic() - began)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.payloads.place import PayloadPlace
+from cqrs_cli.payloads.address import PayloadStoreAddress
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -13,4 +13,4 @@ class Connection(Cluster):
     All that talks to Kafka takes a `Cluster`, and so cannot fetch a payload: that is for those who are given the place.
     """
 
-    payloads: PayloadPlace | None = None
+    payloads: PayloadStoreAddress | None = None

@@ -7,7 +7,7 @@ from cqrs_cli.core.deferral.deferrals import EARLY, DeferralLimits
 from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_function
 from cqrs_cli.kafka.topics.topics import AggregateTopics
-from cqrs_cli.payloads.place import PayloadPlace
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.settings.durations import milliseconds
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class DecisionSettings(NamedTuple):
         return cls(settings.partitioner, window, settings.max_attempts, early)
 
     def rules(
-        self, described: AggregateTopics, partition: int, payloads: PayloadPlace | None
+        self, described: AggregateTopics, partition: int, payloads: PayloadStoreAddress | None
     ) -> DecisionRules:
         """The rules of one partition."""
         sizes = described.max_bytes

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.core.messages.reasons import Reason
+from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
 from cqrs_cli.payloads.batch import command_reference, fetch_payloads, may_refer
-from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
 from cqrs_cli.proof.whatif.decided import DecidedCommand
 
 _UNAVAILABLE = Reason.PAYLOAD_UNAVAILABLE.name
@@ -15,7 +15,7 @@ _UNAVAILABLE = Reason.PAYLOAD_UNAVAILABLE.name
 class HistoricPayloads:
     """The payload of the command under way is in `known`, or why it cannot be had."""
 
-    def __init__(self, place: PayloadPlace | None, topic: str, partition: int) -> None:
+    def __init__(self, place: PayloadStoreAddress | None, topic: str, partition: int) -> None:
         self._place, self._topic, self._partition = place, topic, partition
         self._fetched: dict[PayloadReference, bytes | str] = {}
         self.known: dict[PayloadReference, bytes | str] = {}

@@ -24,7 +24,7 @@ from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.ownership.timing import APPLY_EVERY
-from cqrs_cli.payloads.place import PayloadPlace
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.proof.whatif.decided import DecidedCommand, HistoryError, OwnerRecord
 from cqrs_cli.proof.whatif.difference import (
     HistoryDifference,
@@ -71,7 +71,7 @@ class Redeciding:
     other: Aggregate
     was: LmdbStore
     would: LmdbStore
-    payloads: PayloadPlace | None = None
+    payloads: PayloadStoreAddress | None = None
     batch: int = BATCH
     progress: RehearsedCounts = field(default_factory=RehearsedCounts)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.core.messages.payload_reference import find_reference, refer
-from cqrs_cli.payloads.place import PayloadPlace
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.sweep import SPARED
 from tests.cli.conftest import Cqrs
 from tests.payloads.bank import LARGE, Bank
@@ -54,7 +54,9 @@ def test_gc_needs_a_store(on_broker: Cqrs) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a store does not answer is soon given up."""
-    monkeypatch.setattr("cqrs_cli.settings.settings.PayloadPlace", partial(PayloadPlace, retry_for=0.05))
+    monkeypatch.setattr(
+        "cqrs_cli.settings.settings.PayloadStoreAddress", partial(PayloadStoreAddress, retry_for=0.05)
+    )
 
 
 @pytest.mark.usefixtures("impatient")

@@ -19,7 +19,7 @@ from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.following.processes.compose import ComposedCommand, Composer
 from cqrs_cli.following.processes.plan import CommandsTopic
 from cqrs_cli.following.processes.sent import command_digest
-from cqrs_cli.payloads.place import PayloadPlace
+from cqrs_cli.payloads.address import PayloadStoreAddress
 from tests.support import ROOT
 
 COMMANDS = {
@@ -137,7 +137,7 @@ def test_wrong_commands_are_refused(send: Send, problem: str) -> None:
 
 def test_large_data_become_payloads() -> None:
     """A proof sees no difference."""
-    place = PayloadPlace("file:///nowhere", threshold=1024)
+    place = PayloadStoreAddress("file:///nowhere", threshold=1024)
     storing = Composer(
         "checkout", COMMANDS, "murmur2", lambda name: registry.load(name, "aggregates", ROOT), place
     )

@@ -10,7 +10,7 @@ from tests.support.mariadb import MariaDb, mariadb, programs
 from tests.support.postgres import Postgres, binaries, postgres
 
 if TYPE_CHECKING:
-    from cqrs_cli.following.projections.databases.place import DatabasePlace
+    from cqrs_cli.following.projections.databases.address import DatabaseAddress
     from cqrs_cli.settings.settings import Settings
 
 #: Without the extra `projections` there is nothing to test.
@@ -46,14 +46,14 @@ def settings(prefix: str) -> "Settings":
 
 
 @pytest.fixture(params=["file", "postgres_place", "maria", "duck"])
-def place(request: pytest.FixtureRequest) -> "DatabasePlace":
+def place(request: pytest.FixtureRequest) -> "DatabaseAddress":
     """An empty database of each kind."""
-    found: DatabasePlace = request.getfixturevalue(request.param)
+    found: DatabaseAddress = request.getfixturevalue(request.param)
     return found
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> "DatabasePlace":
+def file(tmp_path: Path) -> "DatabaseAddress":
     """An empty SQLite database."""
     from cqrs_cli.following.projections.database import parse_database
 
@@ -61,7 +61,7 @@ def file(tmp_path: Path) -> "DatabasePlace":
 
 
 @pytest.fixture
-def postgres_place(postgres_server: Postgres, tmp_path: Path) -> "DatabasePlace":
+def postgres_place(postgres_server: Postgres, tmp_path: Path) -> "DatabaseAddress":
     """An empty PostgreSQL database."""
     from cqrs_cli.following.projections.database import parse_database
 
@@ -69,7 +69,7 @@ def postgres_place(postgres_server: Postgres, tmp_path: Path) -> "DatabasePlace"
 
 
 @pytest.fixture
-def maria(maria_server: MariaDb, tmp_path: Path) -> "DatabasePlace":
+def maria(maria_server: MariaDb, tmp_path: Path) -> "DatabaseAddress":
     """An empty MariaDB database."""
     from cqrs_cli.following.projections.database import parse_database
 
@@ -77,7 +77,7 @@ def maria(maria_server: MariaDb, tmp_path: Path) -> "DatabasePlace":
 
 
 @pytest.fixture
-def duck(tmp_path: Path) -> "DatabasePlace":
+def duck(tmp_path: Path) -> "DatabaseAddress":
     """An empty DuckDB database."""
     from cqrs_cli.following.projections.database import parse_database
 

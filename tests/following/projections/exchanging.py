@@ -9,8 +9,8 @@ from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, ins
 
 import cqrs_cli as cqrs
 from aggregates.order import Placed
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.known import dialect_of
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.swap import raise_first, swap_tables
@@ -104,22 +104,22 @@ def begin_beside(live: ProjectionPlan, loaded: LoadedProjection, owner: str) -> 
     return new
 
 
-def is_beside(live: DatabasePlace, new: DatabasePlace) -> bool:
+def is_beside(live: DatabaseAddress, new: DatabaseAddress) -> bool:
     """True if new tables are there."""
     with opened(live) as engine:
         return dialect_of(live).exists(engine, new)
 
 
-def buyers(place: DatabasePlace) -> dict[str, int]:
+def buyers(place: DatabaseAddress) -> dict[str, int]:
     return dict(rows(place, "SELECT customer, orders FROM buyers"))
 
 
-def tables(place: DatabasePlace) -> set[str]:
+def tables(place: DatabaseAddress) -> set[str]:
     with opened(place) as engine:
         return set(inspect(engine).get_table_names())
 
 
-def filled(place: DatabasePlace, logs: Logs, owner: str = "old") -> ProjectionPlan:
+def filled(place: DatabaseAddress, logs: Logs, owner: str = "old") -> ProjectionPlan:
     """The live tables, with all that is in the logs."""
     live = plan(logs, place, owner)
     take(live, recent_orders())

@@ -16,8 +16,8 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.following.projections.database import open_database, reading, shown
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import POSITIONS
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.load import LoadedProjection, load_projection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.positions import take_positions
@@ -94,7 +94,9 @@ class ListTail:
     def close(self) -> None: ...
 
 
-def plan(logs: Logs, place: DatabasePlace, owner: str = "me", name: str = "recent_orders") -> ProjectionPlan:
+def plan(
+    logs: Logs, place: DatabaseAddress, owner: str = "me", name: str = "recent_orders"
+) -> ProjectionPlan:
     """All that is in the logs."""
     targets = {one: log[-1].offset + 1 if log else 0 for one, log in logs.items()}
     return ProjectionPlan(
@@ -113,7 +115,7 @@ def take(made: ProjectionPlan, loaded: LoadedProjection | None = None) -> None:
 
 
 @contextmanager
-def opened(place: DatabasePlace) -> Iterator[Engine]:
+def opened(place: DatabaseAddress) -> Iterator[Engine]:
     engine = open_database(place)
     try:
         yield engine
@@ -149,12 +151,12 @@ def projected(
     return [projector.result for projector in projectors if projector.result]
 
 
-def rows(place: DatabasePlace, query: str) -> list[tuple[Any, ...]]:
+def rows(place: DatabaseAddress, query: str) -> list[tuple[Any, ...]]:
     with opened(place) as engine, reading(engine).connect() as db:
         return [tuple(row) for row in db.execute(text(query))]
 
 
-def told(place: DatabasePlace) -> tuple[dict[str, tuple[str, str]], dict[str, int]]:
+def told(place: DatabaseAddress) -> tuple[dict[str, tuple[str, str]], dict[str, int]]:
     """The orders and the customers in the tables."""
     orders = rows(place, "SELECT order_id, customer, status FROM recent_orders")
     customers = rows(place, "SELECT customer, orders FROM customers")
@@ -191,12 +193,12 @@ def errors(results: list[ProjectorResult]) -> list[str]:
     return [str(result.error) for result in results if result.error is not None]
 
 
-def positions(place: DatabasePlace) -> dict[int, int]:
+def positions(place: DatabaseAddress) -> dict[int, int]:
     query = select(POSITIONS.c.partition, POSITIONS.c.next_offset)
     with opened(place) as engine, reading(engine).connect() as db:
         return dict(tuple(row) for row in db.execute(query))
 
 
-def url_of(place: DatabasePlace) -> str:
+def url_of(place: DatabaseAddress) -> str:
     """The URL that users write after --to."""
     return re.sub(r"\+\w+", "", shown(place), count=1)

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.errors import ContradictionError, UnavailableError
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.prepare import ends, prepare_projection
 from cqrs_cli.following.projections.reading import projected_topics
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.kafka
 
 
 def prepared(
-    settings: Settings, connection: Connection, place: DatabasePlace, rebuild: bool = False
+    settings: Settings, connection: Connection, place: DatabaseAddress, rebuild: bool = False
 ) -> ProjectionPlan:
     """The plan of the tables to fill now, up to the present ends."""
     made = prepare_projection(settings, connection, recent_orders(), place, print, rebuild=rebuild)
@@ -53,7 +53,7 @@ def project(plan: ProjectionPlan) -> list[str]:
 
 @pytest.mark.pins("projected-once")
 def test_committed_events_are_projected_once(
-    connection: Connection, prefix: str, settings: Settings, place: DatabasePlace
+    connection: Connection, prefix: str, settings: Settings, place: DatabaseAddress
 ) -> None:
     logs = write_logs(connection, settings, prefix, 500)
     plan = prepared(settings, connection, place)
@@ -63,7 +63,7 @@ def test_committed_events_are_projected_once(
 
 
 def test_topics_made_again_need_a_rebuild(
-    connection: Connection, prefix: str, settings: Settings, file: DatabasePlace, tmp_path: Path
+    connection: Connection, prefix: str, settings: Settings, file: DatabaseAddress, tmp_path: Path
 ) -> None:
     harness = TopicHarness(connection, prefix, tmp_path, "order", 4)
     write_logs(connection, settings, prefix, 50)
@@ -80,7 +80,7 @@ def test_topics_made_again_need_a_rebuild(
 
 
 def test_topics_lost_meanwhile_stop(
-    connection: Connection, prefix: str, settings: Settings, file: DatabasePlace, tmp_path: Path
+    connection: Connection, prefix: str, settings: Settings, file: DatabaseAddress, tmp_path: Path
 ) -> None:
     harness = TopicHarness(connection, prefix, tmp_path, "order", 4)
     write_logs(connection, settings, prefix, 20)
@@ -95,7 +95,7 @@ def test_topics_lost_meanwhile_stop(
 
 
 def test_positions_beyond_the_log_stop(
-    connection: Connection, prefix: str, settings: Settings, file: DatabasePlace
+    connection: Connection, prefix: str, settings: Settings, file: DatabaseAddress
 ) -> None:
     write_logs(connection, settings, prefix, 20)
     plan = prepared(settings, connection, file)
@@ -106,7 +106,7 @@ def test_positions_beyond_the_log_stop(
 
 
 @contextmanager
-def parse_and_move(place: DatabasePlace, to: int) -> Iterator[None]:
+def parse_and_move(place: DatabaseAddress, to: int) -> Iterator[None]:
     """Move every position."""
     from sqlalchemy import text
 
@@ -117,7 +117,9 @@ def parse_and_move(place: DatabasePlace, to: int) -> Iterator[None]:
     yield
 
 
-def test_lost_broker_ends_once(prefix: str, settings: Settings, file: DatabasePlace, tmp_path: Path) -> None:
+def test_lost_broker_ends_once(
+    prefix: str, settings: Settings, file: DatabaseAddress, tmp_path: Path
+) -> None:
     """It was there when the projectors began, and they wait for more."""
     with broker(tmp_path / "kafka") as kafka:
         write_logs(kafka.connection, settings, prefix, 20)
@@ -137,10 +139,10 @@ KILLED = """
 import sys
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.test_broker import *
 settings = load_settings({"topic_prefix": sys.argv[2]}, ROOT)
-plan = prepared(settings, Connection(sys.argv[1]), DatabasePlace(sys.argv[3]))
+plan = prepared(settings, Connection(sys.argv[1]), DatabaseAddress(sys.argv[3]))
 said = project(replace(plan, batch=40))
 print(said)
 sys.exit(bool(said))
@@ -150,7 +152,7 @@ sys.exit(bool(said))
 @pytest.mark.pins("projected-once")
 @pytest.mark.slow
 def test_killed_and_rival_projectors_agree(
-    connection: Connection, prefix: str, settings: Settings, place: DatabasePlace
+    connection: Connection, prefix: str, settings: Settings, place: DatabaseAddress
 ) -> None:
     """kill -9 at random moments, now and then of two that take over from each other: nothing twice, nothing lost."""
     choice = random.Random(1)

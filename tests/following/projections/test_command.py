@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.following.projections.database import parse_database
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import Settings
 from tests.following.projections.feeding import positions, random_log, rows, told, url_of
@@ -89,7 +89,7 @@ def test_raising_projections_end_with_one(
 @pytest.mark.spark
 @pytest.mark.slow
 def test_new_revision_replaces_under_load(
-    shop: Project, connection: Connection, prefix: str, settings: Settings, place: DatabasePlace
+    shop: Project, connection: Connection, prefix: str, settings: Settings, place: DatabaseAddress
 ) -> None:
     """Events come in, readers look, the older run works: then it ends with exit status 6, and no reader lost a row."""
     topics = make_orders(connection, prefix)
@@ -137,7 +137,7 @@ def served(url: str) -> str:
         return str(answer.read().decode())
 
 
-def ready(place: DatabasePlace) -> bool:
+def ready(place: DatabaseAddress) -> bool:
     try:
         return bool(rows(place, "SELECT count(*) FROM recent_orders")[0][0])
     except SQLAlchemyError:

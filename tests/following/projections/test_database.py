@@ -4,8 +4,8 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.following.projections.database import parse_database, shown
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.known import dialect_of
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,12 @@ def test_files_are_below_the_root(tmp_path: Path) -> None:
 def test_postgres_is_reached_by_psycopg(tmp_path: Path) -> None:
     place = parse_database("postgresql://u@h/d", tmp_path)
     assert place.url == "postgresql+psycopg://u@h/d"
-    assert dialect_of(place).beside(place, "mine") == DatabasePlace(place.url, "cqrs_new_mine")
+    assert dialect_of(place).beside(place, "mine") == DatabaseAddress(place.url, "cqrs_new_mine")
 
 
 def test_mariadb_is_reached_by_pymysql(tmp_path: Path) -> None:
     place = parse_database("mariadb://u@h/d", tmp_path)
     assert place.url == "mariadb+pymysql://u@h/d"
-    assert dialect_of(place).beside(place, "mine") == DatabasePlace(place.url, "d-mine-new")
+    assert dialect_of(place).beside(place, "mine") == DatabaseAddress(place.url, "d-mine-new")
     with pytest.raises(ConfigurationError, match="more than 64 characters"):
         dialect_of(place).beside(place, "m" * 59)

@@ -13,7 +13,7 @@ from cqrs_cli.cli.context import Call
 from cqrs_cli.cli.main import parse
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.following.projections.database import parse_database
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.load import load_projection
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.kafka.connection.connection import Connection
@@ -76,7 +76,7 @@ def test_file_and_tables_are_as_said(tmp_path: Path) -> None:
     from cqrs_cli.following.projections.databases.control import CONTROL
     from cqrs_cli.following.projections.databases.known import dialect_of
 
-    def beside(url: str) -> DatabasePlace:
+    def beside(url: str) -> DatabaseAddress:
         place = parse_database(url, tmp_path)
         return dialect_of(place).beside(place, "n")
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from cqrs_cli.following.projections.databases import duckdb
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.contract import DatabaseContract
 from tests.following.projections.feeding import (
     errors,
@@ -31,10 +31,10 @@ sys.stdin.read()
 
 PROJECTING = """
 import sys
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.feeding import *
 logs = {source(p): random_log(p, 20) for p in map(int, sys.argv[2].split(","))}
-sys.exit(bool(errors(projected(plan(logs, DatabasePlace(sys.argv[1])), logs, recent_orders(), most=1))))
+sys.exit(bool(errors(projected(plan(logs, DatabaseAddress(sys.argv[1])), logs, recent_orders(), most=1))))
 """
 
 
@@ -43,7 +43,7 @@ class TestDuckDb(DatabaseContract):
     meanwhile = "begins"
 
     @pytest.fixture
-    def place(self, duck: DatabasePlace) -> DatabasePlace:
+    def place(self, duck: DatabaseAddress) -> DatabaseAddress:
         return duck
 
 
@@ -59,7 +59,7 @@ class EndingNotes(list[str]):
         self._program.communicate()
 
 
-def test_who_has_the_file_is_said(duck: DatabasePlace) -> None:
+def test_who_has_the_file_is_said(duck: DatabaseAddress) -> None:
     """An analyst's program, which only reads: it is waited for."""
     duck = duck._replace(patience=0.1)
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
@@ -73,7 +73,7 @@ def test_who_has_the_file_is_said(duck: DatabasePlace) -> None:
 
 
 @pytest.mark.pins("projected-once")
-def test_processes_take_turns(duck: DatabasePlace) -> None:
+def test_processes_take_turns(duck: DatabaseAddress) -> None:
     """Two that write partitions of their own."""
     logs = {source(p): random_log(p, 20) for p in range(2)}
     take(plan(logs, duck), recent_orders())
@@ -82,7 +82,7 @@ def test_processes_take_turns(duck: DatabasePlace) -> None:
     assert told(duck) == model(logs)
 
 
-def test_readers_get_their_turn(duck: DatabasePlace) -> None:
+def test_readers_get_their_turn(duck: DatabaseAddress) -> None:
     """While another process writes one batch after the other."""
     logs = {source(0): random_log(0, 20)}
     take(plan(logs, duck), recent_orders())

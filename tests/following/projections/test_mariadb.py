@@ -34,8 +34,8 @@ from aggregates.order import Placed
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.projections.database import parse_database
 from cqrs_cli.following.projections.databases import mariadb
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.mariadb_tables import adapt_tables
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.definition import check_columns, made_metadata
 from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.positions import move_position
@@ -82,7 +82,7 @@ def server_set(server: MariaDb, variable: str, value: str, after: str) -> Iterat
 
 class TestMariaDb(DatabaseContract, ServerContract):
     @pytest.fixture
-    def place(self, maria: DatabasePlace) -> DatabasePlace:
+    def place(self, maria: DatabaseAddress) -> DatabaseAddress:
         return maria
 
     @pytest.fixture
@@ -106,7 +106,7 @@ def test_texts_differ_by_every_letter(maria_server: MariaDb, tmp_path: Path, mor
     assert set(told(place)[1]) == set(names)
 
 
-def test_values_are_kept_whole(maria: DatabasePlace) -> None:
+def test_values_are_kept_whole(maria: DatabaseAddress) -> None:
     """Milliseconds, 16 digits, and more than 64 KiB, as in the other databases."""
     columns = [Column("n", Float), Column("at", DateTime(timezone=True)), Column("long", Text)]
     loaded = tables_of([*columns, Column("bytes", LargeBinary), Column("free", String)])
@@ -122,7 +122,7 @@ def test_values_are_kept_whole(maria: DatabasePlace) -> None:
     assert found == {**row, "at": at.replace(tzinfo=None)}
 
 
-def test_what_is_written_out_stays(maria: DatabasePlace) -> None:
+def test_what_is_written_out_stays(maria: DatabaseAddress) -> None:
     """Lengths and collations of the author; keys and indexes get a length, other texts have none."""
     key = [
         Column("a", String, primary_key=True),
@@ -159,7 +159,7 @@ def test_what_cannot_be_meant_is_refused(column: Column[Any], engine: str, compl
 
 
 @pytest.mark.pins("projected-once")
-def test_tables_without_transactions_are_refused(maria: DatabasePlace) -> None:
+def test_tables_without_transactions_are_refused(maria: DatabaseAddress) -> None:
     loaded = recent_orders()
     take(plan({source(0): []}, maria), loaded)
     with opened(maria) as engine, engine.begin() as db:
@@ -178,7 +178,7 @@ def test_old_releases_are_refused() -> None:
     mariadb.check_server(db)
 
 
-def test_values_too_long_stop(maria_server: MariaDb, maria: DatabasePlace) -> None:
+def test_values_too_long_stop(maria_server: MariaDb, maria: DatabaseAddress) -> None:
     """Cut off silently by a server that is not strict."""
     with server_set(maria_server, "sql_mode", "''", "DEFAULT"):
         log = [record(0, "o", 1, Placed("c" * 5)), record(1, "p" * 256, 1, Placed("c"))]
@@ -191,7 +191,7 @@ def test_values_too_long_stop(maria_server: MariaDb, maria: DatabasePlace) -> No
     assert list(told(maria)[0]) == ["o"]
 
 
-def test_rows_too_large_stop(maria_server: MariaDb, maria: DatabasePlace) -> None:
+def test_rows_too_large_stop(maria_server: MariaDb, maria: DatabaseAddress) -> None:
     """`max_allowed_packet`: not taken for a server that is away, and waited for without end."""
     with server_set(maria_server, "max_allowed_packet", "1048576", "16777216"):
         logs, loaded = {source(0): random_log(0, 3)}, recent_orders()
@@ -206,7 +206,7 @@ def test_rows_too_large_stop(maria_server: MariaDb, maria: DatabasePlace) -> Non
     assert f"order.events:0@{logs[source(0)][0].offset}" in said
 
 
-def test_found_rows_are_counted(maria: DatabasePlace) -> None:
+def test_found_rows_are_counted(maria: DatabaseAddress) -> None:
     """Not only those that an update changed: a position is there even if it stays where it is."""
     made = plan({source(0): []}, maria)
     take(made, recent_orders())
@@ -215,13 +215,13 @@ def test_found_rows_are_counted(maria: DatabasePlace) -> None:
 
 
 def test_passwords_come_from_elsewhere(
-    maria_server: MariaDb, maria: DatabasePlace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    maria_server: MariaDb, maria: DatabaseAddress, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """MYSQL_PWD or ~/.my.cnf, as MariaDB's own programs take them."""
     monkeypatch.setenv("HOME", str(tmp_path))
     maria_server.execute("CREATE OR REPLACE USER shop@localhost IDENTIFIED BY 'secret'")
     maria_server.execute("GRANT ALL ON *.* TO shop@localhost")
-    place = DatabasePlace(maria.url.replace("root@", "shop@"))
+    place = DatabaseAddress(maria.url.replace("root@", "shop@"))
     with pytest.raises(DBAPIError, match="Access denied"):
         rows(place, "SELECT 1")
     monkeypatch.setenv("MYSQL_PWD", "secret")

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
 from cqrs_cli.following.projections.databases import mariadb_session
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.feeding import (
     Events,
@@ -34,7 +34,7 @@ pymysql = pytest.importorskip("pymysql", reason="needs the extra `projections`")
 @pytest.mark.pins("projected-once")
 @pytest.mark.parametrize("dies", [False, True])
 def test_lost_replies_to_commits_repeat_nothing(
-    maria_server: MariaDb, maria: DatabasePlace, monkeypatch: pytest.MonkeyPatch, dies: bool
+    maria_server: MariaDb, maria: DatabaseAddress, monkeypatch: pytest.MonkeyPatch, dies: bool
 ) -> None:
     """The connection breaks once COMMIT is done; or the server is killed when COMMIT was sent: done or not."""
     logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
@@ -64,7 +64,7 @@ def test_lost_replies_to_commits_repeat_nothing(
 
 
 @pytest.mark.pins("projected-once")
-def test_swallowed_deadlocks_are_done_again(maria: DatabasePlace) -> None:
+def test_swallowed_deadlocks_are_done_again(maria: DatabaseAddress) -> None:
     """The server rolled all back, the position too; the projection goes on as if nothing were."""
     logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
     made = plan(logs, maria)
@@ -102,7 +102,7 @@ def test_swallowed_deadlocks_are_done_again(maria: DatabasePlace) -> None:
     assert told(maria) == model(logs)
 
 
-def test_held_rows_are_waited_for(maria: DatabasePlace) -> None:
+def test_held_rows_are_waited_for(maria: DatabaseAddress) -> None:
     """Another program holds a row for longer than a batch waits."""
     maria = maria._replace(patience=1)
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
@@ -128,7 +128,7 @@ def test_held_rows_are_waited_for(maria: DatabasePlace) -> None:
 
 
 @pytest.mark.pins("projected-once")
-def test_statements_that_commit_are_refused(maria: DatabasePlace) -> None:
+def test_statements_that_commit_are_refused(maria: DatabaseAddress) -> None:
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
     made = plan(logs, maria)
     take(made, loaded)

@@ -15,8 +15,8 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 import cqrs_cli as cqrs
 from cqrs_cli.errors import ConfigurationError, CqrsError, TakenOverError
 from cqrs_cli.following.projections.databases import mariadb
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.known import dialect_of
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.failures import remedy
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.swap import raise_first, swap_tables
@@ -47,7 +47,7 @@ from tests.support.waiting import eventually
 
 
 @contextmanager
-def prepared(place: DatabasePlace) -> Iterator[None]:
+def prepared(place: DatabaseAddress) -> Iterator[None]:
     """As at the beginning of the next run."""
     dialect = dialect_of(place)
     with (
@@ -60,10 +60,10 @@ def prepared(place: DatabasePlace) -> Iterator[None]:
 SWAPPING = """
 import os, signal, sys
 from cqrs_cli.following.projections.databases import mariadb
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.exchanging import *
 from tests.following.projections.feeding import *
-place, point = DatabasePlace(sys.argv[1]), sys.argv[2]
+place, point = DatabaseAddress(sys.argv[1]), sys.argv[2]
 logs = {source(p): random_log(p, 90)[:60] for p in range(2)}
 live = plan(logs, place, "old")
 new = replace(live, place=dialect_of(place).beside(place, live.name), owner="new")
@@ -87,7 +87,7 @@ exchange(live, new, logs)
 @pytest.mark.parametrize("crash", ["client", "server"])
 @pytest.mark.parametrize("point", ["fenced", "renamed", "settled"])
 def test_cut_off_exchange_is_whole(
-    maria_server: MariaDb, maria: DatabasePlace, point: str, crash: str
+    maria_server: MariaDb, maria: DatabaseAddress, point: str, crash: str
 ) -> None:
     """Killed after each of its steps. The older run is fenced; the next run finds old tables whole, or new ones."""
     more = {source(p): random_log(p, 90) for p in range(2)}
@@ -119,7 +119,7 @@ def test_cut_off_exchange_is_whole(
 
 @pytest.mark.slow
 @pytest.mark.pins("projected-once")
-def test_server_killed_in_an_exchange(maria_server: MariaDb, maria: DatabasePlace) -> None:
+def test_server_killed_in_an_exchange(maria_server: MariaDb, maria: DatabaseAddress) -> None:
     """At one moment or another, again and again: all tables are the old ones, or all are the new."""
     logs = {source(p): random_log(p, 30) for p in range(2)}
     live, outcomes, wait = filled(maria, logs), set[int](), 0.05
@@ -152,7 +152,7 @@ def failing_exchange(live: ProjectionPlan, new: ProjectionPlan, logs: Logs) -> N
         exchange(live, new, logs)
 
 
-def test_readers_miss_no_table(maria: DatabasePlace) -> None:
+def test_readers_miss_no_table(maria: DatabaseAddress) -> None:
     """They look all the time: each look finds a table, and all rows."""
     logs = {source(0): random_log(0, 60)}
     live = filled(maria, logs)
@@ -176,7 +176,7 @@ def test_readers_miss_no_table(maria: DatabasePlace) -> None:
     assert set(seen) == {len(model(logs)[0])}
 
 
-def test_open_readers_delay_the_exchange(maria: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_readers_delay_the_exchange(maria: DatabaseAddress, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction that has read the live tables keeps them; it is waited for, again and again."""
     monkeypatch.setattr(mariadb, "TABLE_WAIT", 1)
     logs = {source(0): random_log(0, 30)}
@@ -193,7 +193,7 @@ def test_open_readers_delay_the_exchange(maria: DatabasePlace, monkeypatch: pyte
     assert buyers(maria) == model(logs)[1]
 
 
-def test_one_run_prepares_at_a_time(maria: DatabasePlace) -> None:
+def test_one_run_prepares_at_a_time(maria: DatabaseAddress) -> None:
     """The second one waits, for as long as the other's session lives."""
     with opened(maria) as engine:
         with (
@@ -208,7 +208,7 @@ def test_one_run_prepares_at_a_time(maria: DatabasePlace) -> None:
             pass
 
 
-def test_triggers_are_refused_before(maria: DatabasePlace) -> None:
+def test_triggers_are_refused_before(maria: DatabaseAddress) -> None:
     """MariaDB moves no table with a trigger: that is said before new ones are filled."""
     filled(maria, {source(0): random_log(0, 3)})
     with opened(maria) as engine, engine.begin() as db:
@@ -218,7 +218,7 @@ def test_triggers_are_refused_before(maria: DatabasePlace) -> None:
             dialect_of(db).check_exchangeable(db, ["recent_orders", "customers"])
 
 
-def test_tables_refer_to_each_other_still(maria: DatabasePlace) -> None:
+def test_tables_refer_to_each_other_still(maria: DatabaseAddress) -> None:
     """Foreign keys, one of them with a name, are those of the new tables."""
     logs, metadata = {source(0): random_log(0, 30)}, MetaData()
     Table("customers", metadata, Column("customer", String, primary_key=True), Column("orders", Integer))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.contract import DatabaseContract
 from tests.following.projections.contract.server import ServerContract
 from tests.support.postgres import Postgres
@@ -10,7 +10,7 @@ from tests.support.postgres import Postgres
 
 class TestPostgres(DatabaseContract, ServerContract):
     @pytest.fixture
-    def place(self, postgres_place: DatabasePlace) -> DatabasePlace:
+    def place(self, postgres_place: DatabaseAddress) -> DatabaseAddress:
         return postgres_place
 
     @pytest.fixture

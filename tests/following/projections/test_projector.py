@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.feeding import (
     model,
     plan,
@@ -14,7 +14,7 @@ from tests.following.projections.feeding import (
 )
 
 
-def test_going_on_repeats_nothing(file: DatabasePlace) -> None:
+def test_going_on_repeats_nothing(file: DatabaseAddress) -> None:
     logs = {source(0): random_log(0, 100)}
     loaded, made = recent_orders(), plan(logs, file)
     take(made, loaded)
@@ -25,7 +25,7 @@ def test_going_on_repeats_nothing(file: DatabasePlace) -> None:
     assert sum(result.events for result in results) < 60
 
 
-def test_topics_made_again_are_noticed(file: DatabasePlace) -> None:
+def test_topics_made_again_are_noticed(file: DatabaseAddress) -> None:
     logs = {source(0): random_log(0, 10)}
     loaded, made = recent_orders(), plan(logs, file)
     take(made, loaded)

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import text
 
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.contract import DatabaseContract
 from tests.following.projections.feeding import (
@@ -23,11 +23,11 @@ from tests.following.projections.feeding import (
 
 class TestSqlite(DatabaseContract):
     @pytest.fixture
-    def place(self, file: DatabasePlace) -> DatabasePlace:
+    def place(self, file: DatabaseAddress) -> DatabaseAddress:
         return file
 
 
-def test_busy_databases_are_waited_for(file: DatabasePlace) -> None:
+def test_busy_databases_are_waited_for(file: DatabaseAddress) -> None:
     """Another program holds SQLite's write lock for longer than a batch waits."""
     file = file._replace(patience=0.01)
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()

@@ -9,7 +9,7 @@ import pytest
 from cqrs_cli.cli.main import main
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.projections.database import parse_database
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.prepare import ends, prepare_projection
 from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.kafka.connection.connection import Connection
@@ -24,7 +24,7 @@ from tests.support import ROOT
 def test_status_shows_projections_lag(
     connection: Connection,
     prefix: str,
-    place: DatabasePlace,
+    place: DatabaseAddress,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:

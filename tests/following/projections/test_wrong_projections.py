@@ -3,7 +3,7 @@
 from sqlalchemy import Connection
 
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.feeding import (
     Events,
     errors,
@@ -18,7 +18,7 @@ from tests.following.projections.feeding import (
 )
 
 
-def test_other_events_move_the_position(file: DatabasePlace) -> None:
+def test_other_events_move_the_position(file: DatabaseAddress) -> None:
     logs, loaded = {source(0): random_log(0, 50)}, recent_orders()
     made = plan(logs, file)
     take(made, loaded)
@@ -32,7 +32,7 @@ def test_other_events_move_the_position(file: DatabasePlace) -> None:
     assert positions(file) == {0: logs[source(0)][-1].offset + 1}
 
 
-def test_unreadable_records_are_named(file: DatabasePlace) -> None:
+def test_unreadable_records_are_named(file: DatabaseAddress) -> None:
     log = random_log(0, 10)
     log[5] = type(log[5])(log[5].offset, 0, b"k", b"?")
     logs, loaded = {source(0): log}, recent_orders()

@@ -131,4 +131,4 @@ def test_workers_tell_the_driver(spark: "SparkContext", connection: Connection, 
         eventually(lambda: listening[0].progress({})[:3] == (12_000, 12_000, 12_000))
 
     plan = plan_replay(connection, log, "aggregates", ROOT)
-    assert driver.replay_events(spark, plan, watch=watch, listen=listen).total.events == 12_000
+    assert driver.replay_events(spark, plan, show=watch, listen=listen).total.events == 12_000

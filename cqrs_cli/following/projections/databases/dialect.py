@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import URL, Connection, Engine, Executable, MetaData, Select, Table, inspect, text
 from sqlalchemy.dialects import postgresql
 
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import POSITIONS
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 
 #: The execution option of connections that only read.
 READS = "cqrs_reads"
@@ -55,7 +55,7 @@ class Dialect(ABC):
         return url
 
     @abstractmethod
-    def open(self, place: DatabasePlace) -> Engine:
+    def open(self, place: DatabaseAddress) -> Engine:
         """An engine whose transactions are what projecting needs. No connection outlives its use or its thread."""
 
     # Errors of its driver
@@ -99,19 +99,19 @@ class Dialect(ABC):
 
     # The place beside the live tables, where new ones are filled
 
-    def is_there(self, place: DatabasePlace) -> bool:
+    def is_there(self, place: DatabaseAddress) -> bool:
         """False if it would have to be made before anything can be read."""
         return True
 
     @abstractmethod
-    def beside(self, place: DatabasePlace, projection: str) -> DatabasePlace:
+    def beside(self, place: DatabaseAddress, projection: str) -> DatabaseAddress:
         """The place in which a projection's new tables are filled."""
 
-    def exists(self, live: Engine, place: DatabasePlace) -> bool:
+    def exists(self, live: Engine, place: DatabaseAddress) -> bool:
         """True if somebody has begun to fill tables there."""
         return place.schema in inspect(live).get_schema_names()
 
-    def clear(self, live: Engine, place: DatabasePlace) -> None:
+    def clear(self, live: Engine, place: DatabaseAddress) -> None:
         """Drop what stands there, and make room for new tables."""
         with live.begin() as db:
             self.drop(db, str(place.schema))
@@ -124,12 +124,12 @@ class Dialect(ABC):
     # The exchange, whose steps `swap` leads
 
     @contextmanager
-    def preparing(self, engine: Engine, projection: str, new: DatabasePlace) -> Iterator[Begin]:
+    def preparing(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Begin]:
         """Within the block a run is prepared, whose transactions it begins."""
         yield engine.begin
 
     @contextmanager
-    def exchanging(self, engine: Engine, projection: str, new: DatabasePlace) -> Iterator[Connection]:
+    def exchanging(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
         """The transaction of an exchange: whole, or not done."""
         with engine.begin() as db:
             yield db
@@ -138,11 +138,11 @@ class Dialect(ABC):
         """The rows, which nobody else can change until the transaction ends."""
         return list(db.execute(rows.with_for_update()).scalars())
 
-    def has_positions(self, db: Connection, place: DatabasePlace) -> bool:
+    def has_positions(self, db: Connection, place: DatabaseAddress) -> bool:
         """True if the new tables are there, and were not exchanged before."""
         return inspect(db).has_table(POSITIONS.name, schema=place.schema)
 
-    def attach(self, db: Connection, place: DatabasePlace) -> str:
+    def attach(self, db: Connection, place: DatabaseAddress) -> str:
         """The schema by which the live connection sees the new tables."""
         return str(place.schema)
 

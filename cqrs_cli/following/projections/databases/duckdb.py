@@ -13,9 +13,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Integer, MetaData, create_engine, event, text
 from sqlalchemy.pool import NullPool
 
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.dialect import Remedy
 from cqrs_cli.following.projections.databases.files import FileDialect, file_of
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 
 #: Seconds between two tries to open a file that another process has, at most.
 _TRY_EVERY = 0.005
@@ -44,7 +44,7 @@ class DuckDb(FileDialect):
     beyond = (".wal",)
     tasks = 1  # several would only wait for each other
 
-    def open(self, place: DatabasePlace) -> Engine:
+    def open(self, place: DatabaseAddress) -> Engine:
         alone = {"config": {"threads": 1}}  # a batch has too little for several, and tasks share the cores
         engine = create_engine(place.url, connect_args=alone, poolclass=NullPool)
         turn = _TURNS[str(file_of(place))]

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, MetaData, Select, make_url
 
 from cqrs_cli.errors import UsageError
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import POSITIONS, adopt_control
 from cqrs_cli.following.projections.databases.dialect import Dialect, Exchange, quoted
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 
 #: The name by which the file with the new tables is attached to the live one.
 _NEW = "cqrs_new"
@@ -32,22 +32,22 @@ class FileDialect(Dialect):
             raise UsageError(f"{flag}: {self.title} needs a file", f"write {self.example}")
         return url.set(database=str((root / str(url.database)).resolve()))
 
-    def is_there(self, place: DatabasePlace) -> bool:
+    def is_there(self, place: DatabaseAddress) -> bool:
         return file_of(place).exists()
 
-    def beside(self, place: DatabasePlace, projection: str) -> DatabasePlace:
+    def beside(self, place: DatabaseAddress, projection: str) -> DatabaseAddress:
         url = make_url(place.url)
         return place._replace(url=url.set(database=f"{url.database}-{projection}-new").render_as_string())
 
-    def exists(self, live: Engine, place: DatabasePlace) -> bool:
+    def exists(self, live: Engine, place: DatabaseAddress) -> bool:
         return self.is_there(place)
 
-    def clear(self, live: Engine, place: DatabasePlace) -> None:
+    def clear(self, live: Engine, place: DatabaseAddress) -> None:
         for end in ("", *self.beyond):
             Path(f"{file_of(place)}{end}").unlink(missing_ok=True)
 
     @contextmanager
-    def exchanging(self, engine: Engine, projection: str, new: DatabasePlace) -> Iterator[Connection]:
+    def exchanging(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
         with engine.begin() as db:
             yield db
         self.clear(engine, new)
@@ -56,10 +56,10 @@ class FileDialect(Dialect):
         """The transaction holds the whole file."""
         return list(db.execute(rows).scalars())
 
-    def has_positions(self, db: Connection, place: DatabasePlace) -> bool:
+    def has_positions(self, db: Connection, place: DatabaseAddress) -> bool:
         return self.is_there(place)
 
-    def attach(self, db: Connection, place: DatabasePlace) -> str:
+    def attach(self, db: Connection, place: DatabaseAddress) -> str:
         """Attached once the new tables are caught up, which is done by connections of their own."""
         file = str(file_of(place)).replace("'", "''")
         db.exec_driver_sql(f"ATTACH '{file}' AS {_NEW}")
@@ -89,6 +89,6 @@ class FileDialect(Dialect):
         adopt_control(db, exchange.projection, POSITIONS.to_metadata(MetaData(), schema=schema))
 
 
-def file_of(place: DatabasePlace) -> Path:
+def file_of(place: DatabaseAddress) -> Path:
     """The file of a place."""
     return Path(str(make_url(place.url).database))

@@ -2,10 +2,10 @@
 
 from sqlalchemy import Connection, Engine, make_url
 
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.dialect import Dialect
 from cqrs_cli.following.projections.databases.duckdb import DuckDb
 from cqrs_cli.following.projections.databases.mariadb import MariaDb
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.databases.postgresql import Postgres
 from cqrs_cli.following.projections.databases.sqlite import Sqlite
 
@@ -23,10 +23,10 @@ def find_dialect(name: str) -> Dialect | None:
     return next((one for one in DIALECTS if name in (one.name, one.driver)), None)
 
 
-def dialect_of(database: DatabasePlace | Engine | Connection) -> Dialect:
+def dialect_of(database: DatabaseAddress | Engine | Connection) -> Dialect:
     """The dialect of a database that `parse_database` accepted, or of an engine made by anybody."""
     match database:
-        case DatabasePlace():
+        case DatabaseAddress():
             name = make_url(database.url).drivername
         case _:
             name = database.dialect.name

@@ -40,10 +40,10 @@ from sqlalchemy.exc import OperationalError
 
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.following.projections.databases import mariadb_session as session
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import CONTROL, POSITIONS, adopt_control
 from cqrs_cli.following.projections.databases.dialect import KEPT, Begin, Dialect, Exchange, Remedy, quoted
 from cqrs_cli.following.projections.databases.mariadb_tables import adapt_tables
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 
 #: The first release whose `RENAME TABLE` is whole after a crash.
 _OLDEST = (10, 6)
@@ -75,7 +75,7 @@ class MariaDb(Dialect):
             )
         return url
 
-    def open(self, place: DatabasePlace) -> Engine:
+    def open(self, place: DatabaseAddress) -> Engine:
         url = make_url(place.url)
         engine = create_engine(
             url.set(database=place.schema or url.database),
@@ -142,7 +142,7 @@ class MariaDb(Dialect):
     ) -> Executable:
         return mysql.insert(table).values(**key, **new).on_duplicate_key_update(dict(change))
 
-    def beside(self, place: DatabasePlace, projection: str) -> DatabasePlace:
+    def beside(self, place: DatabaseAddress, projection: str) -> DatabaseAddress:
         name = f"{make_url(place.url).database}-{projection}-new"
         if len(name) > _LONGEST:
             raise ConfigurationError(
@@ -155,7 +155,7 @@ class MariaDb(Dialect):
         db.execute(text(f"DROP SCHEMA IF EXISTS {quoted(db, schema)}"))
 
     @contextmanager
-    def preparing(self, engine: Engine, projection: str, new: DatabasePlace) -> Iterator[Begin]:
+    def preparing(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Begin]:
         """The only such block: an exchange that was cut off is ended before it."""
         with exclusively(engine, projection, new.patience) as db:
             check_server(db)
@@ -165,7 +165,7 @@ class MariaDb(Dialect):
             yield partial(_transaction, db)
 
     @contextmanager
-    def exchanging(self, engine: Engine, projection: str, new: DatabasePlace) -> Iterator[Connection]:
+    def exchanging(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
         with exclusively(engine, projection, new.patience) as db:
             self._finish(db, projection, str(new.schema))  # the answer to the renaming was lost
             db.commit()

@@ -2,9 +2,9 @@
 
 from sqlalchemy import Connection, Engine, MetaData, create_engine, text
 
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import POSITIONS, adopt_control
 from cqrs_cli.following.projections.databases.dialect import Dialect, Exchange, Remedy, quoted
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 
 #: SQLSTATEs after which the same transaction may succeed: serialization failure, deadlock, lock not available.
 _PASSING = {"40001", "40P01", "55P03"}
@@ -28,7 +28,7 @@ class Postgres(Dialect):
     example = "postgresql://…"
     password = "put it into ~/.pgpass, or PGPASSWORD"
 
-    def open(self, place: DatabasePlace) -> Engine:
+    def open(self, place: DatabaseAddress) -> Engine:
         path = {} if place.schema is None else {"options": f'-csearch_path="{place.schema}",public'}
         return create_engine(place.url, connect_args=path, pool_size=100)
 
@@ -41,7 +41,7 @@ class Postgres(Dialect):
     def is_made(self, error: BaseException) -> bool:
         return _state(error) in _MADE or super().is_made(error)
 
-    def beside(self, place: DatabasePlace, projection: str) -> DatabasePlace:
+    def beside(self, place: DatabaseAddress, projection: str) -> DatabaseAddress:
         return place._replace(schema=f"cqrs_new_{projection}")
 
     def exchange(self, db: Connection, exchange: Exchange) -> None:

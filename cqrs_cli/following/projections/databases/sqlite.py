@@ -9,9 +9,9 @@ from sqlalchemy import Connection, Engine, Executable, Table, create_engine, eve
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.pool import NullPool
 
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.dialect import READS, Remedy
 from cqrs_cli.following.projections.databases.files import FileDialect
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 
 #: A transaction that takes the one write lock at once: two that read first could both wait for the other.
 _IMMEDIATE = "BEGIN IMMEDIATE"
@@ -29,7 +29,7 @@ class Sqlite(FileDialect):
     title = "SQLite"
     beyond = ("-wal", "-shm")
 
-    def open(self, place: DatabasePlace) -> Engine:
+    def open(self, place: DatabaseAddress) -> Engine:
         arguments = {"timeout": place.patience, "isolation_level": None}  # we begin transactions ourselves
         engine = create_engine(place.url, connect_args=arguments, poolclass=NullPool)
         event.listen(engine, "connect", _prepare)
@@ -46,7 +46,7 @@ class Sqlite(FileDialect):
         return row.on_conflict_do_update(index_elements=list(key), set_=change)
 
     @contextmanager
-    def exchanging(self, engine: Engine, projection: str, new: DatabasePlace) -> Iterator[Connection]:
+    def exchanging(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
         with engine.connect() as db:
             held: Any = db.connection.driver_connection
             held.execute("PRAGMA foreign_keys=OFF")  # tables go and come: whole again at the end

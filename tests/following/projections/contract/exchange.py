@@ -11,7 +11,7 @@ from sqlalchemy import inspect, text
 from sqlalchemy.exc import IntegrityError
 
 from cqrs_cli.errors import TakenOverError
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.swap import raise_first, swap_tables
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.exchanging import (
@@ -42,14 +42,14 @@ from tests.support import ROOT
 
 OLDER = """
 import sys
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.feeding import *
 logs = {source(0): random_log(0, 60)}
 class Tail(ListTail):
     def poll(self, most):
         print("works", flush=True)
         return super().poll(most)
-made = plan(logs, DatabasePlace(sys.argv[1]), "old")
+made = plan(logs, DatabaseAddress(sys.argv[1]), "old")
 print("begins", flush=True)
 print(errors(projected(made, logs, recent_orders(), tail=lambda one, start: Tail(logs[one], start, 7))))
 """
@@ -64,7 +64,7 @@ class ExchangeContract:
     meanwhile = "works"
 
     @pytest.mark.pins("projected-once")
-    def test_new_tables_replace_the_live(self, place: DatabasePlace) -> None:
+    def test_new_tables_replace_the_live(self, place: DatabaseAddress) -> None:
         logs = {source(p): random_log(p, 60) for p in range(2)}
         loaded, live = second_revision(), filled(place, logs)
         new = begin_beside(live, loaded, "new")
@@ -87,7 +87,7 @@ class ExchangeContract:
         assert not is_beside(place, new.place)
 
     @pytest.mark.pins("projected-once")
-    def test_older_run_finds_itself_replaced(self, place: DatabasePlace) -> None:
+    def test_older_run_finds_itself_replaced(self, place: DatabaseAddress) -> None:
         logs = {source(0): random_log(0, 60)}
         half = {source(0): logs[source(0)][:30]}
         loaded, live = second_revision(), filled(place, half)
@@ -104,7 +104,7 @@ class ExchangeContract:
         assert buyers(place) == model(logs)[1]
 
     @pytest.mark.pins("projected-once")
-    def test_live_tables_stand_still_meanwhile(self, place: DatabasePlace) -> None:
+    def test_live_tables_stand_still_meanwhile(self, place: DatabaseAddress) -> None:
         """A live projector that works on waits for the exchange, and finds then that it was taken over."""
         logs = {source(0): random_log(0, 60)}
         half = {source(0): logs[source(0)][:30]}
@@ -131,7 +131,7 @@ class ExchangeContract:
         assert "run new took over" in out
         assert buyers(place) == model(half)[1]
 
-    def test_other_projections_stay(self, place: DatabasePlace) -> None:
+    def test_other_projections_stay(self, place: DatabaseAddress) -> None:
         """Those in the same database keep tables and positions."""
         logs = {source(0): random_log(0, 30)}
         loaded, live = second_revision(), filled(place, logs)
@@ -146,7 +146,7 @@ class ExchangeContract:
         assert ("other", 7, "me") in rows(place, "SELECT projection, next_offset, owner FROM cqrs_positions")
 
     @pytest.mark.pins("projected-once")
-    def test_finished_exchange_is_found(self, place: DatabasePlace) -> None:
+    def test_finished_exchange_is_found(self, place: DatabaseAddress) -> None:
         """The answer to its last commit was lost, so it is done again; by another run it is not."""
         logs = {source(0): random_log(0, 30)}
         live = filled(place, logs)
@@ -157,7 +157,7 @@ class ExchangeContract:
         with pytest.raises(TakenOverError, match="run new took over"):
             exchange(live, replace(new, owner="another"), logs)
 
-    def test_tables_refer_to_each_other_still(self, place: DatabasePlace) -> None:
+    def test_tables_refer_to_each_other_still(self, place: DatabaseAddress) -> None:
         """Foreign keys, one of them with a name, are those of the new tables."""
         logs, loaded = {source(0): random_log(0, 30)}, referring()
         live = filled(place, logs)

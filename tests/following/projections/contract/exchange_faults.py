@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, TakenOverError
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.known import dialect_of
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.prepare import prepare_tables
 from cqrs_cli.following.projections.swap import raise_first, swap_tables
 from cqrs_cli.kafka.event_tail import EventPartition
@@ -37,10 +37,10 @@ from tests.support import ROOT
 SWAPPING = """
 import os, signal, sys
 from cqrs_cli.following.projections.databases.known import dialect_of
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.exchanging import *
 from tests.following.projections.feeding import *
-place = DatabasePlace(sys.argv[1])
+place = DatabaseAddress(sys.argv[1])
 logs = {source(p): random_log(p, 60) for p in range(2)}
 loaded = second_revision()
 live = plan(logs, place, "old")
@@ -55,7 +55,7 @@ swap_tables(live, new, catch_up)
 class ExchangeFaultsContract:
     """The subclass has a fixture `place`: an empty database."""
 
-    def test_another_builder_stops_the_exchange(self, place: DatabasePlace) -> None:
+    def test_another_builder_stops_the_exchange(self, place: DatabaseAddress) -> None:
         logs = {source(0): random_log(0, 30)}
         loaded, live = second_revision(), filled(place, logs)
         new = begin_beside(live, loaded, "new")
@@ -65,7 +65,7 @@ class ExchangeFaultsContract:
         assert told(place) == model(logs)
         assert rows(place, "SELECT owner FROM cqrs_positions") == [("old",)]
 
-    def test_builder_without_its_tables_stops(self, place: DatabasePlace) -> None:
+    def test_builder_without_its_tables_stops(self, place: DatabaseAddress) -> None:
         """A second rebuild cleared the place."""
         logs = {source(0): random_log(0, 30)}
         loaded, live = second_revision(), filled(place, logs)
@@ -76,7 +76,7 @@ class ExchangeFaultsContract:
         assert isinstance(result.error, TakenOverError)
         assert told(place) == model(logs)
 
-    def test_failing_exchange_changes_nothing(self, place: DatabasePlace) -> None:
+    def test_failing_exchange_changes_nothing(self, place: DatabaseAddress) -> None:
         """A view on a live table forbids to drop it on PostgreSQL; in any case all stays as it was."""
         logs = {source(0): random_log(0, 30)}
         loaded, live = second_revision(), filled(place, logs)
@@ -91,7 +91,7 @@ class ExchangeFaultsContract:
         assert rows(place, "SELECT owner FROM cqrs_positions") == [("old",)]
 
     @pytest.mark.pins("projected-once")
-    def test_older_code_takes_no_newer_tables(self, place: DatabasePlace) -> None:
+    def test_older_code_takes_no_newer_tables(self, place: DatabaseAddress) -> None:
         """The exchange comes between an older run's look at the tables and its taking of the positions."""
         logs = {source(0): random_log(0, 30)}
         live, loaded = filled(place, logs), second_revision()
@@ -110,7 +110,7 @@ class ExchangeFaultsContract:
         assert buyers(place) == model(logs)[1]
 
     @pytest.mark.pins("projected-once")
-    def test_killed_exchange_changes_nothing(self, place: DatabasePlace) -> None:
+    def test_killed_exchange_changes_nothing(self, place: DatabaseAddress) -> None:
         logs = {source(p): random_log(p, 60) for p in range(2)}
         loaded, live = second_revision(), filled(place, logs)
         new = begin_beside(live, loaded, "new")

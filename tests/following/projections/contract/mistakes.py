@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, MetaData, text
 
 from cqrs_cli.errors import ConfigurationError, CqrsError
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.prepare import prepare_tables
 from cqrs_cli.following.projections.tables import make_control, make_tables
 from tests.following.projections.feeding import (
@@ -32,9 +32,9 @@ from tests.support import ROOT
 
 KILLED = """
 import os, signal, sys
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.feeding import *
-place, mark = DatabasePlace(sys.argv[1]), int(sys.argv[2])
+place, mark = DatabaseAddress(sys.argv[1]), int(sys.argv[2])
 logs = {source(p): random_log(p, 300) for p in range(2)}
 loaded = recent_orders()
 seen = [0]
@@ -54,7 +54,7 @@ class MistakesContract:
     """The subclass has a fixture `place`: an empty database."""
 
     @pytest.mark.pins("projected-once")
-    def test_raising_event_is_named(self, place: DatabasePlace) -> None:
+    def test_raising_event_is_named(self, place: DatabaseAddress) -> None:
         """All before it is written, and nothing of it: not even what the projection wrote before it raised."""
         logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
         made = plan(logs, place)
@@ -75,7 +75,7 @@ class MistakesContract:
         assert told(place) == model(before)
         assert positions(place)[0] <= bad.offset
 
-    def test_databases_errors_name_the_event(self, place: DatabasePlace) -> None:
+    def test_databases_errors_name_the_event(self, place: DatabaseAddress) -> None:
         logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
         made = plan(logs, place)
         take(made, loaded)
@@ -90,7 +90,7 @@ class MistakesContract:
 
     @pytest.mark.pins("projected-once")
     @pytest.mark.parametrize("ending", ["commit", "rollback"])
-    def test_transactions_cannot_be_ended(self, place: DatabasePlace, ending: str) -> None:
+    def test_transactions_cannot_be_ended(self, place: DatabaseAddress, ending: str) -> None:
         """A projection that commits would part rows and position."""
         logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
         made = plan(logs, place)
@@ -105,7 +105,7 @@ class MistakesContract:
         assert told(place) == ({}, {})
         assert positions(place) == {0: 0}
 
-    def test_changed_tables_are_named(self, place: DatabasePlace) -> None:
+    def test_changed_tables_are_named(self, place: DatabaseAddress) -> None:
         logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
         made = plan(logs, place)
         take(made, loaded)
@@ -116,7 +116,7 @@ class MistakesContract:
         assert "somebody changed table customers: it has no column 'orders'" in str(result.error)
 
     def test_tables_half_made_are_made_again(
-        self, place: DatabasePlace, monkeypatch: pytest.MonkeyPatch
+        self, place: DatabaseAddress, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """What of them is there is the projection's own, not somebody else's."""
         loaded = recent_orders()
@@ -137,7 +137,7 @@ class MistakesContract:
 
     @pytest.mark.slow
     @pytest.mark.pins("projected-once")
-    def test_killed_batches_leave_nothing(self, place: DatabasePlace) -> None:
+    def test_killed_batches_leave_nothing(self, place: DatabaseAddress) -> None:
         """kill -9 within the batches of one process after the other, until one comes to the end."""
         logs = {source(p): random_log(p, 300) for p in range(2)}
         take(plan(logs, place), recent_orders())

@@ -10,7 +10,7 @@ from sqlalchemy.exc import OperationalError
 
 from cqrs_cli.errors import ConfigurationError, NoOutcomeError, TakenOverError
 from cqrs_cli.following.projections import projector
-from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.projections import wait
 from tests.following.projections.feeding import (
     Events,
@@ -37,7 +37,7 @@ class ProjectingContract:
 
     @pytest.mark.pins("projected-once")
     @pytest.mark.parametrize("most", [1, 7, 1000])
-    def test_rows_are_the_sequential_models(self, place: DatabasePlace, most: int) -> None:
+    def test_rows_are_the_sequential_models(self, place: DatabaseAddress, most: int) -> None:
         """Four partitions at once, whose customers are the same ones."""
         logs = {source(p): random_log(p, self.count) for p in range(4)}
         loaded, made = recent_orders(), plan(logs, place)
@@ -47,7 +47,7 @@ class ProjectingContract:
         assert positions(place) == {one.partition: target for one, target in (made.targets or {}).items()}
 
     @pytest.mark.pins("projected-once")
-    def test_stale_projectors_write_nothing(self, place: DatabasePlace) -> None:
+    def test_stale_projectors_write_nothing(self, place: DatabaseAddress) -> None:
         logs = {source(p): random_log(p, 50) for p in range(2)}
         loaded, made = recent_orders(), plan(logs, place)
         take(made, loaded)
@@ -58,7 +58,7 @@ class ProjectingContract:
         assert told(place) == ({}, {})
 
     @pytest.mark.pins("projected-once")
-    def test_takeover_in_a_batch_stops_it(self, place: DatabasePlace) -> None:
+    def test_takeover_in_a_batch_stops_it(self, place: DatabaseAddress) -> None:
         """The row's lock is the projector's until it commits, so the other one goes on behind it."""
         logs = {source(0): random_log(0, 40)}
         loaded, made = recent_orders(), plan(logs, place)
@@ -79,7 +79,7 @@ class ProjectingContract:
         assert told(place) == model(logs)
 
     def test_idle_owners_notice_a_takeover(
-        self, place: DatabasePlace, monkeypatch: pytest.MonkeyPatch
+        self, place: DatabaseAddress, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """No batch tells them: nothing comes."""
         monkeypatch.setattr(projector, "_IDLE_CHECK", 0.0)
@@ -99,7 +99,7 @@ class ProjectingContract:
 
     @pytest.mark.pins("projected-once")
     @pytest.mark.parametrize("to", [0, 30])
-    def test_moved_positions_are_gone_on_from(self, place: DatabasePlace, to: int) -> None:
+    def test_moved_positions_are_gone_on_from(self, place: DatabaseAddress, to: int) -> None:
         """A backup was restored under a projector that works, rows and positions alike."""
         log = random_log(0, 60)
         logs, loaded = {source(0): log}, recent_orders()
@@ -124,7 +124,7 @@ class ProjectingContract:
         assert positions(place) == {0: log[-1].offset + 1}
 
     @pytest.mark.pins("projected-once")
-    def test_lost_answers_repeat_nothing(self, place: DatabasePlace) -> None:
+    def test_lost_answers_repeat_nothing(self, place: DatabaseAddress) -> None:
         """The commit was done, its answer is an error."""
         logs, loaded = {source(0): random_log(0, 30)}, recent_orders()
         made = plan(logs, place)
@@ -143,7 +143,7 @@ class ProjectingContract:
         assert len(lost) == 3
         assert told(place) == model(logs)
 
-    def test_waiting_ends_with_the_event(self, place: DatabasePlace) -> None:
+    def test_waiting_ends_with_the_event(self, place: DatabaseAddress) -> None:
         logs = {source(0): random_log(0, 20)}
         loaded, made = recent_orders(), plan(logs, place)
         last = logs[source(0)][-1].offset

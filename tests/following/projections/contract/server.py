@@ -7,8 +7,8 @@ from sqlalchemy import Connection
 
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.following.projections.database import shown
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.known import dialect_of
-from cqrs_cli.following.projections.databases.place import DatabasePlace
 from tests.following.projections.exchanging import begin_beside, filled, second_revision
 from tests.following.projections.feeding import (
     Events,
@@ -39,7 +39,7 @@ class ServerContract:
 
     @pytest.mark.pins("projected-once")
     @pytest.mark.parametrize("half", [False, True])
-    def test_database_away_is_waited_for(self, place: DatabasePlace, server: Server, half: bool) -> None:
+    def test_database_away_is_waited_for(self, place: DatabaseAddress, server: Server, half: bool) -> None:
         """Killed before a statement of a batch, or before its commit."""
         logs, loaded, notes = {source(0): random_log(0, 60)}, recent_orders(), list[str]()
         made = plan(logs, place)
@@ -62,7 +62,7 @@ class ServerContract:
         assert "still trying" in notes[0]
         assert rows(place, "SELECT owner FROM cqrs_positions") == [("me",)]
 
-    def test_tables_gone_meanwhile_stop(self, place: DatabasePlace) -> None:
+    def test_tables_gone_meanwhile_stop(self, place: DatabaseAddress) -> None:
         """The second rebuild exchanged them, or cleared the place, while the first one filled them."""
         logs = {source(0): random_log(0, 60)}
         loaded, live = second_revision(), filled(place, logs)

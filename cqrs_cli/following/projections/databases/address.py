@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class DatabasePlace(NamedTuple):
+class DatabaseAddress(NamedTuple):
     """The place of tables and positions: a database, and a schema in it if they are not in its default one."""
 
     url: str

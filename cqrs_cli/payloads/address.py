@@ -12,7 +12,7 @@ class PayloadUnavailableError(UnavailableError):
     """A payload is missing or altered, or the store does not answer. Trying again may help."""
 
 
-class PayloadPlace(NamedTuple):
+class PayloadStoreAddress(NamedTuple):
     """A payload store, and when it is used."""
 
     uri: str
