@@ -95,10 +95,10 @@ def decide_all_again(
     context: "SparkContext",
     plan: WhatifPlan,
     target: Target | None = None,
-    watch: Callable[[JobProgress], None] = lambda progress: None,
+    show: Callable[[JobProgress], None] = lambda progress: None,
     listen: Listen = TaskReports,
 ) -> DecidedAgain:
-    """Decide all partitions again; `watch` is called several times a second. With a target, write all differences.
+    """Decide all partitions again; `show` is called several times a second. With a target, write all differences.
 
     Raises the gravest error of the tasks; then nothing is written.
     """
@@ -108,9 +108,9 @@ def decide_all_again(
         plan = replace(plan, words=words.address)
 
         def look(found: dict[int, WhatifResult]) -> None:
-            watch(words.progress({partition: one.commands for partition, one in found.items()}))
+            show(words.progress({partition: one.commands for partition, one in found.items()}))
 
-        wait = partial(finish, context, results, watch=look, partitions=partitions)
+        wait = partial(finish, context, results, show=look, partitions=partitions)
         if target is None:
             numbers = context.parallelize(partitions, len(partitions))
             done = wait(partial(numbers.foreach, partial(_task, plan, results)))

@@ -4,7 +4,7 @@ import json
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -103,11 +103,17 @@ def test_orders_reach_the_database(system: System) -> None:
     eventually(lambda: system.rows().get("first") == "placed", within=60)
 
 
+def more(placed: Sequence[str]) -> None:
+    """Wait until a few more orders are placed."""
+    before = len(placed)
+    eventually(lambda: len(placed) > before + 3, within=60)
+
+
 def test_updates_keep_deciding(system: System) -> None:
     """The one that stands by first, then the one that decides: every order that is sent meanwhile is decided."""
     with orders(system) as placed:
         for service in ("standby", "run"):
-            eventually(lambda before=len(placed): len(placed) > before + 3, within=60)  # type: ignore[misc]
+            more(placed)
             system.compose("up", "--detach", "--wait", "--no-deps", "--force-recreate", service)
-        eventually(lambda before=len(placed): len(placed) > before + 3, within=60)  # type: ignore[misc]
+        more(placed)
     eventually(lambda: system.rows().keys() >= set(placed), within=60)
