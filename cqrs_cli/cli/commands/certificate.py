@@ -11,7 +11,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, argument, option
 from cqrs_cli.cli.output import job_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
-from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
+from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
@@ -65,14 +65,8 @@ def check_certificate(
         _check_target(target)
     done = _certify(cli, aggregate, properties, earlier, file, target)
     if done.changes:
-        from cqrs_cli.kafka.fault import tail_command
-
-        first = done.changes[0]
-        look = tail_command(aggregate, first.kind, first.partition, first.offset)
-        raise ContradictionError(
-            f"{counted(len(done.changes), 'change')} in the topics of {aggregate} since {file}",
-            f"look at the first: {look}",
-        )
+        what = f"{counted(len(done.changes), 'change')} in the topics of {aggregate} since {file}"
+        raise done.changes[0].error(what, aggregate)
 
 
 def _certify(

@@ -191,7 +191,6 @@ def _existing_shards(cli: Cli, aggregate: str) -> Path:
 def _print(cli: Cli, aggregate: str, done: "Verified") -> list[CqrsError]:
     """Print the findings; the error that they are is returned, if they are one."""
     from cqrs_cli.cli.render.verify import nothing_compared, verified, violations_text
-    from cqrs_cli.kafka.fault import tail_command
 
     for partition, why in done.again.items():
         cli.note(f"partition {partition} was proved from its beginning: {why}")
@@ -201,14 +200,8 @@ def _print(cli: Cli, aggregate: str, done: "Verified") -> list[CqrsError]:
     cli.result(*verified(aggregate, done))
     cli.flush()
     if done.violation_count:
-        first = done.violations[0]
-        look = tail_command(aggregate, first.kind, first.partition, first.offset)
-        return [
-            ContradictionError(
-                f"{violations_text(done.violation_count)} in the topics of {aggregate}",
-                f"look at the first: {look}",
-            )
-        ]
+        what = f"{violations_text(done.violation_count)} in the topics of {aggregate}"
+        return [done.violations[0].error(what, aggregate)]
     if nothing_compared(done):
         return [
             ConfigurationError("no shard could be compared", "let cqrs run rebuild them, then verify again")

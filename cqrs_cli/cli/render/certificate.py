@@ -21,10 +21,7 @@ def certified(aggregate: str, done: "Certified", target: Path | None, against: P
         document["certificate"] = target
         lines.append(f"certificate written to {target}")
     if against is not None:
-        changes = [
-            {"topic": one.topic, "partition": one.partition, "offset": one.offset, "what": one.what}
-            for one in done.changes
-        ]
+        changes = [one.document() for one in done.changes]
         document |= {"against": against, "checked": done.checked, "deleted": done.deleted, "changes": changes}
         lines += [
             f"{topic}: {counted(count, 'record')} of stretches that retention has begun to delete"

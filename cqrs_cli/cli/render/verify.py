@@ -43,10 +43,7 @@ def _document(aggregate: str, done: "Verified") -> dict[str, Any]:
         "deleted": {kind.replace("-", "_"): done.deleted(kind) for kind in _KEPT},
         "accepted_losses": done.total("accepted"),
         "given_up": done.total("given_up"),
-        "violations": [
-            {"topic": found.topic, "partition": found.partition, "offset": found.offset, "what": found.what}
-            for found in done.violations
-        ],
+        "violations": [found.document() for found in done.violations],
         "violation_count": done.violation_count,
         "seconds": round(done.seconds, 3),
     }

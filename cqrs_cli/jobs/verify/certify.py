@@ -14,6 +14,7 @@ from cqrs_cli.jobs.engine.session import driver_host
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.fault import PlacedFault
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Kind, Topics
@@ -60,14 +61,8 @@ class CertifiedPartition(NamedTuple):
         return sum(log.records for log, _ in self.logs.values())
 
 
-class TopicChange(NamedTuple):
+class TopicChange(PlacedFault):
     """A change since the certificate, with its place."""
-
-    topic: str
-    kind: Kind
-    partition: int
-    offset: int
-    what: str
 
     def __str__(self) -> str:
         return f"{self.topic} partition {self.partition}: {self.what}"

@@ -12,6 +12,7 @@ from cqrs_cli.jobs.engine.partition_job import collector, finish, raise_gravest
 from cqrs_cli.jobs.engine.session import code_root, driver_host
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.fault import PlacedFault
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.proof.findings import Report
@@ -29,14 +30,8 @@ if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
 
-class PlacedViolation(NamedTuple):
+class PlacedViolation(PlacedFault):
     """A violation with its topic and partition."""
-
-    topic: str
-    kind: Kind
-    partition: int
-    offset: int
-    what: str
 
     def __str__(self) -> str:
         return f"{self.topic} partition {self.partition} offset {self.offset} {self.what}"
