@@ -1,19 +1,12 @@
 """The tail of a partition of events, without a broker."""
 
-import socket
-
 import pytest
 
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
+from tests.support.nobody import nobody
 from tests.support.waiting import eventually
-
-
-def nobody() -> str:
-    """An address at which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return f"127.0.0.1:{free.getsockname()[1]}"
 
 
 def tail(address: str, notes: list[str], *, patient: bool = True) -> PartitionTail:

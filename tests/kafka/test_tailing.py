@@ -5,7 +5,7 @@ from contextlib import closing
 from cqrs_cli.kafka.admin.same_topics import SameTopics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.tailing import following
-from tests.kafka.test_event_tail import nobody
+from tests.support.nobody import nobody
 from tests.support.waiting import eventually
 
 

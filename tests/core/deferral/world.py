@@ -5,7 +5,6 @@ old; the deferred topic is compacted; clients repeat, copy and cancel; an operat
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from math import inf
 from typing import Any, NamedTuple, cast
@@ -28,7 +27,7 @@ from cqrs_cli.deciding import deferred_fold as fold
 from cqrs_cli.deciding.broker_clock import BrokerClock
 from cqrs_cli.deciding.deferring import values
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.state.store import Positions
+from tests.core.deferral.cache import Cache
 from tests.support.commands import command
 
 TOPIC, SECOND, END = "T", 1000, 5
@@ -204,34 +203,6 @@ def committed(world: World, changed: Mapping[str, Deferral | None], ids: Any) ->
 
 def _sorted(table: DeferralTable) -> tuple[Deferral, ...]:
     return tuple(table._entries[key] for key in sorted(table._entries))
-
-
-class Cache:
-    """A shard being folded, and the deferred topic: what recovery asks."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.positions = Positions(0, 0, world.shard.outcomes, 0, world.shard.deferred)
-        self.table = DeferralTable(world.shard.entries)
-
-    @property
-    def has_deferred(self) -> bool:
-        return not self.table.is_empty()
-
-    def reading(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def deferred(self) -> DeferralTable:
-        return self.table
-
-    def fold(self, end: Positions, *, deferred: Mapping[str, Deferral | None]) -> None:
-        self.positions = end
-        self.table.change(deferred)
-
-    def read(self, kind: str, start: int, end: int) -> Iterator[list[Record]]:
-        for offset, one in enumerate(self.world.topic[start:end], start):
-            if one is not None:
-                yield [Record(offset, 0, one[0].encode(), one[1])]
 
 
 def recovered(world: World) -> World:

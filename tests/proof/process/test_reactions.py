@@ -1,83 +1,11 @@
 """The rule of a process is silent on clean histories, and finds every planted fault."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.proof.findings import MAX_NAMED
-from cqrs_cli.proof.reactions import (
-    HeardEvent,
-    ReactedRange,
-    ReactionPlace,
-    Reactions,
-    judge_others,
-    judge_partition,
-    judge_strays,
-)
-
-Found = dict[str, dict[int, list[ReactionPlace]]]
-
-
-@dataclass
-class History:
-    """Events 0 to `end`, of which a process reacted to those from `start` to `position`."""
-
-    counts: Sequence[int]  # commands of each event
-    start: int
-    position: int
-    skips: frozenset[int] = frozenset()
-    accepted: int | None = None
-    raises: frozenset[int] = frozenset()
-    deleted_below: int = 0  # ms: commands of earlier events may be deleted
-
-    def event(self, offset: int) -> HeardEvent:
-        commands = [self.place(offset, number) for number in range(self.counts[offset])]
-        return HeardEvent(
-            offset, f"p/t/{offset}@{offset}", offset, None if offset in self.raises else commands
-        )
-
-    def place(self, offset: int, number: int) -> ReactionPlace:
-        return ReactionPlace(
-            "payment.commands", offset % 3, b"%d/%d" % (offset, number), 10 * offset + number
-        )
-
-    def sent(self) -> Found:
-        """The commands of a process without fault."""
-        return {
-            f"p/t/{offset}@{offset}": {
-                number: [self.place(offset, number)] for number in range(self.counts[offset])
-            }
-            for offset in range(self.start, self.position)
-            if offset not in self.skips and self.counts[offset]
-        }
-
-    def judge(self, sent: Found, position: int | None = None) -> Reactions:
-        found = Reactions()
-        reacted = ReactedRange(
-            self.position if position is None else position, self.position, self.skips, self.accepted
-        )
-        events = map(self.event, range(len(self.counts)))
-        kept = {"payment.commands": self.deleted_below}
-        matched = set(
-            judge_partition(
-                "t:0", events, reacted, sent, lambda place, time: time >= kept[place.topic], found
-            )
-        )
-        judge_strays(sent, matched, self.accepted is None, found)
-        judge_others(found)
-        return found
-
-
-@st.composite
-def histories(draw: st.DrawFn) -> History:
-    counts = draw(st.lists(st.integers(0, 3), min_size=1, max_size=12))
-    start = draw(st.integers(0, len(counts)))
-    position = draw(st.integers(start, len(counts)))
-    skips = draw(st.frozensets(st.integers(start, position - 1))) if position > start else frozenset[int]()
-    return History(counts, start, position, skips)
+from tests.proof.process.histories import Found, History, histories
 
 
 @given(histories())
