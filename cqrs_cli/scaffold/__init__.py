@@ -36,6 +36,39 @@ FILES = BARE | {
 }
 
 
+class FirstAggregate(NamedTuple):
+    """The aggregate that a new project begins with, and what its README does with it."""
+
+    name: str
+    id: str
+    first: str  # a command, as `cqrs send` takes it
+    second: str
+    process: str
+    projection: str
+
+    def words(self) -> dict[str, str]:
+        """The words of the README: commands as wide as the column before their comments."""
+        commands = {
+            "first": f"cqrs send {self.name} {self.id} {self.first}",
+            "later": f"cqrs send {self.name} {self.id} {self.second} --not-before 3d",
+            "hears": f"cqrs add {self.process} --process {self.name}",
+            "takes": f"cqrs add {self.projection} --projection {self.name}",
+        }
+        return self._asdict() | {word: f"{text:<54} " for word, text in commands.items()}
+
+
+#: The example.
+INVENTORY = FirstAggregate("inventory", "tea", "Receive pieces:=10", "Ship pieces:=3", "restock", "receipts")
+
+
+def first_aggregate(name: str) -> FirstAggregate:
+    """One of the user's own, as `add_aggregate` makes it. Raises `UsageError` for a name that cannot be one."""
+    _check_name(name, "an aggregate's")
+    return FirstAggregate(
+        name, "first", "Register label=one", "Relabel label=two", "follow_up", f"{name}_labels"[:50]
+    )
+
+
 #: Classes that the new aggregate's file has itself, and names that its test has.
 _TAKEN = {"Register", "Relabel", "Registered", "Relabelled", "Iterator"}
 _OF_THE_TEST = {
@@ -72,19 +105,22 @@ class SampleEvent(NamedTuple):
         }
 
 
-def create(folder: Path, files: Mapping[str, str] = FILES) -> list[Path]:
+def create(folder: Path, files: Mapping[str, str] = FILES, first: FirstAggregate = INVENTORY) -> list[Path]:
     """Write a new project into `folder`, which must be empty or absent; the paths of its files.
 
     Raises `UsageError` where something is in the way, `ConfigurationError` where nothing can be written.
     """
     name = folder.resolve().name
     distribution = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower() or "project"
-    words = {"name": name, "distribution": distribution, "version": __version__}
+    project = {"name": name, "distribution": distribution, "version": __version__}
+    words = {**first.words(), "aggregate": first.name, **project}
+    own = {path: source for path, source in files.items() if first == INVENTORY or "inventory" not in path}
     try:
         _require_empty(folder)
-        return [_write(folder / path, source, words) for path, source in files.items()]
+        made = [_write(folder / path, source, words) for path, source in own.items()]
     except OSError as error:
         raise _unwritable(error, folder) from error
+    return made if first == INVENTORY else [*made, *add_aggregate(folder, "aggregates", first.name)]
 
 
 def add_aggregate(root: Path, package: str, name: str) -> list[Path]:

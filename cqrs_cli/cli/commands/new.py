@@ -9,36 +9,55 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import argument, option
 
-#: The commands to type next, in the new folder.
-NEXT = (
-    "python -m pip install -e '.[dev]'",
-    "cqrs init",
-    "cqrs send inventory tea Receive pieces:=10",
-    "cqrs run --once",
-    "cqrs show inventory tea",
-)
-
-#: The same where the project has no `pyproject.toml`.
-NEXT_BARE = NEXT[1:]
+#: The step before all others where the project has a `pyproject.toml`.
+_INSTALL = "python -m pip install -e '.[dev]'"
 
 Folder = Annotated[Path, argument("DIR", "A new folder, or an empty one.")]
 
 
 Bare = Annotated[bool, option("--bare", "An aggregate, its test and cqrs.toml: nothing else.")]
+Named = Annotated[
+    str | None,
+    option(
+        "--aggregate NAME", "Begin with an aggregate of this name, to be rewritten; else with an example."
+    ),
+]
 
 
-@command(app, examples=["cqrs new shop", "cqrs new .", "cqrs new shop --bare"])
-def new(cli: Cli, folder: Folder, bare: Bare = False) -> None:
+@command(
+    app,
+    examples=["cqrs new shop", "cqrs new .", "cqrs new hotel --aggregate room", "cqrs new shop --bare"],
+)
+def new(cli: Cli, folder: Folder, bare: Bare = False, aggregate: Named = None) -> None:
     """Make a project of your own: an aggregate and its tests, and what runs, checks and ships it.
 
     That is a package with strict types, a Makefile, an image and a compose file, a CI workflow, pre-commit, and a
     README of its own. `cqrs add` adds aggregates, processes and projections.
     """
-    from cqrs_cli.scaffold import BARE, FILES, create
+    from cqrs_cli.scaffold import BARE, FILES, INVENTORY, create, first_aggregate
 
-    made = create(folder, BARE if bare else FILES)
-    there, then = folder.resolve(), NEXT_BARE if bare else NEXT
+    first = INVENTORY if aggregate is None else first_aggregate(aggregate)
+    made = create(folder, BARE if bare else FILES, first)
+    there = folder.resolve()
+    if aggregate is not None and not bare:
+        made.append(folder / _commit(there, aggregate))
+    then = [
+        *([] if bare else [_INSTALL]),
+        "cqrs init",
+        f"cqrs send {first.name} {first.id} {first.first}",
+        "cqrs run --once",
+        f"cqrs show {first.name} {first.id}",
+    ]
     document = {"root": there, "files": [path.resolve().relative_to(there) for path in made], "next": then}
-    steps = then if there == Path.cwd() else (f"cd {shlex.quote(str(folder))}", *then)
+    steps = then if there == Path.cwd() else [f"cd {shlex.quote(str(folder))}", *then]
     lines = [*(f"  {path}" for path in made), "", "Next:", "", *(f"  {step}" for step in steps)]
     cli.result(document, [f"A project in {there}:", "", *lines])
+
+
+def _commit(root: Path, name: str) -> Path:
+    """Write the schema with which `cqrs check` compares the aggregate; its path in there."""
+    from cqrs_cli import registry
+    from cqrs_cli.doctor.contracts import FOLDER, write_contract
+
+    write_contract(root, registry.load(name, "aggregates", root))
+    return Path(FOLDER, f"{name}.json")

@@ -82,8 +82,9 @@ def test_readme_bears_the_folders_name(tmp_path: Path) -> None:
     assert (tmp_path / "shop" / "README.md").read_text().startswith("# shop\n")
 
 
-def test_readmes_commands_are_understood(tmp_path: Path) -> None:
-    scaffold.create(tmp_path)
+@pytest.mark.parametrize("first", [scaffold.INVENTORY, scaffold.first_aggregate("room")])
+def test_readmes_commands_are_understood(tmp_path: Path, first: scaffold.FirstAggregate) -> None:
+    scaffold.create(tmp_path, first=first)
     lines = re.findall(r"^    (cqrs .*)$", (tmp_path / "README.md").read_text(), re.MULTILINE)
     assert any("--not-before" in line for line in lines)
     assert any("--process" in line for line in lines) and any("--projection" in line for line in lines)
@@ -101,13 +102,38 @@ def test_new_aggregates_and_settings_load(tmp_path: Path) -> None:
     ]
 
 
-def test_a_new_projects_tests_pass(tmp_path: Path) -> None:
-    scaffold.create(tmp_path)
+@pytest.mark.parametrize(("more", "tests"), [([], 6), (["--aggregate", "room"], 3)])
+def test_a_new_projects_tests_pass(tmp_path: Path, more: list[str], tests: int) -> None:
+    assert main(["new", str(tmp_path), "-q", *more]) == 0
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout
-    assert "6 passed" in done.stdout
+    assert f"{tests} passed" in done.stdout
+
+
+def test_projects_begin_with_ones_own(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the example is in it, and all of it fits the aggregate."""
+    assert main(["new", str(tmp_path / "hotel"), "--aggregate", "room", "-o", "json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    made = {
+        str(path.relative_to(tmp_path / "hotel"))
+        for path in (tmp_path / "hotel").rglob("*.*")
+        if path.is_file()
+    }
+    assert {"aggregates/room.py", "tests/test_room.py", "schemas/room.json"} <= made
+    assert "cqrs send room first Register label=one" in document["next"]
+    texts = [(tmp_path / "hotel" / file).read_text() for file in document["files"]]
+    assert not any(word in text for text in texts for word in ("inventory", "tea "))
+    monkeypatch.chdir(tmp_path / "hotel")
+    assert main(["check", "-q"]) == 0
+
+
+def test_names_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    assert main(["new", str(tmp_path / "hotel"), "--aggregate", "Room 1"]) == 2
+    assert not (tmp_path / "hotel").exists()
 
 
 @pytest.mark.slow
