@@ -5,8 +5,10 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from cqrs_cli.core.deferral.deferrals import EARLY
 from cqrs_cli.doctor.check import Check, examined, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.kafka.admin.clock import OwnClock, clocks_text, this_clock
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
 from cqrs_cli.kafka.connection.connection import Connection
@@ -14,10 +16,14 @@ from cqrs_cli.kafka.topics.acls import Role, needs
 from cqrs_cli.kafka.topics.checks import TopicInfo, missing_topics, mistakes
 from cqrs_cli.kafka.topics.process_topics import ProcessUse
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.words import counted
 
 #: The roles that are judged when none is named.
 DEFAULT_ROLES: tuple[Role, ...] = ("send", "run")
+
+#: The difference between two clocks that is not worth a word, unless the settings say otherwise.
+TOLERANCE = timedelta(milliseconds=EARLY)
 
 #: Only clients write to these topics: an open transaction there is not an owner's.
 _COMMANDS = ".commands"
@@ -44,6 +50,7 @@ def check_cluster(
     window: timedelta,
     roles: Sequence[Role] = DEFAULT_ROLES,
     processes: Sequence[ProcessUse] = (),
+    tolerance: timedelta = TOLERANCE,
 ) -> Iterator[Check]:
     """Check the cluster behind `connection` and the topics of these aggregates, as far as the roles need them.
     If `run` is among the roles, the topics of these processes are checked, too.
@@ -54,6 +61,7 @@ def check_cluster(
         said = f"Kafka {admin.broker_version()} or newer at {connection.bootstrap_server}"
         yield ok("broker", f"{said}, {counted(brokers, 'broker')}, cluster {admin.cluster_id()}")
         yield from examined("data path", lambda: _data_path(connection))
+        yield from examined("clock", lambda: compare_clocks(admin, tolerance))
         found: dict[str, TopicInfo] = {}
         for topics in (
             aggregates if set(roles) != {"send"} else ()
@@ -78,6 +86,17 @@ def _data_path(connection: Connection) -> Iterable[Check]:
     finally:
         probe.close()
     yield ok("data path", f"librdkafka {libversion()[0]} gets through")
+
+
+def compare_clocks(admin: Admin, tolerance: timedelta, own: OwnClock = this_clock) -> Iterator[Check]:
+    """Compare this machine's clock with the broker's: owners here would go by it."""
+    ahead = admin.clock_difference(own)
+    if ahead is None:
+        yield ok("clock", "the broker does not tell its time: that takes Describe on the cluster")
+    elif abs(ahead) > milliseconds(tolerance):
+        yield warn("clock", clocks_text(ahead), "synchronise it, with chrony or systemd-timesyncd")
+    else:
+        yield ok("clock", f"differs from the broker's by {abs(ahead) / 1000:.1f} s at least")
 
 
 def _topics(

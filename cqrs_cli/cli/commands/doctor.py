@@ -45,7 +45,7 @@ def doctor(
         Path | None, option("--token-file FILE", "The token that this gateway wants.")
     ] = None,
 ) -> int:
-    """Check Java, Python, Spark, limits, the broker, topics, transactions, ACLs and events. Starts and changes nothing.
+    """Check Java, Python, Spark, limits, broker, clock, topics, transactions, ACLs and events. It changes nothing.
 
     The code must be able to read the events: it looks at the oldest and the newest of each partition. Processes are
     checked, too: their code, the topic of their positions, and what they need to be allowed. Of partitions it says what

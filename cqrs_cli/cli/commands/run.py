@@ -138,6 +138,7 @@ def run(
     cli.flags.update(state_dir=shards.state_dir, store=shards.store)
     if reload:
         return _reload(cli, aggregates, once)
+    from cqrs_cli.cli.clocks import note_clock
     from cqrs_cli.cli.processes import chosen_processes
     from cqrs_cli.cli.render.progress import RunDisplay, run_result
     from cqrs_cli.following.processes.load import PROCESSES
@@ -153,6 +154,7 @@ def run(
         known = _with_topics(cli, connection, known)
     reacts = not no_processes and (process or not aggregates)
     chosen = chosen_processes(cli, connection, process) if reacts else []
+    note_clock(cli, connection)
     assembly = assemble(cli.settings, connection, known, chosen, places, once=once, standby=standby)
     if once and not places:
         left = assembly.left(cli.note)

@@ -63,6 +63,7 @@ def status(
     With --watch a terminal shows tables that change: p pauses, q ends it. Elsewhere each look is a table with its time,
     with -o json a line. cqrs top shows more, live. A narrow terminal shows fewer columns.
     """
+    from cqrs_cli.cli.clocks import note_clock
     from cqrs_cli.status.reader import StatusReader
 
     if watching and with_digest:
@@ -82,6 +83,7 @@ def status(
         if aggregates:
             raise why
         cli.note(f"{name}: {cli.with_flags(str(why))}")
+    note_clock(cli, connection)
     if watching:
         _watch(cli, reader)
         return

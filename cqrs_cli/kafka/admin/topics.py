@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.admin import authorized, client, hanging, transactions
+from cqrs_cli.kafka.admin.clock import OwnClock, clock_difference, this_clock
 from cqrs_cli.kafka.admin.configs import topic_configs
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.cluster import Cluster
@@ -51,6 +52,10 @@ class Admin:
     def broker_version(self) -> str:
         """The Kafka release whose protocol the broker speaks, at least: `4.1`."""
         return ".".join(str(part) for part in self._client._manager.broker_version)
+
+    def clock_difference(self, own: OwnClock = this_clock) -> int | None:
+        """How far this machine's clock is ahead of the broker's (ms); None if the broker does not say."""
+        return self._ask(clock_difference, self._client, own)
 
     def describe(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """The topics of these names that exist; raises `ConfigurationError` where one may not be looked at.

@@ -1,0 +1,23 @@
+"""A clock that differs from the broker's, said before it surprises anybody."""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.settings.durations import milliseconds
+
+if TYPE_CHECKING:
+    from cqrs_cli.kafka.admin.clock import OwnClock
+    from cqrs_cli.kafka.connection.connection import Connection
+
+
+def note_clock(cli: Cli, connection: "Connection", own: "OwnClock | None" = None) -> None:
+    """Say by how much this machine's clock differs, if that is more than `clock_tolerance`, and the broker tells."""
+    from cqrs_cli.kafka.admin.clock import clocks_text, this_clock
+    from cqrs_cli.kafka.admin.topics import Admin
+
+    with suppress(CqrsError), Admin(connection) as admin:
+        ahead = admin.clock_difference(own or this_clock)
+        if ahead is not None and abs(ahead) > milliseconds(cli.settings.clock_tolerance):
+            cli.note(clocks_text(ahead), "warning")

@@ -1,0 +1,51 @@
+"""The broker's clock, as the leader of the metadata quorum tells it: reading it changes nothing."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+#: What the clock of this machine says, ms.
+OwnClock = Callable[[], int]
+
+
+def this_clock() -> int:
+    """The time of this machine, ms."""
+    return time.time_ns() // 1_000_000
+
+
+def clock_difference(client: Any, own: OwnClock) -> int | None:
+    """How far `own` is ahead of the broker's clock at least (ms), less than 0 if it is behind.
+
+    None if the broker does not say: asking takes Describe on the cluster, and KRaft.
+    """
+    from kafka import errors
+
+    before = own()
+    try:
+        quorum = client.describe_metadata_quorum()
+    except (errors.ClusterAuthorizationFailedError, errors.UnsupportedVersionError):
+        return None
+    stamp = _leader_time(quorum)
+    if stamp is None:
+        return None
+    return max(0, before - stamp) + min(0, own() - stamp)
+
+
+def _leader_time(quorum: Any) -> int | None:
+    """When the leader has caught up with itself, which is now."""
+    for topic in quorum["topics"]:
+        for partition in topic["partitions"]:
+            for voter in partition["current_voters"]:
+                if voter["replica_id"] == partition["leader_id"]:
+                    stamp = voter.get("last_caught_up_timestamp", -1)
+                    return stamp if stamp > 0 else None
+    return None
+
+
+def clocks_text(ahead: int) -> str:
+    """The difference for people, what it leads to, and the way out."""
+    way = "ahead of" if ahead > 0 else "behind"
+    return (
+        f"the clock of this machine is {abs(ahead) / 1000:,.0f} s {way} the broker's: "
+        "deferred commands and expiries go by both; set them right"
+    )

@@ -1,0 +1,75 @@
+"""The broker's clock, read from the quorum of a real broker."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from cqrs_cli.cli.clocks import note_clock
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.doctor.cluster import compare_clocks
+from cqrs_cli.kafka.admin.clock import OwnClock, clock_difference, clocks_text, this_clock
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.settings.settings import load_settings
+
+DAY = 86_400_000
+
+
+def shifted(by: int) -> OwnClock:
+    return lambda: this_clock() + by
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(("by", "status"), [(0, "ok"), (2 * DAY, "warn"), (-2 * DAY, "warn")])
+def test_doctor_compares_clocks(connection: Connection, by: int, status: str) -> None:
+    with Admin(connection) as admin:
+        ahead = admin.clock_difference(shifted(by))
+        (check,) = compare_clocks(admin, timedelta(minutes=1), shifted(by))
+    assert ahead is not None and abs(ahead - by) < 30_000
+    assert check.status == status
+
+
+class Quorum:
+    """A quorum with this time of its leader."""
+
+    def __init__(self, stamp: int) -> None:
+        self.stamp = stamp
+
+    def describe_metadata_quorum(self) -> dict[str, object]:
+        voters = [
+            {"replica_id": 1, "last_caught_up_timestamp": 5},
+            {"replica_id": 2, "last_caught_up_timestamp": self.stamp},
+        ]
+        return {"topics": [{"partitions": [{"leader_id": 2, "current_voters": voters}]}]}
+
+
+@pytest.mark.parametrize(("stamp", "ahead"), [(1000, 0), (999, 1), (1002, -1), (-1, None)])
+def test_difference_is_what_is_certain(stamp: int, ahead: int | None) -> None:
+    """The broker's time lies between the question and the answer, unless the clocks differ."""
+    times = iter([1000, 1001])
+    assert clock_difference(Quorum(stamp), lambda: next(times)) == ahead
+
+
+def test_difference_is_said_in_words() -> None:
+    assert "is 172,800 s ahead of the broker's" in clocks_text(2 * DAY)
+    assert "is 60 s behind the broker's" in clocks_text(-60_000)
+
+
+class Told:
+    """What a command has: settings, and notes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.settings, self.notes = load_settings({}, folder), list[str]()
+
+    def note(self, text: str, level: str = "info") -> None:
+        self.notes.append(text)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(("by", "count"), [(0, 0), (2 * DAY, 1)])
+def test_run_and_status_say_a_difference(connection: Connection, tmp_path: Path, by: int, count: int) -> None:
+    told = Told(tmp_path)
+    note_clock(cast(Cli, told), connection, shifted(by))
+    assert len(told.notes) == count
