@@ -154,8 +154,8 @@ def run(
         known = _with_topics(cli, connection, known)
     reacts = not no_processes and (process or not aggregates)
     chosen = chosen_processes(cli, connection, process) if reacts else []
-    note_clock(cli, connection)
     assembly = assemble(cli.settings, connection, known, chosen, places, once=once, standby=standby)
+    note_clock(cli, connection)
     if once and not places:
         left = assembly.left(cli.note)
         if left is None:
