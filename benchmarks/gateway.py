@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from aggregates.bank_account import Deposit
+from benchmarks import hostile
 from benchmarks.arena import Arena, arena, command, cpu_seconds, open_accounts
 from benchmarks.latency import deciding
 from benchmarks.report import report
@@ -31,7 +32,16 @@ def main() -> None:
     options.add_argument("--reads", type=int, default=10_000)
     options.add_argument("--slow", type=int, default=500, help="clients that do not read")
     options.add_argument("--runs", type=int, default=5)
+    options.add_argument("--hostile", action="store_true", help="attack it instead: benchmarks/hostile.py")
     given = options.parse_args()
+    if given.hostile:
+        _attack()
+    else:
+        _measure(given)
+
+
+def _measure(given: argparse.Namespace) -> None:
+    """Measure, report."""
     rows: list[dict[str, object]] = []
     with arena() as here, ExitStack() as stack:
         topics = here.topics("bank_account", 4)
@@ -55,6 +65,15 @@ def main() -> None:
                     {"what": f"GET{beside}", "per core second": _reads(server, port, given.reads)},
                 ]
     report("gateway: ms from command to outcome, one at a time; reads", rows)
+
+
+def _attack() -> None:
+    """Attack a gateway, report."""
+    with arena() as here:
+        hostile.fill(here)
+        with _serving(here) as (server, port):
+            rows = hostile.attack_all(server, port)
+    report("gateway under attack", rows)
 
 
 @contextmanager

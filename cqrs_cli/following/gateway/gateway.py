@@ -12,7 +12,7 @@ from cqrs_cli.kafka.readers import BELIEVED_AFTER
 from cqrs_cli.settings.durations import parse_duration
 
 #: The headers of an answer to a request that may come again.
-RETRY = {"Retry-After": "1"}
+RETRY_SOON = {"Retry-After": "1"}
 
 
 class Problem(Exception):
@@ -71,7 +71,7 @@ class Budget:
     def take(self, size: int) -> None:
         """Hold more bytes; raises `Problem` 503 if others hold too many."""
         if self.held and self.held + size > self._most:
-            raise Problem(503, "too much at a time", f"wait for other {self._holders}", headers=RETRY)
+            raise Problem(503, "too much at a time", f"wait for other {self._holders}", headers=RETRY_SOON)
         self.held += size
 
 

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cqrs_cli.following.gateway.answers import problem
-from cqrs_cli.following.gateway.gateway import RETRY, Account, Gateway, GatewayLimits, Problem
+from cqrs_cli.following.gateway.gateway import RETRY_SOON, Account, Gateway, GatewayLimits, Problem
 
 #: Paths that need no token: the page without any data, and what watches the service.
 _OPEN = frozenset({"/", "/healthz", "/readyz"})
@@ -55,7 +55,7 @@ class Counted:
         if scope["type"] != "http" or scope["path"] == "/healthz":
             return await self._app(scope, receive, send)
         if gateway.requests >= gateway.limits.requests:
-            crowded = Problem(503, "too many requests at a time", headers=RETRY)
+            crowded = Problem(503, "too many requests at a time", headers=RETRY_SOON)
             return await problem(crowded)(scope, receive, send)
         gateway.requests += 1
         try:

@@ -115,7 +115,12 @@ def _list(about: str) -> dict[str, Any]:
             _query("after", "The last id of the page before."),
             _query("limit", "1 to 1000, by default 100.", "integer"),
         ],
-        "responses": {"200": _yes("A page", page), "400": _no("A parameter is wrong")},
+        "responses": {
+            "200": _yes("A page", page),
+            "400": _no("A parameter is wrong"),
+            "410": _no("The place of a stream is beyond the end of the log"),
+            "503": _BUSY,
+        },
     }
 
 
@@ -134,6 +139,8 @@ def _show(schema: dict[str, Any]) -> dict[str, Any]:
             "304": {"description": "It is still at the version of If-None-Match"},
             "400": _no("A parameter is wrong"),
             "404": _no("It does not exist"),
+            "410": _no("The place of a stream is beyond the end of the log"),
+            "503": _BUSY,
             "504": _no("It is not at that version yet"),
         },
     }
@@ -145,7 +152,12 @@ def _history(schema: dict[str, Any]) -> dict[str, Any]:
     return {
         "summary": "The aggregate with its events",
         "parameters": [_ID],
-        "responses": {"200": _yes("Its history", past), "404": _no("It does not exist")},
+        "responses": {
+            "200": _yes("Its history", past),
+            "404": _no("It does not exist"),
+            "413": _no("The history is too long: take its events as a stream"),
+            "503": _BUSY,
+        },
     }
 
 
@@ -170,6 +182,8 @@ def _commands(aggregate: Aggregate, of_class: dict[type, Any]) -> dict[str, Any]
     }
 
 
+_BUSY = _no("Kafka does not answer, or too much is asked at a time: again later")
+
 _COMMAND_PARAMETERS = [
     _ID,
     _header("If-Match", 'The version it must be at, like "7"; * for any that exists.'),
@@ -186,6 +200,6 @@ _REFUSALS = {
     "415": _no("application/json is needed"),
     "422": _no("rejected by a rule"),
     "500": _no("failed: the aggregate's code raised"),
-    "503": _no("Kafka does not answer"),
+    "503": _BUSY,
     "504": _no("no outcome in time; to send it again with the same id is safe"),
 }

@@ -17,7 +17,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.gateway.answers import known
 from cqrs_cli.following.gateway.feed import FeedEvent, page
 from cqrs_cli.following.gateway.follower import AggregateFollower, feed_event
-from cqrs_cli.following.gateway.gateway import RETRY, Gateway, Problem
+from cqrs_cli.following.gateway.gateway import RETRY_SOON, Gateway, Problem
 from cqrs_cli.kafka import readers
 
 #: What ends a line of a stream. U+2028 and its like do not, and stand in JSON as they are.
@@ -40,7 +40,7 @@ async def stream_events(
     """The events from `Last-Event-ID` on, from the beginning (`?from=beginning`), or those that come from now on."""
     follower, asked = gateway.follower(aggregate), known(request, "type", "from")
     if gateway.streams >= gateway.limits.streams:
-        raise Problem(503, "too many streams at a time", headers=RETRY)
+        raise Problem(503, "too many streams at a time", headers=RETRY_SOON)
     places = await _places(gateway, request, follower)
     kinds = {f"{aggregate}.{name}" for name in asked.getlist("type")}
     if unknown := sorted(kinds - set(follower.aggregate.decode_event)):

@@ -1,0 +1,179 @@
+"""Clients of a gateway that mean harm, on this machine alone: its limits hold, or memory and `/healthz` show it.
+
+During each attack somebody else asks for `/healthz` and for a state. `refused`: answers of 413 and 503 that the
+attackers got. Memory is the gateway's own (RssAnon), the last figure five seconds after the attack.
+"""
+
+import http.client
+import json
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from typing import Any
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are its public names
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from benchmarks.arena import Arena, anonymous, deposit, open_accounts
+from cqrs_cli.system.limits import raise_descriptors
+
+#: Events of the one account, whose history is asked for.
+EVENTS = 20_000
+
+#: Seconds that an attack lasts at least, and that pass before the next one.
+LASTING, AFTERWARDS = 3.0, 5.0
+
+HISTORY = "/bank_account/acc-0/history"
+
+#: The statuses of the answers that attackers got.
+Answers = list[int]
+
+Attack = Callable[[int, Answers], AbstractContextManager[None]]
+
+
+def fill(here: Arena) -> None:
+    """An account with a long history, and a commands topic that takes no command of half a megabyte."""
+    topics = here.topics("bank_account", 1)
+    entry = ConfigEntry("max.message.bytes", "500000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topics.commands, incremental_configs=[entry])
+    admin = AdminClient(here.connection.librdkafka())
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(10)
+    open_accounts(here, topics, 1)
+    deposit(here, topics, EVENTS, 1)
+    here.cqrs("run", "bank_account", "--once")
+
+
+def attack_all(server: int, port: int) -> list[dict[str, Any]]:
+    """A row for each attack on the gateway with this process id."""
+    raise_descriptors(10_000)
+    while _asked(port, "/readyz")[0] != 200:
+        time.sleep(0.2)
+    return [_attacked(server, port, what, attack) for what, attack in ATTACKS.items()]
+
+
+def _attacked(server: int, port: int, what: str, attack: Attack) -> dict[str, Any]:
+    print(what, file=sys.stderr, flush=True)
+    before, most, ended = anonymous(server), 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal most
+        while not ended.wait(0.05):
+            most = max(most, anonymous(server))
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    answers: Answers = []
+    alive, states = list[float](), list[float]()
+    with attack(port, answers):
+        until = time.monotonic() + LASTING
+        while time.monotonic() < until:
+            alive.append(_asked(port, "/healthz")[1])
+            states.append(_asked(port, "/bank_account/acc-0")[1])
+            time.sleep(0.05)
+    time.sleep(AFTERWARDS)
+    ended.set()
+    watching.join()
+    megabytes = {
+        "MB before": before / 1e6,
+        "MB at most": most / 1e6,
+        "MB afterwards": anonymous(server) / 1e6,
+    }
+    refused = sum(status in (413, 503) for status in answers)
+    slowest = {"slowest /healthz in ms": max(alive), "slowest state in ms": max(states)}
+    return {"what": what, "refused": refused, **slowest, **megabytes}
+
+
+def _asked(port: int, path: str) -> tuple[int, float]:
+    """The status of a GET, and the milliseconds until its answer."""
+    began = time.perf_counter()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer.status, 1000 * (time.perf_counter() - began)
+
+
+def _crowd(clients: int, said: bytes) -> Attack:
+    """Clients that say this, and take no answer."""
+
+    @contextmanager
+    def attack(port: int, answers: Answers) -> Iterator[None]:
+        with ExitStack() as stack:
+            crowd = []
+            for _ in range(clients):
+                one = stack.enter_context(socket.socket())
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                one.connect(("127.0.0.1", port))
+                with suppress(OSError):  # cut off already
+                    one.sendall(said)
+                crowd.append(one)
+            yield
+            for one in crowd:
+                one.setblocking(False)
+                with suppress(OSError):
+                    if (head := one.recv(12)).startswith(b"HTTP/1.1 "):
+                        answers.append(int(head[9:]))
+
+    return attack
+
+
+def _leaving(clients: int) -> Attack:
+    """Clients that ask for the history, and go."""
+
+    @contextmanager
+    def attack(port: int, answers: Answers) -> Iterator[None]:
+        for _ in range(clients):
+            with socket.create_connection(("127.0.0.1", port)) as one:
+                one.sendall(_get(HISTORY))
+        yield
+
+    return attack
+
+
+@contextmanager
+def _too_large(port: int, answers: Answers) -> Iterator[None]:
+    """Commands that the topic does not take, one after the other."""
+    body = json.dumps({"owner": "x" * 1_000_000}).encode()
+
+    def send() -> None:
+        for number in range(200):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", f"/bank_account/large-{number}/Open", body, headers)
+            answer = connection.getresponse()
+            answer.read()
+            answers.append(answer.status)
+            connection.close()
+
+    sending = threading.Thread(target=send, daemon=True)
+    sending.start()
+    yield
+    sending.join()
+
+
+def _get(path: str, more: str = "") -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{more}\r\n".encode()
+
+
+_STREAM = _get("/bank_account?from=beginning", "Accept: text/event-stream\r\n")
+_ENDLESS = b"POST /bank_account/a/Open HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99\r\n\r\n{"
+
+ATTACKS: dict[str, Attack] = {
+    "3,000 connections without a word": _crowd(3_000, b""),
+    "3,000 beginnings of a request": _crowd(3_000, b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"),
+    "2,200 bodies that do not end": _crowd(2_200, _ENDLESS),
+    "200 commands that the topic refuses, 1 MB each": _too_large,
+    "300 histories whose clients go": _leaving(300),
+    "50 histories whose clients read nothing": _crowd(50, _get(HISTORY)),
+    "1,100 streams whose clients read nothing": _crowd(1_100, _STREAM),
+}
