@@ -4,8 +4,10 @@ During each attack somebody else asks for `/healthz` and for a state. `refused`:
 attackers got. Memory is the gateway's own (RssAnon), the last figure five seconds after the attack.
 """
 
+import base64
 import http.client
 import json
+import os
 import socket
 import sys
 import threading
@@ -143,7 +145,8 @@ def _leaving(clients: int) -> Attack:
 @contextmanager
 def _too_large(port: int, answers: Answers) -> Iterator[None]:
     """Commands that the topic does not take, one after the other."""
-    body = json.dumps({"owner": "x" * 1_000_000}).encode()
+    noise = base64.b64encode(os.urandom(750_000)).decode()  # the topic's limit is one of compressed bytes
+    body = json.dumps({"owner": noise}).encode()
 
     def send() -> None:
         for number in range(200):

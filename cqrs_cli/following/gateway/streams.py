@@ -12,12 +12,14 @@ from contextlib import AsyncExitStack
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.gateway.answers import known
 from cqrs_cli.following.gateway.feed import FeedEvent, page
 from cqrs_cli.following.gateway.follower import AggregateFollower, feed_event
 from cqrs_cli.following.gateway.gateway import RETRY_SOON, Gateway, Problem
+from cqrs_cli.following.gateway.turns import in_turn
 from cqrs_cli.kafka import readers
 
 #: What ends a line of a stream. U+2028 and its like do not, and stand in JSON as they are.
@@ -41,15 +43,31 @@ async def stream_events(
     follower, asked = gateway.follower(aggregate), known(request, "type", "from")
     if gateway.streams >= gateway.limits.streams:
         raise Problem(503, "too many streams at a time", headers=RETRY_SOON)
-    places = await _places(gateway, request, follower)
     kinds = {f"{aggregate}.{name}" for name in asked.getlist("type")}
     if unknown := sorted(kinds - set(follower.aggregate.decode_event)):
         raise Problem(400, "type", f"{aggregate} has no event {unknown[0].partition('.')[2]}")
-    return StreamingResponse(
-        _events(gateway, follower, places, aggregate_id, kinds),
-        media_type="text/event-stream",
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-    )
+    gateway.streams += 1
+    try:
+        places = await _places(gateway, request, follower)
+    except BaseException:
+        gateway.streams -= 1
+        raise
+    return EventStream(gateway, _events(gateway, follower, places, aggregate_id, kinds))
+
+
+class EventStream(StreamingResponse):
+    """An answer that goes on: its stream is counted until it ends."""
+
+    def __init__(self, gateway: Gateway, events: AsyncIterator[str]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(events, media_type="text/event-stream", headers=headers)
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._gateway.streams -= 1
 
 
 async def _events(
@@ -59,35 +77,29 @@ async def _events(
     aggregate_id: str | None,
     kinds: set[str],
 ) -> AsyncIterator[str]:
-    gateway.streams += 1
+    yield ": \n\n"  # so that a client knows that it is heard
     try:
-        yield ": \n\n"  # so that a client knows that it is heard
-        try:
-            while follower.error is None:
-                arrived, idle = gateway.pulses[follower.aggregate.name].waiting(), True
-                for number, end in follower.feed.ends.items():
-                    if places[number] < end:
-                        idle = False
-                        async with AsyncExitStack() as held:
-                            found, behind = await _page(gateway, follower, number, places[number], end, held)
-                            began, said = time.monotonic(), []
-                            for event in found:
-                                places[number] = event.offset + 1
-                                if aggregate_id in (None, event.subject) and (
-                                    not kinds or event.type in kinds
-                                ):
-                                    said.append(server_sent(event, places))
-                            places[number] = behind
-                            spent = time.monotonic() - began
-                            if said:
-                                yield "".join(said)
-                        await asyncio.sleep(_SHARE * spent * (gateway.streams - 1))
-                if idle and not await arrived(_QUIET):
-                    yield ": \n\n"
-        except CqrsError as error:  # the stream ends, and its client comes back
-            yield f": {error.message}\n\n"
-    finally:
-        gateway.streams -= 1
+        while follower.error is None:
+            arrived, idle = gateway.pulses[follower.aggregate.name].waiting(), True
+            for number, end in follower.feed.ends.items():
+                if places[number] < end:
+                    idle = False
+                    async with AsyncExitStack() as held:
+                        found, behind = await _page(gateway, follower, number, places[number], end, held)
+                        began, said = time.monotonic(), []
+                        for event in found:
+                            places[number] = event.offset + 1
+                            if aggregate_id in (None, event.subject) and (not kinds or event.type in kinds):
+                                said.append(server_sent(event, places))
+                        places[number] = behind
+                        spent = time.monotonic() - began
+                        if said:
+                            yield "".join(said)
+                    await asyncio.sleep(_SHARE * spent * (gateway.streams - 1))
+            if idle and not await arrived(_QUIET):
+                yield ": \n\n"
+    except CqrsError as error:  # the stream ends, and its client comes back
+        yield f": {error.message}\n\n"
 
 
 async def _page(
@@ -124,10 +136,10 @@ async def _places(gateway: Gateway, request: Request, follower: AggregateFollowe
     places = {} if asked == "beginning" else _parse(asked)
     if places is None or places.keys() - ends.keys():
         raise Problem(400, "from", "not the id of one of these events, nor `beginning`")
-    bounds = await _bounds(gateway, follower)
+    bounds = await _bounds(gateway, request, follower)
     if _beyond(places, bounds) is not None:
         await asyncio.sleep(gateway.limits.believed)
-        bounds = await _bounds(gateway, follower)
+        bounds = await _bounds(gateway, request, follower)
         if (number := _beyond(places, bounds)) is not None:
             raise Problem(
                 410,
@@ -143,12 +155,15 @@ def _beyond(places: Mapping[int, int], bounds: Mapping[int, tuple[int, int]]) ->
     return next((number for number, place in places.items() if place > bounds[number][1]), None)
 
 
-async def _bounds(gateway: Gateway, follower: AggregateFollower) -> dict[int, tuple[int, int]]:
+async def _bounds(
+    gateway: Gateway, request: Request, follower: AggregateFollower
+) -> dict[int, tuple[int, int]]:
     """(start, end) of each partition; raises `Problem` 503."""
     topic, numbers = follower.topics.events, range(follower.partitions)
     try:
-        async with gateway.readings:
-            return await asyncio.to_thread(readers.bounds, follower.connection, topic, numbers)
+        return await in_turn(
+            gateway, request, lambda going_on: readers.bounds(follower.connection, topic, numbers)
+        )
     except CqrsError as error:
         raise Problem(503, "Kafka does not answer", error.message) from error
 

@@ -3,6 +3,7 @@
 import json
 import re
 import uuid
+from contextlib import closing
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import NamedTuple
@@ -119,6 +120,16 @@ def test_streams_are_counted(connection: Connection, accounts: Topics, tmp_path:
         with stream(found, "/bank_account"):
             assert found.get("/bank_account", Accept="text/event-stream").status == 503
         eventually(lambda: found.gateway.streams == 0)
+
+
+@pytest.mark.kafka
+def test_streams_count_before_they_begin(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
+    """The first one waits for its turn to read the topic, which never comes."""
+    limits = GatewayLimits(streams=1, readings=0)
+    with reached(connection, accounts, tmp_path, limits) as found, closing(found.connect()) as first:
+        first.request("GET", "/bank_account?from=beginning", headers={"Accept": "text/event-stream"})
+        eventually(lambda: found.gateway.streams == 1)
+        assert found.get("/bank_account", Accept="text/event-stream").status == 503
 
 
 @given(st.lists(st.integers(1, 400), max_size=40), st.integers(0, 60), st.integers(1, 20))
