@@ -2,6 +2,9 @@
 
 from contextlib import closing
 
+import pytest
+
+from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.admin.same_topics import SameTopics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.tailing import following
@@ -16,3 +19,12 @@ def test_followers_say_that_brokers_are_silent() -> None:
     with closing(stream):
         eventually(lambda: next(stream) == [] and notes)
         assert next(stream) == [] and notes == [f"no answer from {address}; still trying"]
+
+
+def test_another_topic_ends_the_stream() -> None:
+    """So the gateway ends, and `tail --follow`."""
+    known, found, another = {"a.events": "1"}, {"a.events": "2"}, ContradictionError("another topic")
+    same = SameTopics(known, lambda topics: found, lambda topic, made_again: another, every=0.0)
+    stream = following(Connection(nobody()), "a.events", {0: 0}, lambda record: True, print, same)
+    with closing(stream), pytest.raises(ContradictionError, match="another topic"):
+        next(stream)
