@@ -4,6 +4,7 @@ import re
 import shlex
 
 import pytest
+import yaml
 
 from cqrs_cli.cli import main
 from cqrs_cli.cli.context import Call
@@ -22,8 +23,32 @@ def test_addresses_are_the_published_ones() -> None:
 
 
 def test_its_variables_have_their_defaults() -> None:
-    assert "KAFKA_IMAGE:-apache/kafka:4.1.0" in COMPOSE
-    assert "| `KAFKA_IMAGE` | `apache/kafka:4.1.0` |" in TEXT
+    """Each is in a row of the page, and its default, too."""
+    rows = [line for line in TEXT.splitlines() if line.startswith("| `")]
+    for name, default in set(re.findall(r"\$\{(\w+):-([^}]+)\}", COMPOSE)):
+        (row,) = [row for row in rows if f"`{re.sub(r'_PORT_[23]', '_PORT_1', name)}`" in row]
+        assert default.removeprefix("./") in row.replace("compose/", "")
+
+
+def test_its_profiles_are_explained() -> None:
+    described = yaml.safe_load(COMPOSE)["services"].values()
+    profiles = {name for service in described for name in service.get("profiles", [])}
+    assert profiles == set(re.findall(r"^\| `([a-z]+)` \| ", TEXT, re.MULTILINE))
+
+
+def test_containers_run_commands_of_cqrs() -> None:
+    for service in yaml.safe_load(COMPOSE)["services"].values():
+        if "cqrs" in service["image"] and service["command"][0] not in ("master", "worker"):
+            assert isinstance(main.parse(service["command"]), Call)
+
+
+def test_prometheus_takes_the_alerts() -> None:
+    config = yaml.safe_load((ROOT / "compose/prometheus.yaml").read_text())
+    services = yaml.safe_load(COMPOSE)["services"]
+    mounted = {one.split(":")[1] for one in services["prometheus"]["volumes"]}
+    assert set(config["rule_files"]) < mounted
+    (job,) = config["scrape_configs"]
+    assert set(job["dns_sd_configs"][0]["names"]) < services.keys() and job["job_name"] == "cqrs"
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("cqrs ")])
