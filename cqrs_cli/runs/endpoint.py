@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Generic, Protocol, TypeVar
 
@@ -150,7 +151,8 @@ def _handler(
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(body)
+                with suppress(ConnectionError):  # who asked has not waited
+                    self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             """Say nothing: Prometheus asks every few seconds."""

@@ -19,6 +19,8 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 PROFILES = "run,gateway,projection"
+TOKEN = "0123456789abcdef0123456789abcdef"
+
 #: Seconds: several JVMs share two cores.
 PATIENCE = 120.0
 
@@ -34,7 +36,7 @@ class System:
             find_image(engine, name)
         ports = free_ports(4)
         token = folder / "token"
-        token.write_text("secret")
+        token.write_text(TOKEN)
         self._environment = images | {
             **{f"KAFKA_PORT_{number}": str(port) for number, port in enumerate(ports[1:], 1)},
             "COMPOSE_PROJECT_NAME": f"cqrs-test-{uuid.uuid4().hex[:8]}",
@@ -50,7 +52,7 @@ class System:
 
     def send(self, order: str, command: str, **fields: object) -> int:
         """The version that the order has, once the command is decided."""
-        headers = {"Authorization": "Bearer secret", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         where = f"{self._url}/order/{order}/{command}"
         request = Request(where, json.dumps(fields).encode(), headers)
         with urlopen(request, timeout=60) as answer:
