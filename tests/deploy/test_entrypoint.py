@@ -1,0 +1,57 @@
+"""The one program of a container, by what it is asked for; `java` and `cqrs` only say how they were called."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+#: What Spark puts into the environment of an executor's pod.
+POD = {
+    "SPARK_DRIVER_URL": "spark://driver:7078",
+    "SPARK_EXECUTOR_ID": "1",
+    "SPARK_CONF_DIR": "/conf",
+    "SPARK_EXECUTOR_CORES": "2",
+    "SPARK_EXECUTOR_MEMORY": "1g",
+    "SPARK_APPLICATION_ID": "app",
+    "SPARK_EXECUTOR_POD_IP": "10.0.0.1",
+    "SPARK_EXECUTOR_POD_NAME": "shop-exec-1",
+    "SPARK_RESOURCE_PROFILE_ID": "0",
+    "SPARK_JAVA_OPT_0": "-Dspark.driver.port=7078",
+    "SPARK_JAVA_OPT_1": "-Dtext=two words",
+}
+
+
+def called(folder: Path, *words: str, **more: str) -> list[str]:
+    """The program that the container becomes, and its arguments."""
+    for name in ("java", "cqrs"):
+        program = folder / name
+        program.write_text('#!/bin/sh\nprintf "%s\\n" "${0##*/}" "$@"\n')
+        program.chmod(0o755)
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "SPARK_HOME": "/spark", **more}
+    program = ROOT / "deploy/image/entrypoint"
+    return subprocess.check_output([program, *words], env=environment, text=True).splitlines()
+
+
+@pytest.mark.parametrize("words", [["run", "--once"], ["cqrs", "run", "--once"]])
+def test_commands_are_those_of_cqrs(tmp_path: Path, words: list[str]) -> None:
+    assert called(tmp_path, *words) == ["cqrs", "run", "--once"]
+
+
+def test_executors_are_those_of_spark(tmp_path: Path) -> None:
+    java, *arguments = called(tmp_path, "executor", **POD)
+    assert java == "java" and arguments[:4] == [
+        *("-Xms1g", "-Xmx1g", "-Dspark.driver.port=7078", "-Dtext=two words")
+    ]
+    assert arguments[5] == f"/conf:/spark/jars/*:{Path.cwd()}"
+    assert arguments[6] == "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+    assert arguments[7:9] == ["--driver-url", "spark://driver:7078"]
+    assert arguments[-2:] == ["--podName", "shop-exec-1"]
+
+
+@pytest.mark.parametrize(("part", "main"), [("master", "master.Master"), ("worker", "worker.Worker")])
+def test_clusters_are_started(tmp_path: Path, part: str, main: str) -> None:
+    *_, started, option, value = called(tmp_path, part, "--host", "here")
+    assert (started, option, value) == (f"org.apache.spark.deploy.{main}", "--host", "here")
