@@ -144,13 +144,16 @@ class DecidingSupervisor(Supervisor):
     def stand_by(self, claim: Claim) -> None:
         """Follow the log, as before a fence: the shard is nearly level when the turn comes."""
         super().stand_by(claim)
-        if time.monotonic() - self._warmed > WARM_EVERY and self.is_fit():
-            self.measures.enter("standby")
+        if self.store is not None and time.monotonic() - self._warmed > WARM_EVERY:
+            self._warm(self.store)
+            if self.is_fit():
+                self.measures.enter("standby")
 
     def is_fit(self) -> bool:
-        """True if its code reads all events that there are now: those of the run at work may be of newer code."""
-        assert self.store is not None
-        self._warm(self.store)
+        """True if its code reads all events of up to a second ago: those of the run at work may be of newer code.
+
+        It does not look at the log: whoever lets others begin meanwhile takes over from them at once.
+        """
         if self._unreadable is not None:
             self.measures.enter("warm")
             self.note(f"{self.place}: stands by and cannot take over: {self._unreadable}")

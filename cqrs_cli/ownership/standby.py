@@ -83,10 +83,9 @@ def await_turn(
     """Wait until the run may begin at a place: its claim from then on; None if it is to stop.
 
     `look` gives the committed claim and the beat; `meanwhile` is told whose claim stands; `is_fit` says whether the run
-    can go on from what the one before has written, and may take a while. Each place waits a little longer than `after`,
-    one more than the other, so that of several runs one has claimed before the others suspect anybody.
+    can go on from what the one before has written. Each place waits a little longer than `after`, one more than the
+    other, so that of several runs one has claimed before the others suspect anybody.
     """
-    fit = False
     silence, patience = Silence(time.monotonic()), after * random.uniform(1.0, 1.2)
     while not stopping.is_set():
         try:
@@ -97,13 +96,10 @@ def await_turn(
             continue
         silent = 0.0 if claim is None else silence.lasts(claim, beat, time.monotonic())
         if may_begin(mine, claim, silent, patience):
-            if fit:
+            if is_fit():
                 return risen(mine, claim, time.time_ns() // 1_000_000)
-            fit = is_fit()  # meanwhile another run may have begun: look again
-            if not fit:
-                stopping.wait(after)
+            stopping.wait(after)
             continue
-        fit = False
         assert claim is not None
         meanwhile(claim)
         stopping.wait(after / BEATS / 2)

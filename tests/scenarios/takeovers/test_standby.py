@@ -117,7 +117,7 @@ def test_status_names_who_stands_by(counters: TopicHarness) -> None:
 
 
 def test_other_code_does_not_take_over(counters: TopicHarness) -> None:
-    """The run at work has ended, and left an event that the one standing by cannot read: it says so, and waits."""
+    """The run at work has written an event that the one standing by cannot read: it says so, and waits."""
     first, second = counters.plan(once=False), standing_by(counters, "second")
     counters.send(*increments(3))
     with ExitStack() as stack:
@@ -128,8 +128,8 @@ def test_other_code_does_not_take_over(counters: TopicHarness) -> None:
         assert event.value is not None
         value = event.value.replace(b"counter.Incremented", b"counter.Unheard").replace(b'"a"', b'"new"')
         append(counters, "events", structs.replace(event, key=b"new", value=value))
-        retire(first)
         eventually(lambda: any("cannot take over" in note for note in ready.notes))
+        retire(first)
         assert not ready.stopping.wait(2 * AFTER) and counters.owner() == first.run
         assert ready.measures.step == "warm" and ready.error is None
 
