@@ -39,7 +39,7 @@ ENV PATH=/opt/cqrs/bin:$PATH SPARK_HOME=/opt/cqrs/pyspark PYSPARK_PYTHON=/opt/cq
 WORKDIR /app
 # By number, so that Kubernetes sees that it is not root.
 USER 1000:1000
-HEALTHCHECK --interval=10s --timeout=3s --start-period=60s CMD ["healthy"]
+HEALTHCHECK --interval=10s --timeout=10s --retries=6 --start-period=120s CMD ["healthy"]
 # PID 1 reaps what Spark's workers leave, and passes signals on to the driver alone, which then stops its workers.
 ENTRYPOINT ["dumb-init", "--single-child", "--", "entrypoint"]
 CMD ["--help"]
