@@ -111,7 +111,6 @@ class DecidingSupervisor(Supervisor):
         self._unreadable = warm(
             self.log, self.aggregate, store, plan.deciding.window, plan.cache_bytes, measures, self._topic_id
         )
-        self._warmed = time.monotonic()
         if store.code_digest() not in ("", self.aggregate.fold_digest):
             self.notes.append(explain.explain_changed_code(self.aggregate))
 
@@ -146,6 +145,7 @@ class DecidingSupervisor(Supervisor):
         super().stand_by(claim)
         if self.store is not None and time.monotonic() - self._warmed > WARM_EVERY:
             self._warm(self.store)
+            self._warmed = time.monotonic()
             if self.is_fit():
                 self.measures.enter("standby")
 
