@@ -23,6 +23,7 @@ def test_users_extras_are_explained() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {row.strip("`") for row in PAGE.rows("extra")} == extras.keys() - {
         "dev",
+        "audit",
         "mutants",
         "release",
         "docs",
