@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
 
 from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
@@ -42,6 +43,7 @@ class BatchContext:
     deferrals: Deferrals = field(default_factory=Deferrals)
     payloads: Payloads = field(default_factory=dict)  # those that the batch's commands refer to
     payload_threshold: float = inf  # the data of an event with more bytes become a payload
+    heir_of: Callable[[bytes], int | None] | None = None  # where a key that was ours has moved to
 
 
 class Undecided(Exception):
@@ -56,6 +58,14 @@ class Undecided(Exception):
         self.before = before
 
 
+class Forward(NamedTuple):
+    """A command of a key that has moved: the record for the partition that has the key now."""
+
+    partition: int
+    key: bytes
+    value: bytes
+
+
 @dataclass(slots=True)
 class Decisions:
     """The results of a batch. `states` and `remembered` hold what changed; `clock` is the new running maximum."""
@@ -65,6 +75,7 @@ class Decisions:
     outcomes: list[OutputRecord] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     payloads: dict[PayloadReference, bytes] = field(default_factory=dict)  # to be stored before the events
+    forwards: list[Forward] = field(default_factory=list)
     states: dict[str, Folded] = field(default_factory=dict)
     remembered: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)

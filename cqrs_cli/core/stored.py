@@ -28,6 +28,7 @@ class DedupEntry(Struct, frozen=True, gc=False):
     version: int  # of the aggregate after it
     events: int
     fingerprint: int  # CRC-32 of type, data and expected version as received
+    partition: int | None = None  # of the command record, if a parent of the partition decided it
 
 
 class StateView(Protocol):

@@ -65,8 +65,7 @@ def fold_deferred(log: PartitionLog, cache: FoldingCache, bounds: tuple[int, int
 def _change(log: PartitionLog, record: Record) -> tuple[str, Deferral | None]:
     try:
         if record.value is None:
-            topic, offset = read_deferral_key(record.key)
-            return f"{topic}/{offset}", None
+            return str(read_deferral_key(record.key)), None
         entry = read_deferral(record.key, record.value)
     except ValueError as error:
         raise ContradictionError(
@@ -91,7 +90,7 @@ def closed(
         place, status = outcome.data.deferredfrom, outcome.data.status
         if not isinstance(place, str) or status == "deferred":
             continue
-        entry = cache.deferred().find(key_of_place(place, topic_id))
+        entry = cache.deferred().find(str(key_of_place(place, topic_id, outcome.data.partition)))
         if entry is None or record.timestamp < entry.timestamp:
             continue
         if outcome.causationid is None or (outcome.subject, outcome.causationid) == (entry.subject, entry.id):

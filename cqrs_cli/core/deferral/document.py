@@ -1,4 +1,4 @@
-"""The document that says a command again: structured JSON, its data verbatim."""
+"""The documents that say a command again, here or to another partition: structured JSON, its data verbatim."""
 
 import msgspec
 from msgspec import Raw
@@ -16,15 +16,32 @@ def plain_document(record: Record, envelope: CommandEnvelope) -> bytes:
     """The command in a record as a structured CloudEvent without `deferredfrom`; raises `Refused` (INVALID_PAYLOAD)
     if it could not be read again.
     """
+    members = _members_of(record, envelope)
+    members.pop("deferredfrom", None)
+    return _written(record, members)
+
+
+def forwarded_document(record: Record, envelope: CommandEnvelope, place: str) -> bytes:
+    """The command in a record as a structured CloudEvent with `forwardedfrom`, a partition and an offset.
+
+    Everything else stays, also a `deferredfrom`: nobody but its own owner may say that it is one. Raises `Refused`
+    as `plain_document` does.
+    """
+    return _written(record, {**_members_of(record, envelope), "forwardedfrom": Raw(encode_json(place))})
+
+
+def _members_of(record: Record, envelope: CommandEnvelope) -> dict[str, Raw]:
     assert record.value is not None
     attributes = binary_attributes(record)
     if attributes is None:
-        members = _members(record.value)
-    else:
-        texts = {name: text for name, text in attributes.items() if name != "datacontenttype"}
-        members = {name: Raw(encode_json(text)) for name, text in texts.items()}
-        members["data"] = Raw(bytes(envelope.data) if envelope.datasha256 is None else b"null")
-    members.pop("deferredfrom", None)
+        return _members(record.value)
+    texts = {name: text for name, text in attributes.items() if name != "datacontenttype"}
+    members = {name: Raw(encode_json(text)) for name, text in texts.items()}
+    members["data"] = Raw(bytes(envelope.data) if envelope.datasha256 is None else b"null")
+    return members
+
+
+def _written(record: Record, members: dict[str, Raw]) -> bytes:
     written = encode_json(members)
     try:
         read_command(Record(record.offset, record.timestamp, record.key, written, [*HEADERS]))

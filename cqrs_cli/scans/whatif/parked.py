@@ -1,6 +1,6 @@
 """The commands that wait when a stretch of history begins, by the outcomes before it."""
 
-from cqrs_cli.core.deferral.entry import Deferral, key_of_place, read_deferral_key
+from cqrs_cli.core.deferral.entry import Deferral, EntryKey, key_of_place
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.proof.whatif.decided import OwnerRecord
@@ -15,13 +15,13 @@ def change_of(placed: OwnerRecord[OutcomeEnvelope]) -> tuple[str, Deferral | Non
     again = isinstance(said.deferredfrom, str)
     if said.status != "deferred" and not again:
         return None
-    key = key_of_place(said.deferredfrom or "", "") if again else f"/{said.offset}"
+    place = key_of_place(said.deferredfrom or "", "", said.partition) if again else EntryKey("", said.offset)
     if said.status != "deferred":
-        return key, None
-    topic, offset = read_deferral_key(key.encode())
-    return key, Deferral(
-        topic=topic,
-        offset=offset,
+        return str(place), None
+    return str(place), Deferral(
+        topic=place.topic,
+        offset=place.offset,
+        partition=place.partition,
         subject=outcome.subject or "",
         id=outcome.causationid or "",
         fingerprint=said.fingerprint or 0,
