@@ -13,7 +13,7 @@ DETAILS = [
     Mutation(
         "a command is decided wherever it lies",
         "cqrs_cli/core/checks.py",
-        (("(home := partition_of(key)) != context.partition", "(home := partition_of(key)) < 0"),),
+        (("(home := partition_of(key)) == context.partition", "(home := partition_of(key)) >= 0"),),
         "tests/core/test_checks.py::test_key_must_hash_to_the_partition",
     ),
     Mutation(
