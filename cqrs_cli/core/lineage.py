@@ -80,6 +80,10 @@ class PartitionLineage:
         born = self.birth(partition)
         return None if born is None else born.after
 
+    def first_count(self, partition: int) -> int:
+        """The count by which a partition judges when it begins; the last one for a number that no count has."""
+        return next((count for count in self.counts if count > partition), self.counts[-1])
+
     def parent(self, partition: int) -> int | None:
         """The partition that gives it its first keys; None for one of the first."""
         for before, after in zip(self.counts, self.counts[1:], strict=False):

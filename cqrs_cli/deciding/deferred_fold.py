@@ -56,13 +56,14 @@ def fold_deferred(log: PartitionLog, cache: FoldingCache, bounds: tuple[int, int
             "the topic was truncated or replaced: restore it before anything is decided",
         )
     for records in log.read("deferred", max(at, start), end):
-        changes = dict(_change(log, record) for record in records)
+        changes = dict(entry_change(log, record) for record in records)
         cache.fold(cache.positions._replace(deferred=records[-1].offset + 1), deferred=changes)
     if cache.positions.deferred < end:
         cache.fold(cache.positions._replace(deferred=end), deferred={})
 
 
-def _change(log: PartitionLog, record: Record) -> tuple[str, Deferral | None]:
+def entry_change(log: PartitionLog, record: Record) -> tuple[str, Deferral | None]:
+    """The key of an entry and the entry as a record says it is, None for its end; raises `ContradictionError`."""
     try:
         if record.value is None:
             return str(read_deferral_key(record.key)), None

@@ -11,9 +11,11 @@ from cqrs_cli.deciding.position import check_place
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.kafka.named_place import parse_place
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.acls import needs, refusal
+from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
 from cqrs_cli.ownership.claim import Claim, next_run_epoch
 from cqrs_cli.ownership.retire import WORKERS
@@ -47,6 +49,8 @@ def prepare(
     _make_room(len(topics), brokers)
     _check_partitions(topics, [*losses, *refused])
     seen = _committed_claims(connection, topics)
+    for described in topics.values():
+        check_lineage(connection, described, settings.partitioner)
     _check_offsets(connection, topics, losses, refused, seen)
     return Plan(
         connection,
@@ -71,6 +75,24 @@ def prepare(
         brokers=brokers,
         timing=_timing(settings, standby),
     )
+
+
+def check_lineage(connection: Connection, described: AggregateTopics, partitioner: Partitioner) -> None:
+    """Refuse topics that have grown otherwise than their lineage says: a key would be decided in two partitions."""
+    if described.lineage_id is None:
+        return
+    name, count = described.topics.aggregate, described.partitions
+    lineage = read_lineage(connection, described.topics, count)
+    if count not in lineage.counts:
+        raise ConfigurationError(
+            f"the topics of {name} have {count} partitions, its lineage says {lineage.counts[-1]}",
+            f"if they were grown by hand: cqrs repartition {name} --partitions {count}",
+        )
+    if lineage.has_grown and partitioner == "off":
+        raise ConfigurationError(
+            f'the partitions of {name} have grown, and partitioner = "off" does not say whose a key is',
+            'set partitioner to what the clients use: "murmur2" or "crc32"',
+        )
 
 
 def _committed_claims(

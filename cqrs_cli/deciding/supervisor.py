@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -14,10 +15,11 @@ from cqrs_cli.deciding import explain
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner import DecidingOwner
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
-from cqrs_cli.deciding.recover import warm, will_last
+from cqrs_cli.deciding.recover import will_last
 from cqrs_cli.deciding.report import compose_report, encode_report
 from cqrs_cli.deciding.retire import replace_claim
 from cqrs_cli.deciding.settle import settled
+from cqrs_cli.deciding.warm import warm
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.session import Session
@@ -107,7 +109,10 @@ class DecidingSupervisor(Supervisor):
         """0: fold most of the log while the owner before still serves."""
         plan, measures = self.plan, self.measures
         measures.enter("warm")
-        warm(self.log, self.aggregate, store, plan.window, plan.cache_bytes, measures, self._topic_id)
+        holding = partial(plan.read_holding, self.partition)
+        warm(
+            self.log, self.aggregate, store, plan.window, plan.cache_bytes, measures, self._topic_id, holding
+        )
         if store.code_digest() not in ("", self.aggregate.fold_digest):
             self.notes.append(explain.explain_changed_code(self.aggregate))
 

@@ -14,6 +14,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.payloads.check_out import checked_out
 from cqrs_cli.payloads.place import PayloadPlace
@@ -25,13 +26,14 @@ class PartitionLog:
 
     A method that is given no client opens one and closes it; one that is given a client raises `KafkaException`.
     Records come as they stand in the log, but for `events` and `with_data`: `payloads` is where these find the data
-    that rest outside of Kafka.
+    that rest outside of Kafka. `keeps`: events and outcomes of other keys are left out by `read` and `events`.
     """
 
     connection: Cluster
     topics: Topics
     partition: int
     payloads: PayloadPlace | None = None
+    keeps: KeyHome | None = None
 
     def place(self, kind: Kind) -> str:
         """The log's name in messages: `bank_account.events partition 3`."""
@@ -51,7 +53,10 @@ class PartitionLog:
 
         Raises `StalledError` if one stays hidden.
         """
-        return readers.read(self.connection, self.topics.name(kind), self.partition, start, end, batch=batch)
+        found = readers.read(self.connection, self.topics.name(kind), self.partition, start, end, batch=batch)
+        if self.keeps is None or kind not in ("events", "outcomes"):
+            return found
+        return filter(None, map(self.keeps.held, found))
 
     def events(self, start: int, end: int, batch: int = 10_000) -> Iterator[list[Record]]:
         """`read` of events with their data: large ones are fetched, or `PayloadUnavailableError` is raised."""

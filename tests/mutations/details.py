@@ -136,7 +136,7 @@ DETAILS = [
     ),
     Mutation(
         "states that do not fit into memory fence the owner at work",
-        "cqrs_cli/deciding/recover.py",
+        "cqrs_cli/deciding/warm.py",
         (("except (CorruptError, StoreFullError):", "except CorruptError:"),),
         "tests/scenarios/takeovers/test_memory.py::test_full_memory_ends_nobody_else",
     ),

@@ -36,9 +36,9 @@ RULES = [
                 '        failpoints.reached("fence.before")',
             ),
             (
-                "        with session.naming_stalls():\n            state, last",
+                "        with session.naming_stalls():\n            session.holding",
                 "        bounds['outcomes'] = self.before\n"
-                "        with session.naming_stalls():\n            state, last",
+                "        with session.naming_stalls():\n            session.holding",
             ),
         ),
         "tests/deciding/test_takeover.py::test_commits_before_the_fence_are_kept",
