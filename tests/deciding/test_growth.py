@@ -1,35 +1,24 @@
 """Partitions grow on a real broker: every command is decided once, in its order, wherever it was sent."""
 
+from pathlib import Path
+
 import pytest
 
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.support.commands import Sent, command
-from tests.support.growth import finals, grow, lineage, reasons, stale, story
+from tests.deciding.growing import FAR, check, counters, released, round_of
+from tests.support.growth import finals, grow, lineage, reasons, stale
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import Process, quietly, running
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-SUBJECTS = [f"counter-{number}" for number in range(12)]
-
 
 @pytest.fixture
-def pair(connection: Connection, prefix: str, tmp_path) -> TopicHarness:  # type: ignore[no-untyped-def]
-    return TopicHarness(connection, prefix, tmp_path, partitions=2)
-
-
-def round_of(number: int) -> list[Sent]:
-    """One command to each counter."""
-    return [command("counter.Increment", one, f"{one}.{number}") for one in SUBJECTS]
-
-
-def told(rounds: int) -> dict[str, list[tuple[int, str]]]:
-    """The story of each counter after so many rounds."""
-    return {one: [(n + 1, f"{one}.{n}") for n in range(rounds)] for one in SUBJECTS}
-
-
-def stories(harness: TopicHarness) -> dict[str, list[tuple[int, str]]]:
-    return {one: story(harness, one) for one in SUBJECTS}
+def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    return counters(connection, prefix, tmp_path)
 
 
 def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
@@ -43,8 +32,87 @@ def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
     quietly(pair.plan())
     pair.send(*round_of(3))
     quietly(pair.plan())
-    assert stories(pair) == told(4)
-    assert set(map(tuple, finals(pair).values())) == {("accepted",)} and len(finals(pair)) == 48
+    check(pair, 0, 1, 2, 3)
     moved = [reasons(pair, one)["MOVED"] for one in (0, 1)]
     assert sum(moved) == sum(reasons(pair, one).total() for one in (2, 3)) - sum(moved) > 0
     assert lineage(pair).begun == {2, 3}
+
+
+def test_growth_needs_no_pause(pair: TopicHarness) -> None:
+    """The run decides on while the topics grow; the next one, which takes over, splits."""
+    with running(pair.plan(once=False)):
+        pair.send(*round_of(0))
+        grow(pair, 4)
+        pair.send(*(stale(one, 2) for one in round_of(1)))
+        eventually(lambda: len(finals(pair)) == 24)
+    with running(pair.plan(once=False)):
+        pair.send(*(stale(one, 2) for one in round_of(2)))
+        eventually(lambda: len(finals(pair)) == 36)
+    check(pair, 0, 1, 2)
+
+
+def test_what_waits_moves_too(pair: TopicHarness) -> None:
+    """Its child says it again, knows its id, and ends it; a lost shard of the child makes no difference."""
+    pair.send(*round_of(0), *round_of(1, notbefore=FAR))
+    quietly(pair.plan())
+    grow(pair, 4)
+    pair.send(*round_of(1, notbefore=FAR))
+    quietly(pair.plan())
+    assert sum(reasons(pair, one)["duplicate"] for one in range(4)) == 12
+    pair.send(*released(1))
+    quietly(pair.plan(machine="new"))
+    quietly(pair.plan(machine="third"))
+    check(pair, 0, 1)
+
+
+@pytest.mark.parametrize("between", [True, False])
+def test_two_growths_are_two_splits(
+    connection: Connection, prefix: str, tmp_path: Path, between: bool
+) -> None:
+    """With a run between them and without."""
+    single = counters(connection, prefix, tmp_path, 1)
+    single.send(*round_of(0), *round_of(1, notbefore=FAR))
+    quietly(single.plan())
+    grow(single, 2)
+    single.send(*round_of(2))
+    if between:
+        quietly(single.plan())
+    grow(single, 4)
+    with running(single.plan(once=False)):
+        eventually(lambda: len(finals(single)) == 24)
+        single.send(*(stale(one, 1) for one in round_of(3)))
+        eventually(lambda: len(finals(single)) == 36)
+        single.send(*(stale(one, 2) for one in released(1)))
+        eventually(lambda: len(finals(single)) == 60)
+    check(single, 0, 2, 3, 1)
+    assert lineage(single).counts == (1, 2, 4) and lineage(single).begun == {1, 2, 3}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "point",
+    ["split.before", "split.after", "adopt.chunk", "adopt.before_begun", "forward.said", "commit.sent:2"],
+)
+def test_killed_owners_split_once(pair: TopicHarness, point: str) -> None:
+    pair.send(*round_of(0), *round_of(1, notbefore=FAR))
+    quietly(pair.plan())
+    grow(pair, 4)
+    pair.send(*(stale(one, 2) for one in round_of(2)), *(stale(one, 2) for one in released(1)))
+    strike = point if ":" in point else f"{point}:1"
+    if point == "forward.said":
+        quietly(pair.plan())
+        pair.send(*(stale(one, 2) for one in round_of(3)))
+    assert Process(pair.plan(once=False), f"{strike}:kill", transaction_timeout=3.0).killed()
+    for _ in range(3):
+        quietly(pair.plan())
+    assert all(len(found) == 1 for found in finals(pair).values())
+
+
+def test_topics_grown_by_hand_are_refused(pair: TopicHarness) -> None:
+    """Also if the aggregate has grown before."""
+    grow(pair, 4)
+    with Admin(pair.connection) as admin:
+        for kind in ("events", "outcomes", "dead-letters", "deferred", "commands"):
+            admin.grow(pair.topics.name(kind), 6)
+    with pytest.raises(ConfigurationError, match="have 6 partitions, its lineage says 4"):
+        pair.plan()

@@ -33,11 +33,11 @@ def stale(sent: Sent, count: int) -> Sent:
 
 
 def finals(harness: TopicHarness) -> dict[str, list[str]]:
-    """The final outcomes of each command, by its id."""
+    """The final outcomes of each command, by its id, without its repetitions."""
     found: dict[str, list[str]] = {}
     for partition in range(harness.partitions):
         for outcome in harness.outcomes(partition):
-            if outcome.data.status != "deferred":
+            if outcome.data.status not in ("deferred", "duplicate"):
                 found.setdefault(outcome.causationid or "", []).append(outcome.data.status)
     return found
 
