@@ -90,9 +90,14 @@ def entries_of(cache: FoldingCache) -> Iterator[Deferral]:
     yield from view.due(LAST_MOMENT, 2**31)
 
 
-def drop_moved(cache: FoldingCache, keeps: KeyHome | None) -> None:
-    """Drop the deferred commands whose keys have moved: their new owner says them again."""
-    if keeps is None or not cache.has_deferred:
+def drop_moved(cache: StateCache, keeps: KeyHome | None) -> None:
+    """Drop what belongs to keys that have moved. The deferred commands would be said again by two owners; aggregates
+    would be counted twice. Remembered ids stay until their time is up: nobody asks for them.
+    """
+    if keeps is None:
+        return
+    cache.keep(keeps.among, keeps.has)
+    if not cache.has_deferred:
         return
     with cache.reading():
         moved = [one.key for one in entries_of(cache) if not keeps.has(one.subject.encode())]

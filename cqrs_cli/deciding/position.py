@@ -80,16 +80,21 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
 def _check_count(log: LogState, claimed: int) -> None:
     """The count in the claim was committed with the split: a lineage that says less is not all of it."""
     if not log.has_lineage and claimed != log.partitions:
-        raise ConfigurationError(
-            f"{log.topic} had {claimed} partitions and now has {log.partitions}",
-            "growing a topic splits aggregates: recreate it with the old count, or migrate to new topics",
-        )
+        raise another_count(log.topic, claimed, log.partitions)
     if claimed > log.partitions:
         raise ContradictionError(
             f"{log.topic} partition {log.partition} has split to {claimed} partitions, "
             f"the lineage says {log.partitions}",
             "restore the lineage topic of the aggregate, if no broker has just come back",
         )
+
+
+def another_count(topic: str, before: int, now: int) -> ConfigurationError:
+    """The error for a topic that has grown without its lineage."""
+    return ConfigurationError(
+        f"{topic} had {before} partitions and now has {now}",
+        "growing a topic splits aggregates: recreate it with the old count, or migrate to new topics",
+    )
 
 
 def gap(log: LogState, at: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.deciding.plan import Partition, Plan, partition_seat
-from cqrs_cli.deciding.position import check_place
+from cqrs_cli.deciding.position import another_count, check_place
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
@@ -49,8 +49,9 @@ def prepare(
     _make_room(len(topics), brokers)
     _check_partitions(topics, [*losses, *refused])
     seen = _committed_claims(connection, topics)
-    for described in topics.values():
+    for name, described in topics.items():
         check_lineage(connection, described, settings.partitioner)
+        _check_counts(described, [claim for at, claim in seen.items() if at.aggregate == name])
     _check_offsets(connection, topics, losses, refused, seen)
     return Plan(
         connection,
@@ -93,6 +94,14 @@ def check_lineage(connection: Connection, described: AggregateTopics, partitione
             f'the partitions of {name} have grown, and partitioner = "off" does not say whose a key is',
             'set partitioner to what the clients use: "murmur2" or "crc32"',
         )
+
+
+def _check_counts(described: AggregateTopics, claims: Iterable[Claim | None]) -> None:
+    """Refuse partitions that were added by hand before one of them decides: its own owner has no claim to compare."""
+    if described.lineage_id is None:
+        for claim in claims:
+            if claim is not None and claim.partitions != described.partitions:
+                raise another_count(described.topics.commands, claim.partitions, described.partitions)
 
 
 def _committed_claims(

@@ -36,9 +36,12 @@ def stories(harness: TopicHarness) -> dict[str, list[tuple[int, str]]]:
     return {one: story(harness, one) for one in SUBJECTS}
 
 
-def check(harness: TopicHarness, *rounds: int) -> None:
-    """Assert that each command was decided once, in the order of the rounds."""
+def check(harness: TopicHarness, *rounds: int, machine: str = "state") -> None:
+    """Assert that each command was decided once, in the order of the rounds, and that each key has one shard."""
     assert stories(harness) == told(*rounds)
+    kept = [harness.shard(machine, one) for one in range(harness.partitions)]
+    assert sorted(name for shard in kept for name in shard) == sorted(SUBJECTS)
+    assert {saved.version for shard in kept for saved in shard.values()} == {len(rounds)}
     decided = finals(harness)
     once = [decided.get(f"{one}.{number}") for one in SUBJECTS for number in rounds]
     assert once == [["accepted"]] * len(once)

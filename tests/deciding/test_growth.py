@@ -62,7 +62,7 @@ def test_what_waits_moves_too(pair: TopicHarness) -> None:
     pair.send(*released(1))
     quietly(pair.plan(machine="new"))
     quietly(pair.plan(machine="third"))
-    check(pair, 0, 1)
+    check(pair, 0, 1, machine="third")
 
 
 @pytest.mark.parametrize("between", [True, False])
