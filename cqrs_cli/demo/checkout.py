@@ -130,9 +130,7 @@ class CheckoutPlay:
 
     def _is_called_off(self) -> bool:
         key, payment = self.order.encode(), self.aggregates[PAYMENT]
-        places = history.find_ranges(
-            self.connection, self.topics[PAYMENT].events, key, self.settings.partitioner
-        )
+        places = history.find_ranges(self.connection, self.topics[PAYMENT], key, self.settings.partitioner)
         records = history.read_records(self.connection, key, places)
         state = history.fold_history(payment, self.order, records, history.parse_at(None)).state
         return bool(msgspec.to_builtins(state)["status"] == "called off")

@@ -26,7 +26,7 @@ class PartitionLog:
 
     A method that is given no client opens one and closes it; one that is given a client raises `KafkaException`.
     Records come as they stand in the log, but for `events` and `with_data`: `payloads` is where these find the data
-    that rest outside of Kafka. `keeps`: events and outcomes of other keys are left out by `read` and `events`.
+    that rest outside of Kafka. `keeps`: events and outcomes of other keys are left out.
     """
 
     connection: Cluster
@@ -54,9 +54,12 @@ class PartitionLog:
         Raises `StalledError` if one stays hidden.
         """
         found = readers.read(self.connection, self.topics.name(kind), self.partition, start, end, batch=batch)
+        return self._kept(kind, found)
+
+    def _kept(self, kind: Kind, batches: Iterator[list[Record]]) -> Iterator[list[Record]]:
         if self.keeps is None or kind not in ("events", "outcomes"):
-            return found
-        return filter(None, map(self.keeps.held, found))
+            return batches
+        return filter(None, map(self.keeps.held, batches))
 
     def events(self, start: int, end: int, batch: int = 10_000) -> Iterator[list[Record]]:
         """`read` of events with their data: large ones are fetched, or `PayloadUnavailableError` is raised."""
@@ -71,14 +74,18 @@ class PartitionLog:
     ) -> Iterator[list[Record]]:
         """`read` with a client at hand. `patience`: seconds without progress before `StalledError`."""
         topic = self.topics.name(kind)
-        return readers.read_with(
+        found = readers.read_with(
             self.connection, client, topic, self.partition, start, end, patience=patience
         )
+        return self._kept(kind, found)
 
     def messages_with(self, client: Consumer, kind: Kind, start: int, end: int) -> Iterator[Sequence[Any]]:
         """`read_with` for a caller that takes librdkafka's messages."""
-        topic = self.topics.name(kind)
-        return readers.messages_with(self.connection, client, topic, self.partition, start, end)
+        topic, keeps = self.topics.name(kind), self.keeps
+        found = readers.messages_with(self.connection, client, topic, self.partition, start, end)
+        if keeps is None:
+            return found
+        return filter(None, ([one for one in some if keeps.has(one.key() or b"")] for some in found))
 
     def follow(self, client: Consumer, kind: Kind, start: int) -> Follower:
         """Read on from `start` with a client of the owners' group. Any error ends it: `KafkaException` if an ACL is

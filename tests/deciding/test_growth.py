@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.growing import FAR, check, counters, released, round_of
-from tests.support.growth import finals, grow, lineage, reasons, stale
+from tests.support.growth import finals, grow, grown_by_hand, lineage, reasons, stale
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
 from tests.support.waiting import eventually
@@ -111,8 +110,6 @@ def test_killed_owners_split_once(pair: TopicHarness, point: str) -> None:
 def test_topics_grown_by_hand_are_refused(pair: TopicHarness) -> None:
     """Also if the aggregate has grown before."""
     grow(pair, 4)
-    with Admin(pair.connection) as admin:
-        for kind in ("events", "outcomes", "dead-letters", "deferred", "commands"):
-            admin.grow(pair.topics.name(kind), 6)
+    grown_by_hand(pair, 6)
     with pytest.raises(ConfigurationError, match="have 6 partitions, its lineage says 4"):
         pair.plan()

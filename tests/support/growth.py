@@ -5,7 +5,7 @@ from collections import Counter
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.growth import Grow
-from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
+from cqrs_cli.kafka.admin.growing import ORDER, grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.lineage_log import read_lineage, wish
 from cqrs_cli.kafka.topics.partitioner import target
@@ -25,6 +25,13 @@ def grow(harness: TopicHarness, count: int) -> None:
 
 def lineage(harness: TopicHarness) -> PartitionLineage:
     return read_lineage(harness.connection, harness.topics, harness.partitions)
+
+
+def grown_by_hand(harness: TopicHarness, count: int) -> None:
+    """Let the topics grow as Kafka's own tools do."""
+    with Admin(harness.connection) as admin:
+        for kind in ORDER:
+            admin.grow(harness.topics.name(kind), count)
 
 
 def stale(sent: Sent, count: int) -> Sent:

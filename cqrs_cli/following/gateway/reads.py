@@ -96,9 +96,9 @@ async def _folded(
         raise Problem(400, "at", error.message.removeprefix("--at: ")) from None
 
     def read() -> histories.AggregateHistory:
-        connection, topic = follower.connection, follower.topics.events
+        connection, topics = follower.connection, follower.topics
         key = aggregate_id.encode()
-        places = histories.find_ranges(connection, topic, key, follower.partitioner)
+        places = histories.find_ranges(connection, topics, key, follower.partitioner)
         records = histories.read_records(connection, key, places)
         return histories.fold_history(follower.aggregate, aggregate_id, records, within)
 
