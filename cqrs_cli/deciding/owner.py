@@ -141,9 +141,9 @@ class DecidingOwner:
         session.measures.enter("position")
         accept = self.plan.accept_loss.get(self.partition)
         bounds = {kind: session.bounds(kind) for kind in KINDS}  # all of them must be there
+        session.holding = self.plan.read_holding(self.partition)
+        judging = session.holding.judging
         with session.naming_stalls():
-            session.holding = self.plan.read_holding(self.partition)
-            judging = session.holding.judging
             state, last = read_log_state(session.log, session.described, bounds, *claimed, judging)
             at = position(state, accept)
             if at != accept:

@@ -10,6 +10,7 @@ from typing import Any
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Undecided
+from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding import explain
 from cqrs_cli.deciding.measures import Measures
@@ -21,6 +22,8 @@ from cqrs_cli.deciding.retire import replace_claim
 from cqrs_cli.deciding.settle import settled
 from cqrs_cli.deciding.warm import warm
 from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.kafka.lineage_log import HiddenLineageError, visible_lineage
+from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge
@@ -160,7 +163,18 @@ class DecidingSupervisor(Supervisor):
 
     def settle(self, pending: bool) -> bool:
         timeout = int(self.timing.transaction_timeout * 1000)
-        return settled(self.log, self._topic_id, timeout, pending, self.notes.append)
+        return settled(self.log, self._topic_id, timeout, pending, self.notes.append, self._lineage)
+
+    def wait_out(self, error: StalledError) -> None:
+        """Another owner's split is waited for."""
+        if not isinstance(error, HiddenLineageError):
+            raise error
+
+    def _lineage(self) -> PartitionLineage | None:
+        found = self.plan.topics[self.partition.aggregate]
+        if found.lineage_id is None:
+            return None
+        return visible_lineage(self.connection, found.topics, found.partitions)
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
         """Decide the commands before one that met an error of the process, then it alone. Only then it is blamed."""

@@ -12,11 +12,16 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.topics import Topics
 
 
+class HiddenLineageError(readers.StalledError):
+    """A transaction hides a record of the lineage. It passes: an owner that has died while it split is fenced by its
+    successor, or by the broker within its transaction's time.
+    """
+
+
 def read_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
     """The lineage up to its high watermark. `count`: the partitions of an aggregate without a wish.
 
-    Raises `ContradictionError` for a record that cannot follow, `UnavailableError` if a transaction hides one: an owner
-    that has died while it split is fenced by its successor, or by the broker within its transaction's time.
+    Raises `ContradictionError` for a record that cannot follow, `HiddenLineageError` for one that cannot be seen.
     """
     start, end = readers.bounds(connection, topics.lineage, [0], "read_uncommitted")[0]
     if start > 0:
@@ -42,7 +47,13 @@ def _records(connection: Cluster, topics: Topics, start: int, end: int) -> Itera
         for records in readers.read(connection, topics.lineage, 0, start, end):
             yield from records
     except readers.StalledError as error:
-        raise UnavailableError(error.message, "a partition is splitting: it is asked again") from error
+        raise HiddenLineageError(error.message, "a partition is splitting: try again") from error
+
+
+def visible_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
+    """The lineage as far as no transaction hides it."""
+    start, end = readers.bounds(connection, topics.lineage, [0])[0]
+    return fold_lineage((read_growth(one.value) for one in _records(connection, topics, start, end)), count)
 
 
 def lineage_end(connection: Cluster, topics: Topics) -> int:

@@ -5,7 +5,7 @@ from collections import Counter
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.growth import Grow
-from cqrs_cli.kafka.admin.growing import ORDER, grow_topics, make_lineage
+from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.lineage_log import read_lineage, wish
 from cqrs_cli.kafka.topics.partitioner import target
@@ -28,10 +28,9 @@ def lineage(harness: TopicHarness) -> PartitionLineage:
 
 
 def grown_by_hand(harness: TopicHarness, count: int) -> None:
-    """Let the topics grow as Kafka's own tools do."""
+    """Let the topics grow as Kafka's own tools do: nobody wishes it."""
     with Admin(harness.connection) as admin:
-        for kind in ORDER:
-            admin.grow(harness.topics.name(kind), count)
+        grow_topics(admin, harness.topics, count)
 
 
 def stale(sent: Sent, count: int) -> Sent:

@@ -1,7 +1,7 @@
 """The documents that say a command again, here or to another partition: structured JSON, its data verbatim."""
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from cqrs_cli.core.messages.command import CommandEnvelope, binary_attributes, read_command
 from cqrs_cli.core.messages.event import HEADERS
@@ -9,6 +9,12 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 
+
+class _Forwarded(Struct):
+    forwardedfrom: str = ""
+
+
+_forwarded = msgspec.json.Decoder(_Forwarded).decode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
@@ -28,6 +34,16 @@ def forwarded_document(record: Record, envelope: CommandEnvelope, place: str) ->
     as `plain_document` does.
     """
     return _written(record, {**_members_of(record, envelope), "forwardedfrom": Raw(encode_json(place))})
+
+
+def forwarded_from(value: bytes | None) -> tuple[int, int] | None:
+    """The partition and the offset in a command's `forwardedfrom`; None if it has none that can be read."""
+    try:
+        place = _forwarded(value or b"").forwardedfrom
+        partition, _, offset = place.partition("/")
+        return int(partition), int(offset)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _members_of(record: Record, envelope: CommandEnvelope) -> dict[str, Raw]:
