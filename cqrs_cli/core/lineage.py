@@ -9,7 +9,7 @@ from the cluster's metadata, which brokers learn one after the other. Counts onl
 before, so a key moves at most once in a growth, from its home to a child of it, whose number is higher.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -129,6 +129,19 @@ class PartitionLineage:
         a partition that has not split yet is the last link with events.
         """
         return tuple(sorted({home % count for count in self.counts}))
+
+    def may_begin(self, partition: int, positions: Mapping[int, int]) -> bool:
+        """True if a reader that has read the events of each partition up to these positions may begin with this one.
+
+        All events that its keys have in its parents come first.
+        """
+        parent, born = self.parent(partition), self.birth(partition)
+        if parent is None:
+            return True
+        if born is None:
+            return False  # it has no event
+        read = positions.get(parent, 0)
+        return read >= born.events and (read > 0 or self.may_begin(parent, positions))
 
     def heir(self, partition: int, home: Home) -> int | None:
         """The child to which a partition itself gave a key; None if the key was never its own.

@@ -1,8 +1,11 @@
 """The lineage: whose keys a partition has, and whose logs."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed
 
 from cqrs_cli.core.lineage import LineageError, PartitionLineage, fold_lineage
 from cqrs_cli.core.messages.growth import Begun, Grow, Growth, Split
@@ -60,6 +63,26 @@ def test_ancestry_is_the_chain_so_far(lineage: PartitionLineage, hashed: int) ->
     chain = lineage.chain(hashed % lineage.counts[-1])
     assert (*inherited, home) == chain[: len(inherited) + 1]
     assert inherited == [lineage.parent(child) for child in [*inherited[1:], home]][: len(inherited)]
+
+
+@given(lineages(), st.data())
+def test_readers_read_parents_first(lineage: PartitionLineage, data: st.DataObject) -> None:
+    """Nobody begins with a child before all that its keys had in its ancestors, up to each split, is read."""
+    splits = tuple(changed(one, events=data.draw(st.integers(0, 3))) for one in lineage.splits)
+    told = replace(lineage, splits=splits)
+    positions = {one: data.draw(st.integers(0, 3)) for one in range(lineage.counts[-1])}
+    for partition in positions:
+        if told.may_begin(partition, positions) and told.parent(partition) is not None:
+            born = told.birth(partition)
+            assert born is not None and positions[born.partition] >= born.events
+            if positions[born.partition] == 0:
+                assert told.may_begin(born.partition, positions)
+
+
+def test_reader_begins_behind_the_split() -> None:
+    lineage = PartitionLineage((1, 2), (Split(0, 1, 2, 9, 5, 9, 0, 0),))
+    assert [lineage.may_begin(1, {0: position}) for position in (0, 4, 5, 6)] == [False, False, True, True]
+    assert lineage.may_begin(0, {}) and not PartitionLineage((1, 2)).may_begin(1, {0: 99})
 
 
 def test_phases_follow_each_other() -> None:

@@ -12,7 +12,7 @@ run to settle: a database ends an open transaction with its session.
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Engine
@@ -21,6 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.invalid import raised
 from cqrs_cli.core.fold import FoldError
+from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, record_event
 from cqrs_cli.errors import CqrsError, UnavailableError
@@ -29,7 +30,7 @@ from cqrs_cli.following.projections.definition import check_columns
 from cqrs_cli.following.projections.failures import remedy, words
 from cqrs_cli.following.projections.load import PACKAGE, LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
-from cqrs_cli.following.projections.positions import MovedError, move_position, own_position
+from cqrs_cli.following.projections.positions import MovedError, move_position, own_position, read_offsets
 from cqrs_cli.following.projections.tables import read_made
 from cqrs_cli.kafka.event_tail import EventPartition, Tail, Tell
 from cqrs_cli.kafka.fault import record_fault
@@ -38,6 +39,9 @@ from cqrs_cli.kafka.readers import MissingError
 #: Seconds before a batch is tried again, at most, and between two attempts to reach a database.
 _AGAIN = 0.05
 _AWAY = 1.0
+
+#: Seconds between two looks of a child whether its parent has come to the split.
+_TURN_CHECK = 0.5
 
 #: Seconds without events after which an owner looks whether it still is one.
 _IDLE_CHECK = 1.0
@@ -81,6 +85,8 @@ class Projector:
         while not self._stopping.is_set():
             try:
                 position = own_position(self._engine, self._plan, self._source)
+                if position == 0 and not self._has_turn():
+                    return
                 tail = self._open_tail(self._source, position)
                 try:
                     self._follow(tail, position)
@@ -96,6 +102,34 @@ class Projector:
                 self._wait(error.message)
             except SQLAlchemyError as error:
                 self._recover(error)
+
+    def _has_turn(self) -> bool:
+        """Wait until all events are projected that the partition's keys had before it split from its parent.
+
+        Asked whenever it stands at its beginning: a backup takes parent and child back there. False if it is to end.
+        """
+        source, plan, noted = self._source, self._plan, False
+        while (lineage := self._lineage()) is not None and not self._stopping.is_set():
+            offsets = read_offsets(self._engine, plan, source.topic)
+            if lineage.may_begin(source.partition, offsets):
+                return True
+            if self._target is not None and (self._target == 0 or self._parent_is_done(lineage, offsets)):
+                return False
+            if not noted:
+                self._note(f"{self._place()}: waits for partition {lineage.parent(source.partition)}")
+                noted = True
+            self._stopping.wait(_TURN_CHECK)
+        return not self._stopping.is_set()
+
+    def _parent_is_done(self, lineage: PartitionLineage, offsets: Mapping[int, int]) -> bool:
+        """True if the parent has reached its target: it split behind that."""
+        parent, source, targets = lineage.parent(self._source.partition), self._source, self._plan.targets
+        assert parent is not None and targets is not None
+        target = targets.get(source._replace(partition=parent), 0)
+        return offsets.get(parent, 0) >= target and lineage.birth(source.partition) is None
+
+    def _lineage(self) -> PartitionLineage | None:
+        return self._plan.lineage(self._source.aggregate)
 
     def _follow(self, tail: Tail, position: int) -> None:
         reached, looked = position, time.monotonic()
