@@ -6,7 +6,7 @@ The database knows how far each partition is: progress is read there.
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, run_long_job
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root, driver_host
+from cqrs_cli.kafka.event_tail import check_sizes
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.notes import TaskNotes
@@ -134,11 +135,18 @@ class _Watcher:
         return self._last
 
     def check(self) -> None:
-        """Raise `ContradictionError` if a topic is gone: a reader may hear of that after minutes, or never."""
+        """Raise `ContradictionError` if a topic is gone: a reader may hear of that after minutes, or never. Raise
+        `OutgrownError` if it has grown: only a new plan has its new partitions.
+        """
         if time.monotonic() - self._checked > _TOPICS_EVERY:
             self._checked = time.monotonic()
-            with suppress(UnavailableError):
-                check_topic_ids(self._plan.connection, self._plan.name, self._plan.topic_ids)
+            plan = self._plan
+            try:
+                sizes = check_topic_ids(plan.connection, plan.name, plan.topic_ids)
+            except UnavailableError:
+                return
+            if plan.targets is None:
+                check_sizes(sizes, plan.sources)
 
     def close(self) -> None:
         self._engine.dispose()

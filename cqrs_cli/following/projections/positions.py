@@ -43,13 +43,6 @@ def read_positions(connection: Connection, name: str) -> dict[tuple[str, int], P
     }
 
 
-def read_offsets(engine: Engine, plan: ProjectionPlan, topic: str) -> dict[int, int]:
-    """How far each partition of a topic is projected."""
-    with reading(engine).connect() as connection:
-        found = read_positions(connection, plan.name)
-    return {number: one.next_offset for (name, number), one in found.items() if name == topic}
-
-
 def move_position(
     db: Connection, plan: ProjectionPlan, source: EventPartition, before: int, after: int
 ) -> None:

@@ -12,7 +12,7 @@ run to settle: a database ends an open transaction with its session.
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import Engine
@@ -21,16 +21,16 @@ from sqlalchemy.exc import SQLAlchemyError
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.invalid import raised
 from cqrs_cli.core.fold import FoldError
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, record_event
 from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.following.projections.barrier import Barrier
 from cqrs_cli.following.projections.database import reading, shown, transaction_kept
 from cqrs_cli.following.projections.definition import check_columns
 from cqrs_cli.following.projections.failures import remedy, words
 from cqrs_cli.following.projections.load import PACKAGE, LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
-from cqrs_cli.following.projections.positions import MovedError, move_position, own_position, read_offsets
+from cqrs_cli.following.projections.positions import MovedError, move_position, own_position
 from cqrs_cli.following.projections.tables import read_made
 from cqrs_cli.kafka.event_tail import EventPartition, Tail, Tell
 from cqrs_cli.kafka.fault import record_fault
@@ -40,8 +40,8 @@ from cqrs_cli.kafka.readers import MissingError
 _AGAIN = 0.05
 _AWAY = 1.0
 
-#: Seconds between two looks of a child whether its parent has come to the split.
-_TURN_CHECK = 0.5
+#: Seconds between two looks whether a partition that came by a growth may begin.
+_HELD = 0.5
 
 #: Seconds without events after which an owner looks whether it still is one.
 _IDLE_CHECK = 1.0
@@ -62,11 +62,13 @@ class Projector:
     ) -> None:
         self._plan, self._source, self._loaded, self._engine = plan, source, loaded, engine
         self._open_tail, self._stopping, self._note = open_tail, stopping, note
+        self._barrier = Barrier(plan, source)
         self._target = None if plan.targets is None else plan.targets[source]
         self._aggregate = loaded.aggregates[source.aggregate]
         self._project: Callable[[Any, Sequence[Recorded[Any]]], None] = loaded.projection.project
         self._events = 0
         self._away_since: float | None = None
+        self._is_held = False
         self.result: ProjectorResult | None = None
 
     def run(self) -> None:
@@ -85,8 +87,8 @@ class Projector:
         while not self._stopping.is_set():
             try:
                 position = own_position(self._engine, self._plan, self._source)
-                if position == 0 and not self._has_turn():
-                    return
+                if position == 0 and not self._may_begin():
+                    continue
                 tail = self._open_tail(self._source, position)
                 try:
                     self._follow(tail, position)
@@ -103,33 +105,15 @@ class Projector:
             except SQLAlchemyError as error:
                 self._recover(error)
 
-    def _has_turn(self) -> bool:
-        """Wait until all events are projected that the partition's keys had before it split from its parent.
-
-        Asked whenever it stands at its beginning: a backup takes parent and child back there. False if it is to end.
-        """
-        source, plan, noted = self._source, self._plan, False
-        while (lineage := self._lineage()) is not None and not self._stopping.is_set():
-            offsets = read_offsets(self._engine, plan, source.topic)
-            if lineage.may_begin(source.partition, offsets):
-                return True
-            if self._target is not None and (self._target == 0 or self._parent_is_done(lineage, offsets)):
-                return False
-            if not noted:
-                self._note(f"{self._place()}: waits for partition {lineage.parent(source.partition)}")
-                noted = True
-            self._stopping.wait(_TURN_CHECK)
-        return not self._stopping.is_set()
-
-    def _parent_is_done(self, lineage: PartitionLineage, offsets: Mapping[int, int]) -> bool:
-        """True if the parent has reached its target: it split behind that."""
-        parent, source, targets = lineage.parent(self._source.partition), self._source, self._plan.targets
-        assert parent is not None and targets is not None
-        target = targets.get(source._replace(partition=parent), 0)
-        return offsets.get(parent, 0) >= target and lineage.birth(source.partition) is None
-
-    def _lineage(self) -> PartitionLineage | None:
-        return self._plan.lineage(self._source.aggregate)
+    def _may_begin(self) -> bool:
+        """False after a while if events of other partitions come first."""
+        if self._target == 0 or self._barrier.has_opened(self._engine):
+            return True
+        if not self._is_held:
+            self._is_held = True
+            self._note(f"{self._place()}: waits for the partition that had its keys")
+        self._stopping.wait(_HELD)
+        return False
 
     def _follow(self, tail: Tail, position: int) -> None:
         reached, looked = position, time.monotonic()
@@ -179,6 +163,8 @@ class Projector:
         """The batch: first the position, then the rows, in one transaction."""
         with self._engine.begin() as db:
             move_position(db, self._plan, self._source, before, after)
+            if before == 0 and not self._barrier.is_open(db):
+                raise MovedError
             if events:
                 with transaction_kept(db):
                     self._project(db, events)

@@ -34,8 +34,11 @@ def check_position(connection: Connection, name: str, source: EventPartition, po
     )
 
 
-def check_topic_ids(connection: Connection, name: str, topic_ids: Mapping[str, str]) -> None:
-    """Raise `ContradictionError` if a topic was deleted, or made again, while its events were projected."""
+def check_topic_ids(connection: Connection, name: str, topic_ids: Mapping[str, str]) -> dict[str, int]:
+    """The number of partitions of each topic now.
+
+    Raises `ContradictionError` if one was deleted, or made again, while its events were projected.
+    """
     with Admin(connection) as admin:
         found = admin.describe(topic_ids)
     for topic, topic_id in topic_ids.items():
@@ -45,3 +48,4 @@ def check_topic_ids(connection: Connection, name: str, topic_ids: Mapping[str, s
                 f"{topic} was deleted{' and made again' if there else ''} while {name} was filled from it",
                 f"once its events are there, fill the tables from them: cqrs project {name} --rebuild",
             )
+    return {topic: found[topic].partitions for topic in topic_ids}
