@@ -230,6 +230,7 @@ def _bounds(plan: ProjectionPlan) -> dict[EventPartition, tuple[int, int]]:
     found: dict[EventPartition, tuple[int, int]] = {}
     for topic in plan.topic_ids:
         sources = {source.partition: source for source in plan.sources if source.topic == topic}
-        for number, both in readers.bounds(plan.connection, topic, sources).items():
+        # The highest first: where it has an event, the split that made room for it is seen in the others.
+        for number, both in readers.bounds(plan.connection, topic, sorted(sources, reverse=True)).items():
             found[sources[number]] = both
     return found
