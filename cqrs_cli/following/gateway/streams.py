@@ -63,7 +63,8 @@ async def _events(
             while follower.error is None:
                 arrived, idle = gateway.pulses[follower.aggregate.name].waiting(), True
                 for number, end in follower.feed.ends.items():
-                    if places[number] < end:
+                    place = places.setdefault(number, 0)
+                    if place < end and (place or follower.lineage.may_begin(number, places)):
                         found, behind = await _page(gateway, follower, number, places[number], end)
                         began, idle, said = time.monotonic(), False, []
                         for event in found:
