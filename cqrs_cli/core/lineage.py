@@ -130,6 +130,19 @@ class PartitionLineage:
         """
         return tuple(sorted({home % count for count in self.counts}))
 
+    def within(self, count: int) -> "PartitionLineage":
+        """The lineage as far as topics of so many partitions are: for a wish that they do not have nobody has split."""
+        counts = tuple(one for one in self.counts if one <= count)
+        return PartitionLineage(counts or (count,), self.splits, self.begun)
+
+    def keeper(self, home: int) -> int:
+        """The partition in whose topic the deferred commands of keys with this home are.
+
+        `home` is by the last count. A child has them from the moment it has begun; what stands of them in its parent's
+        topic then counts no more.
+        """
+        return [one for one in self.chain(home) if one < self.counts[0] or one in self.begun][-1]
+
     def may_begin(self, partition: int, positions: Mapping[int, int]) -> bool:
         """True if a reader that has read the events of each partition up to these positions may begin with this one.
 

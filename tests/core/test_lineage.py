@@ -85,6 +85,19 @@ def test_reader_begins_behind_the_split() -> None:
     assert lineage.may_begin(0, {}) and not PartitionLineage((1, 2)).may_begin(1, {0: 99})
 
 
+@given(lineages(), HASHES)
+def test_deferred_commands_have_one_keeper(lineage: PartitionLineage, hashed: int) -> None:
+    """It is the partition that decides the key, or the parent of one that has not begun."""
+    (home,) = homes(lineage, hashed)
+    begins = lineage.birth(home) is not None and home not in lineage.begun
+    assert lineage.keeper(hashed % lineage.counts[-1]) == (lineage.parent(home) if begins else home)
+
+
+def test_lineage_within_its_topics() -> None:
+    lineage = PartitionLineage((2,)).with_record(Grow(2, 4)).with_record(Grow(4, 8))
+    assert lineage.within(6).counts == (2, 4) and lineage.within(1).counts == (1,)
+
+
 def test_phases_follow_each_other() -> None:
     lineage = PartitionLineage((2,)).with_record(Grow(2, 4))
     assert [lineage.phase(one, 4) for one in range(4)] == ["settle", "settle", "wait", "wait"]

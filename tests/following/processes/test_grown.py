@@ -94,7 +94,7 @@ def test_new_process_begins_everywhere_at_once(stage: GrowingStage, beginning: b
     assert stage.asked() == past + orders(10, 3, 1)
 
 
-def test_new_process_of_before_the_split_hears_all_behind_it(stage: GrowingStage) -> None:
+def test_process_of_before_hears_all_behind(stage: GrowingStage) -> None:
     stage.place(0, 5)
     stage.grow()
     stage.react()
@@ -104,7 +104,7 @@ def test_new_process_of_before_the_split_hears_all_behind_it(stage: GrowingStage
     assert stage.asked() == orders(0, 4, 1)
 
 
-def test_process_by_itself_ends_when_its_topic_grows(stage: GrowingStage) -> None:
+def test_process_alone_ends_at_growth(stage: GrowingStage) -> None:
     plan = stage.plan(once=False)
     stage.grow()
     sizes = check_heard_topics(plan, plan.subscriptions)

@@ -35,7 +35,7 @@ def log(connection: Connection, prefix: str) -> GrowingCounters:
     return GrowingCounters(connection, Topics("counter", prefix), 4)
 
 
-def test_grown_log_replays_as_one_of_its_size(log: GrowingCounters, prefix: str) -> None:
+def test_grown_log_replays_like_another(log: GrowingCounters, prefix: str) -> None:
     """4 → 8 → 16, at every step: grown, half split, split; and up to the offsets of four partitions."""
     even = GrowingCounters(log.connection, Topics("counter", f"{prefix}even."), 16)
 
