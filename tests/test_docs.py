@@ -13,8 +13,10 @@ import pytest
 
 from cqrs_cli.cli.render.progress import progress_document
 from cqrs_cli.core import decide
+from cqrs_cli.core.lineage import fold_lineage
 from cqrs_cli.core.messages import command as envelope
 from cqrs_cli.core.messages import event, outcome
+from cqrs_cli.core.messages.growth import read_growth
 from cqrs_cli.core.messages.reasons import STATUSES, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.measures import Folding
@@ -154,9 +156,10 @@ def shape(document: Any) -> Any:
 
 
 def test_the_messages_shown_can_be_read() -> None:
-    command, happened, decided = (
+    grown, command, happened, decided = (
         text.encode() for text in re.findall(r"^```json\n(.*?)^```$", MESSAGES, re.MULTILINE | re.DOTALL)
     )
+    assert fold_lineage(map(read_growth, grown.splitlines()), 4).begun == {5}
     assert envelope.read_command(Record(0, 0, b"acc-42", command, list(event.HEADERS))).expected_text() == "7"
     assert event.read_event(happened).position() == (3, 18274, 0)
     assert outcome.read_outcome(decided).data.reason == "VERSION_CONFLICT"

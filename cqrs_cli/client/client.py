@@ -114,9 +114,11 @@ class Client:
 
         `cqrs_cli.following.projections.wait(db, *client.recorded(outcome))` waits until a read model has them.
         """
-        topic = Topics(outcome.aggregate, self._settings.topic_prefix).events
-        bounds = readers.bounds(project_connection(self._settings), topic, [outcome.partition])
-        return outcome.partition, bounds[outcome.partition][1] - 1
+        topic, partition = Topics(outcome.aggregate, self._settings.topic_prefix).events, outcome.partition
+        if outcome.original is not None and isinstance(outcome.original.partition, int):
+            partition = outcome.original.partition  # it was decided there, before the partitions grew
+        bounds = readers.bounds(project_connection(self._settings), topic, [partition])
+        return partition, bounds[partition][1] - 1
 
     def close(self) -> None:
         """Wait until every command is in the log, and end. Raises `UnavailableError` for such as could not be sent."""

@@ -6,14 +6,17 @@ from typing import Any, NamedTuple
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
+from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.chains import find_chains
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
+from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.payloads.check_out import checked_out
 from cqrs_cli.settings.moments import parse_moment
 
@@ -92,18 +95,20 @@ def parse_at(text: str | None) -> Within:
 
 def find_ranges(
     connection: Connection,
-    topic: str,
+    topics: Topics,
     key: bytes,
     partitioner: Partitioner,
     positions: Mapping[int, int] | None = None,
 ) -> list[LogRange]:
-    """The places of this key's committed events: one partition, or all of them when the partitioner is off.
+    """The places of this key's committed events: the partitions of its chain, or all where the partitioner is off.
 
     With `positions` those below them. Raises `UsageError` for positions that the log does not have.
     """
-    count = readers.partitions(connection, topic)
-    only = partition_for(partitioner, key, count)
-    bounds = readers.bounds(connection, topic, range(count) if only is None else [only])
+    count, topic = readers.partitions(connection, topics.events), topics.events
+    chains = find_chains(connection, topics, partitioner, count).upto(positions)
+    home = partition_for(partitioner, key, chains.counts[-1])
+    wanted = chains.homes if home is None else PartitionLineage(chains.counts).chain(home)
+    bounds = readers.bounds(connection, topic, wanted)
     if positions is not None:
         bounds = cut_bounds(topic, bounds, positions)
     return [LogRange(topic, partition, start, end) for partition, (start, end) in bounds.items()]

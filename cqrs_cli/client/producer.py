@@ -93,6 +93,10 @@ class CommandProducer:
             known = self._partitions[topic] = self._look_up(topic)
         return known
 
+    def look_again(self, topic: str) -> None:
+        """Ask for the number of partitions before the next command: the topic has grown."""
+        self._partitions.pop(topic, None)
+
     def _look_up(self, topic: str) -> int:
         found = clients.described(self._connection, self._producer, topic).topics[topic]
         if found.error is not None and error_kind(found.error) is not ErrorKind.MISSING:

@@ -6,6 +6,8 @@ docs/messages.md numbers them, and core/decide.py calls them in that order.
 from collections.abc import Callable
 from datetime import datetime
 
+from msgspec import UNSET
+
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
@@ -45,14 +47,17 @@ def check_key(key: bytes, subject: str) -> None:
         raise Refused(Reason.KEY_MISMATCH, "the record's key is not the subject")
 
 
-def check_partition(key: bytes, context: BatchContext) -> None:
-    """Check 4."""
-    partition_of = context.partition_of
-    if partition_of is not None and (home := partition_of(key)) != context.partition:
-        raise Refused(
-            Reason.WRONG_PARTITION,
-            f"{key.decode()!r} belongs to partition {home}: the sender hashes otherwise (`partitioner`)",
-        )
+def check_partition(key: bytes, context: BatchContext) -> int | None:
+    """Check 4. The child to forward to, if the key was this partition's own and has moved."""
+    partition_of, heir_of = context.partition_of, context.heir_of
+    if partition_of is None or (home := partition_of(key)) == context.partition:
+        return None
+    if heir_of is not None and (heir := heir_of(key)) is not None:
+        return heir
+    raise Refused(
+        Reason.WRONG_PARTITION,
+        f"{key.decode()!r} belongs to partition {home}: the sender hashes otherwise (`partitioner`)",
+    )
 
 
 def check_id(first: DedupEntry | None, mark: int, expired: int) -> Original | None:
@@ -62,7 +67,8 @@ def check_id(first: DedupEntry | None, mark: int, expired: int) -> Original | No
     """
     if first is None or first.timestamp < expired:
         return None
-    original = Original(first.offset, first.status, first.version, first.events)
+    partition = UNSET if first.partition is None else first.partition
+    original = Original(first.offset, first.status, first.version, first.events, partition)
     if mark == first.fingerprint:
         return original
     raise Refused(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
+from typing import NamedTuple
 
 from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
@@ -44,6 +45,7 @@ class BatchContext:
     payload_threshold: float = inf  # the data of an event with more bytes become a payload
     max_bytes: int = MAX_BYTES  # of all events of one command
     max_payload: int = MAX_PAYLOAD  # of the payloads of all events of one command
+    heir_of: Callable[[bytes], int | None] | None = None  # where a key that was ours has moved to
 
 
 class Undecided(Exception):
@@ -58,6 +60,14 @@ class Undecided(Exception):
         self.before = before
 
 
+class Forward(NamedTuple):
+    """A command of a key that has moved: the record for the partition that has the key now."""
+
+    partition: int
+    key: bytes
+    value: bytes
+
+
 @dataclass(slots=True)
 class Decisions:
     """The results of a batch. `states` and `remembered` hold what changed; `clock` is the new running maximum."""
@@ -67,6 +77,7 @@ class Decisions:
     outcomes: list[OutputRecord] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     payloads: dict[PayloadReference, bytes] = field(default_factory=dict)  # to be stored before the events
+    forwards: list[Forward] = field(default_factory=list)
     states: dict[str, Folded] = field(default_factory=dict)
     remembered: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)

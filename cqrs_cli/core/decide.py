@@ -64,7 +64,7 @@ class Batch(Overlay):
         batch is then of no use.
         """
         done = self.done
-        done.events, done.outcomes, done.dead_letters, done.payloads = [], [], [], {}
+        done.events, done.outcomes, done.dead_letters, done.payloads, done.forwards = [], [], [], {}, []
         decide = self._decide
         try:
             for record in records:
@@ -103,7 +103,8 @@ class Batch(Overlay):
                     return self.conclude(case, call_decide(aggregate, record, envelope, command, case.before))
             expected = self._identify(case, envelope)
             check_key(key, envelope.subject)  # 3
-            check_partition(key, self.context)  # 4
+            if (heir := check_partition(key, self.context)) is not None:  # 4
+                return self.forward(case, envelope, heir)
             self._look_up(case, envelope.subject, expected)
             if (original := self._first_decision(case, envelope)) is not None:  # 5
                 return self.conclude(case, original)

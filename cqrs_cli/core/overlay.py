@@ -8,16 +8,17 @@ from msgspec.structs import asdict
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.case import Case
-from cqrs_cli.core.context import BatchContext, Decisions, OutputRecord
+from cqrs_cli.core.context import BatchContext, Decisions, Forward, OutputRecord
+from cqrs_cli.core.deferral.document import forwarded_document
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.handle import Answer, plain_size, unfolded, within_limits
-from cqrs_cli.core.messages.command import unnamed
+from cqrs_cli.core.messages.command import CommandEnvelope, unnamed
 from cqrs_cli.core.messages.event import event_writer
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.outcome import Original, Verdict, WrittenVerdict, outcome_writer
-from cqrs_cli.core.messages.reasons import STATUSES, Refused
+from cqrs_cli.core.messages.reasons import STATUSES, Reason, Refused
 from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.refusal import note_refusal
@@ -127,6 +128,21 @@ class Overlay:
             self.event_bytes += len(record.value or b"")
         self.told |= note_refusal(self.done, self.context, record, verdict, refused)
         self._tell(case, verdict, refused.reason.remembered)
+
+    def forward(self, case: Case, envelope: CommandEnvelope, heir: int) -> None:
+        """Hand the command of a key that has moved to the child that has it. It is remembered nowhere here.
+
+        Raises `Refused` if the record with `forwardedfrom` would be too large, or could not be read.
+        """
+        record = case.record
+        value = forwarded_document(record, envelope, f"{self._partition}/{record.offset}")
+        key = record.key or b""
+        if not self.deferrals.may_send(key, value):
+            raise Refused(
+                Reason.WRONG_PARTITION, f"it has moved to partition {heir}, and is too large to follow"
+            )
+        self.done.forwards.append(Forward(heir, key, value))
+        self.refuse(case, Refused(Reason.MOVED, "", due=self.time, movedto=heir))
 
     def _verdict(self, case: Case, status: str, original: Original | UnsetType = UNSET) -> WrittenVerdict:
         """The verdict on a command that makes no event."""

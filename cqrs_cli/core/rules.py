@@ -20,6 +20,9 @@ class DecisionRules:
     topic: str  # of the commands
     topic_id: str
     partition_of: Callable[[bytes], int] | None  # where a key hashes to; None: not checked
+    heir_of: (
+        Callable[[bytes], int | None] | None
+    )  # where a key that was ours has moved to; None: nothing has moved
     window: int  # how long an id is remembered, ms
     max_event_bytes: int
     limits: DeferralLimits
@@ -61,4 +64,5 @@ class DecisionRules:
             deferrals,
             payloads,
             self.payload_threshold,
+            heir_of=self.heir_of,
         )

@@ -30,17 +30,32 @@ class DedupEntry(Struct, frozen=True, gc=False):
     version: int  # of the aggregate after it
     events: int
     fingerprint: int  # CRC-32 of type, data and expected version as received
+    partition: int | None = None  # of the command record, if a parent of the partition decided it
 
 
-def remember(into: dict[tuple[str, str], DedupEntry], outcome: OutcomeEnvelope, timestamp: int) -> None:
-    """Remember a decision again from its outcome. An `ID_REUSED` never replaces what is remembered."""
+def remember(
+    into: dict[tuple[str, str], DedupEntry],
+    outcome: OutcomeEnvelope,
+    timestamp: int,
+    partition: int | None = None,
+) -> None:
+    """Remember a decision again from its outcome. An `ID_REUSED` never replaces what is remembered.
+
+    `partition`: the one that has decided, if another one inherits it.
+    """
     verdict = outcome.data
     if outcome.subject is None or outcome.causationid is None or not isinstance(verdict.fingerprint, int):
         return
     if not is_remembered(verdict.status, verdict.reason or None):
         return
     into[outcome.subject, outcome.causationid] = DedupEntry(
-        timestamp, verdict.offset, verdict.status, verdict.version, verdict.events, verdict.fingerprint
+        timestamp,
+        verdict.offset,
+        verdict.status,
+        verdict.version,
+        verdict.events,
+        verdict.fingerprint,
+        partition,
     )
 
 

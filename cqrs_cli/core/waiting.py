@@ -39,7 +39,7 @@ def check_original(
 
 
 def _of_waiting(entry: Deferral, mark: int) -> Original:
-    original = Original(entry.offset, "deferred", entry.version, 0)
+    original = Original(entry.offset, "deferred", entry.version, 0, entry.inherited_from)
     if mark == entry.fingerprint:
         return original
     raise Refused(

@@ -4,7 +4,7 @@ A `DecidingSupervisor` has one partition. It warms the shard, then lets one `Dec
 
 | step | what happens | function |
 |---|---|---|
-| 0 warm | fold most of the log while the owner before still serves | `recover.warm` |
+| 0 warm | fold most of the log while the owner before still serves | `warm.warm` |
 | 1 fence | fence the owner before; its open transaction is settled | `owner.DecidingOwner.fence` |
 | 2 claim | judge the committed claim, and replace it | `owner.DecidingOwner.claim`, `ownership.claim` |
 | 3 position | judge from the log where to go on | `owner.DecidingOwner.position`, `log_state`, `position.position` |

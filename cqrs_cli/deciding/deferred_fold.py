@@ -56,17 +56,17 @@ def fold_deferred(log: PartitionLog, cache: FoldingCache, bounds: tuple[int, int
             "the topic was truncated or replaced: restore it before anything is decided",
         )
     for records in log.read("deferred", max(at, start), end):
-        changes = dict(_change(log, record) for record in records)
+        changes = dict(entry_change(log, record) for record in records)
         cache.fold(cache.positions._replace(deferred=records[-1].offset + 1), deferred=changes)
     if cache.positions.deferred < end:
         cache.fold(cache.positions._replace(deferred=end), deferred={})
 
 
-def _change(log: PartitionLog, record: Record) -> tuple[str, Deferral | None]:
+def entry_change(log: PartitionLog, record: Record) -> tuple[str, Deferral | None]:
+    """The key of an entry and the entry as a record says it is, None for its end; raises `ContradictionError`."""
     try:
         if record.value is None:
-            topic, offset = read_deferral_key(record.key)
-            return f"{topic}/{offset}", None
+            return str(read_deferral_key(record.key)), None
         entry = read_deferral(record.key, record.value)
     except ValueError as error:
         raise ContradictionError(
@@ -91,7 +91,7 @@ def closed(
         place, status = outcome.data.deferredfrom, outcome.data.status
         if not isinstance(place, str) or status == "deferred":
             continue
-        entry = cache.deferred().find(key_of_place(place, topic_id))
+        entry = cache.deferred().find(str(key_of_place(place, topic_id, outcome.data.partition)))
         if entry is None or record.timestamp < entry.timestamp:
             continue
         if outcome.causationid is None or (outcome.subject, outcome.causationid) == (entry.subject, entry.id):

@@ -18,8 +18,10 @@ def read_log_state(
     bounds: Mapping[Kind, tuple[int, int]],
     committed: int | None,
     claim: Claim | None,
+    judging: int,
 ) -> tuple[LogState, Record | None]:
-    """The state of a partition's logs, and its last outcome. `bounds`: (start, high watermark) of each log.
+    """The state of a partition's logs, and its last outcome. `bounds`: (start, high watermark) of each log; `judging`:
+    the count by which it judges.
 
     Raises `StalledError` for an open transaction that may hide an outcome, `ContradictionError` for a last outcome that
     cannot be read.
@@ -40,7 +42,7 @@ def read_log_state(
         partition=log.partition,
         topic_id=described.ids["commands"],
         other_ids=(described.ids["events"], described.ids["outcomes"]),
-        partitions=described.partitions,
+        partitions=judging,
         start=start,
         end=end,
         last_outcome=decided,
@@ -53,6 +55,7 @@ def read_log_state(
         committed=committed,
         claim=claim,
         deferred_id=described.ids["deferred"],
+        has_lineage=described.lineage_id is not None,
     )
     return state, last
 

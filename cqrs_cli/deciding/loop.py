@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -29,10 +30,21 @@ class DecideLoop(Loop):
     session: OwnerSession
 
     def __init__(
-        self, session: OwnerSession, aggregate: Aggregate, cache: StateCache, at: int, attempts: Attempts
+        self,
+        session: OwnerSession,
+        aggregate: Aggregate,
+        cache: StateCache,
+        at: int,
+        attempts: Attempts,
+        settling: int | None = None,
     ) -> None:
+        """`settling`: where it ends to split. Until then no deferred command is said again: one that moves would stand
+        where nobody decides it. It would be said behind that end, so it waits no longer.
+        """
         targets = session.plan.targets
-        super().__init__(session, at, None if targets is None else targets[session.partition])
+        end = None if targets is None else targets[session.partition]
+        super().__init__(session, at, end if settling is None else settling)
+        self._silent = settling is not None
         self.aggregate = aggregate
         self.cache = cache
         self.attempts = attempts
@@ -46,13 +58,16 @@ class DecideLoop(Loop):
         # Without it this client, which has talked to the group only, finds the partition's leader a second later.
         session.consumer.list_topics(topic, timeout=REQUEST_TIMEOUT)
         self.follower = session.log.follow(session.consumer, "commands", self.at)
-        while self.target is not None and self.deferring.is_due() and not self.stopping():
+        while self.target is not None and self._is_due() and not self.stopping():
             self.target = max(self.target, self.deferring.resubmit(self.at))
 
     def do_what_is_due(self) -> None:
         """Say deferred commands again."""
-        if self.deferring.is_due():
+        if self._is_due():
             self.deferring.resubmit(self.at)
+
+    def _is_due(self) -> bool:
+        return not self._silent and self.deferring.is_due()
 
     def work(self, records: list[Record]) -> None:
         decided = self.decide_and_commit(records)
@@ -70,7 +85,8 @@ class DecideLoop(Loop):
         limit = self.session.limit
         if self.left:
             return self.left[:limit]
-        records = records_of(self.follower.poll(limit, self.deferring.patience(0.2), self.next_batch_at))
+        patience = 0.2 if self._silent else self.deferring.patience(0.2)
+        records = records_of(self.follower.poll(limit, patience, self.next_batch_at))
         self.log_end = next(iter(self.follower.ends.values()), self.log_end)
         if not records:
             self.at = max(self.at, self.log_end)
@@ -154,8 +170,9 @@ class DecideLoop(Loop):
             size = min(4 * size, timing.piece)
 
     def _context(self, payloads: Payloads) -> BatchContext:
-        cache, attempts = self.cache, self.attempts
-        return self.session.rules.context(
+        cache, attempts, holding = self.cache, self.attempts, self.session.holding
+        rules = replace(self.session.rules, partition_of=holding.partition_of(), heir_of=holding.heir_of())
+        return rules.context(
             cache.state,
             cache.remembered,
             _now,

@@ -7,7 +7,8 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram
 
 #: The steps of the owner protocol, and what is around them: `open` the shard, `restore` it from a checkpoint, `pause`
-#: after an error, the last `checkpoint`, `ended`.
+#: after an error, the last `checkpoint`, `ended`. Where partitions grow, a child has to `wait` for its parent's split
+#: and to `adopt` what waits; its parent has to `settle` what was sent before.
 STEPS = (
     "open",
     "restore",
@@ -16,7 +17,10 @@ STEPS = (
     "fence",
     "claim",
     "position",
+    "wait",
     "recover",
+    "adopt",
+    "settle",
     "decide",
     "pause",
     "checkpoint",

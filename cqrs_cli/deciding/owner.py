@@ -4,6 +4,7 @@ An owner is never repaired: any error ends it, its clients are dropped, and the 
 """
 
 from collections.abc import Callable
+from dataclasses import replace as replace_log
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
@@ -13,6 +14,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred, park_again
+from cqrs_cli.deciding.inherit import drop_moved, inherit_keys
 from cqrs_cli.deciding.log_state import check_gap, check_last_decided, read_log_state
 from cqrs_cli.deciding.loop import DecideLoop
 from cqrs_cli.deciding.measures import Measures
@@ -20,6 +22,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.position import position
 from cqrs_cli.deciding.recover import check_not_ahead, fold_events, fold_outcomes
 from cqrs_cli.deciding.session import OwnerSession
+from cqrs_cli.deciding.split import adopt, awaited, settling_end, split
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.clients import kafka_error
@@ -80,6 +83,8 @@ class DecidingOwner:
         self.fence()
         claimed = self.claim()
         start = self.position(claimed)
+        if not awaited(self.session, stopping):
+            return
         state = self.recover(start)
         self.loop(state, start.offset, stopping)
 
@@ -136,8 +141,10 @@ class DecidingOwner:
         session.measures.enter("position")
         accept = self.plan.accept_loss.get(self.partition)
         bounds = {kind: session.bounds(kind) for kind in KINDS}  # all of them must be there
+        session.holding = self.plan.read_holding(self.partition)
+        judging = session.holding.judging
         with session.naming_stalls():
-            state, last = read_log_state(session.log, session.described, bounds, *claimed)
+            state, last = read_log_state(session.log, session.described, bounds, *claimed, judging)
             at = position(state, accept)
             if at != accept:
                 check_last_decided(state)
@@ -176,16 +183,19 @@ class DecidingOwner:
         outcomes, events, deferred = (session.bounds(kind) for kind in ("outcomes", "events", "deferred"))
         session.writer.expect(events[1], outcomes[1], deferred[1])
         cache.watch_folding(measures, events[1], outcomes[1])
-        log, accepted, topic_id = session.log, session.mine.accepted, session.described.ids["commands"]
+        accepted, topic_id = session.mine.accepted, session.described.ids["commands"]
+        window, onward, holding = self.plan.deciding.window, start.offset, session.holding
+        log = replace_log(session.log, keeps=holding.keeps)
         check_outcomes_kept(log, cache, outcomes[0])
         with session.naming_stalls():
+            inherit_keys(log, self.aggregate, cache, holding, window)
             fold_events(log, self.aggregate, cache, events, accepted)
             failpoints.reached("recover.events")
             fold_deferred(log, cache, deferred)
             failpoints.reached("recover.deferred")
-            window, onward = self.plan.deciding.window, start.offset
             fold_outcomes(log, cache, outcomes, start.last_outcome, window, onward, accepted, topic_id)
         park_again(cache, topic_id, start.offset)
+        drop_moved(cache, holding.keeps)
         cache.fold(cache.positions._replace(commands=start.offset))
         self.store.set_code_digest(self.aggregate.fold_digest, token)
         session.recovered = True
@@ -194,8 +204,25 @@ class DecidingOwner:
 
     def loop(self, state: StateCache, at: int, stopping: Callable[[], bool]) -> None:
         """5: decide commands from `at` on, until the target is reached or `stopping()` says so."""
-        trial = self.session.mine.trial
-        self.session.measures.enter("decide")
+        session = self.session
+        trial = session.mine.trial
         if trial is not None and trial.blame is not None:
             self.attempts.blame(*trial.blame)
-        DecideLoop(self.session, self.aggregate, state, at, self.attempts).run(stopping)
+        if session.holding.phase == "adopt":
+            adopt(session, state, at)
+        while (end := settling_end(session)) is not None:
+            session.measures.enter("settle")
+            at = self._decide(state, at, stopping, end)
+            if at < end:
+                return  # told to stop
+            split(session, state, at)
+        session.measures.enter("decide")
+        self._decide(state, at, stopping)
+
+    def _decide(
+        self, state: StateCache, at: int, stopping: Callable[[], bool], settling: int | None = None
+    ) -> int:
+        """Decide from `at` on: where it has ended."""
+        loop = DecideLoop(self.session, self.aggregate, state, at, self.attempts, settling)
+        loop.run(stopping)
+        return loop.at

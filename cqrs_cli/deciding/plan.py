@@ -5,8 +5,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.deciding.holding import Holding
 from cqrs_cli.deciding.state_cache import CACHE_BYTES
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
@@ -76,7 +79,21 @@ class Plan:
             0,
             found.ids["commands"],
             found.partitions,
+            lineage=1,
         )
+
+    def holding(self, partition: Partition, lineage: PartitionLineage) -> Holding:
+        """The keys of a partition, by a lineage of its aggregate."""
+        return Holding(
+            lineage, partition.number, self.topics[partition.aggregate].partitions, self.deciding.partitioner
+        )
+
+    def read_holding(self, partition: Partition) -> Holding:
+        """The keys of a partition, by the lineage as it is now. One that never grew is not asked for it."""
+        found = self.topics[partition.aggregate]
+        if found.lineage_id is None:
+            return self.holding(partition, PartitionLineage((found.partitions,)))
+        return self.holding(partition, read_lineage(self.connection, found.topics, found.partitions))
 
     def log(self, partition: Partition) -> PartitionLog:
         """A partition's logs."""

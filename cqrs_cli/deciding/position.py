@@ -30,6 +30,7 @@ class LogState(NamedTuple):
     committed: int | None  # the group's offset; None if it has none, or it expired
     claim: Claim | None  # what rides with it
     deferred_id: str = UNKNOWN_TOPIC  # of the deferred topic
+    has_lineage: bool = False  # then `partitions` is the count by which the partition judges
 
 
 def position(log: LogState, accept_loss: int | None = None) -> int:
@@ -40,11 +41,8 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
     A word that would have commands decided again is ignored: it was given for an earlier loss. The word that the claim
     keeps is valid until a command is decided after it.
     """
-    if log.claim is not None and log.claim.partitions != log.partitions:
-        raise ConfigurationError(
-            f"{log.topic} had {log.claim.partitions} partitions and now has {log.partitions}",
-            "growing a topic splits aggregates: recreate it with the old count, or migrate to new topics",
-        )
+    if log.claim is not None:
+        _check_count(log, log.claim.partitions)
     if accept_loss is not None and not _is_spent(log, accept_loss) and accept_loss >= _decided(log):
         check_place(log.topic, log.partition, accept_loss, log.start, log.end)
         return accept_loss
@@ -77,6 +75,26 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
     if log.committed is not None and log.committed > log.end:
         raise contradiction(log, f"offset {log.committed} is committed but the log ends at {log.end}", at)
     return max(at, log.start)
+
+
+def _check_count(log: LogState, claimed: int) -> None:
+    """The count in the claim was committed with the split: a lineage that says less is not all of it."""
+    if not log.has_lineage and claimed != log.partitions:
+        raise another_count(log.topic, claimed, log.partitions)
+    if claimed > log.partitions:
+        raise ContradictionError(
+            f"{log.topic} partition {log.partition} has split to {claimed} partitions, "
+            f"the lineage says {log.partitions}",
+            "restore the lineage topic of the aggregate, if no broker has just come back",
+        )
+
+
+def another_count(topic: str, before: int, now: int) -> ConfigurationError:
+    """The error for a topic that has grown without its lineage."""
+    return ConfigurationError(
+        f"{topic} had {before} partitions and now has {now}",
+        "growing a topic splits aggregates: recreate it with the old count, or migrate to new topics",
+    )
 
 
 def gap(log: LogState, at: int) -> tuple[int, int]:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.deciding.plan import Partition, Plan, partition_seat
-from cqrs_cli.deciding.position import check_place
+from cqrs_cli.deciding.position import another_count, check_place
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.kafka.named_place import parse_place
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
+from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
 from cqrs_cli.ownership.claim import Claim, next_run_epoch
 from cqrs_cli.ownership.retire import WORKERS
@@ -47,6 +49,9 @@ def prepare(
     _make_room(len(topics), brokers)
     _check_partitions(topics, [*losses, *refused])
     seen = _committed_claims(connection, topics)
+    for name, described in topics.items():
+        check_lineage(connection, described, settings.partitioner)
+        _check_counts(described, [claim for at, claim in seen.items() if at.aggregate == name])
     _check_offsets(connection, topics, losses, refused, seen)
     return Plan(
         connection,
@@ -69,6 +74,32 @@ def prepare(
         brokers=brokers,
         timing=_timing(settings, standby),
     )
+
+
+def check_lineage(connection: Connection, described: AggregateTopics, partitioner: Partitioner) -> None:
+    """Refuse topics that have grown otherwise than their lineage says: a key would be decided in two partitions."""
+    if described.lineage_id is None:
+        return
+    name, count = described.topics.aggregate, described.partitions
+    lineage = read_lineage(connection, described.topics, count)
+    if count not in lineage.counts:
+        raise ConfigurationError(
+            f"the topics of {name} have {count} partitions, its lineage says {lineage.counts[-1]}",
+            f"if they were grown by hand: cqrs repartition {name} --partitions {count}",
+        )
+    if lineage.has_grown and partitioner == "off":
+        raise ConfigurationError(
+            f'the partitions of {name} have grown, and partitioner = "off" does not say whose a key is',
+            'set partitioner to what the clients use: "murmur2" or "crc32"',
+        )
+
+
+def _check_counts(described: AggregateTopics, claims: Iterable[Claim | None]) -> None:
+    """Refuse partitions that were added by hand before one of them decides: its own owner has no claim to compare."""
+    if described.lineage_id is None:
+        for claim in claims:
+            if claim is not None and claim.partitions != described.partitions:
+                raise another_count(described.topics.commands, claim.partitions, described.partitions)
 
 
 def _committed_claims(

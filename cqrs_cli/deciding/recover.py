@@ -11,15 +11,13 @@ from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry, remember
-from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, closed, fold_deferred
-from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.deciding.deferred_fold import closed
 from cqrs_cli.deciding.state_cache import StateCache
-from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.ownership.claim import Accepted, Claim, may_warm, parse_claim
+from cqrs_cli.ownership.claim import Accepted
 from cqrs_cli.state.errors import REBUILD, CorruptError
-from cqrs_cli.state.memory import StoreFullError
-from cqrs_cli.state.store import NotOwnerError, Store
+from cqrs_cli.state.store import Store
 
 
 def fold_events(
@@ -115,7 +113,7 @@ def fold_outcomes(
                 continue
             if outcome.subject is not None and outcome.data.status != "failed":
                 latest[outcome.subject] = outcome
-        _check_events(log, cache, latest, decided if onward is None else onward)
+        check_reached(log, cache, latest, decided if onward is None else onward)
         with cache.reading():
             ended = closed(cache, topic_id, parsed)
         cache.fold(
@@ -128,7 +126,7 @@ def fold_outcomes(
         cache.fold(cache.positions._replace(outcomes=end))
 
 
-def _check_events(
+def check_reached(
     log: PartitionLog, cache: StateCache, latest: Mapping[str, OutcomeEnvelope], onward: int
 ) -> None:
     """Refuse to fold over lost events: aggregates would be decided on as they once were."""
@@ -175,56 +173,3 @@ def check_not_ahead(store: Store, log: PartitionLog, position: int) -> None:
             f"the shard of {log.place('commands')} knows decisions up to {held}, the log up to {position}",
             REBUILD,
         )
-
-
-def warm(
-    log: PartitionLog,
-    aggregate: Aggregate,
-    store: Store,
-    window: int,
-    cache_bytes: int,
-    measures: Measures,
-    topic_id: str = "",
-) -> ContradictionError | None:
-    """Step 0: fold most of the log while the owner before still serves, unfenced; a living owner's shard is left alone.
-
-    The error for an event that the code cannot read, if there is one. Raises `CorruptError`, `StoreFullError` and
-    nothing else: what does not fit into memory must not fence anybody.
-    """
-    try:
-        token = store.token()  # before the claim: an owner claims first, then takes the shard
-        claim = parse_claim(log.committed().metadata)
-        if may_warm(token, claim):
-            cache = StateCache(aggregate, store, token, cache_bytes)
-            fold_visible(log, aggregate, cache, claim, window, measures, topic_id)
-    except (CorruptError, StoreFullError):
-        raise
-    except ContradictionError as error:
-        return error if will_last(error) else None
-    except (CqrsError, NotOwnerError):
-        pass  # not fenced yet, so nothing here is a verdict: step 4 reads it all again
-    return None
-
-
-def fold_visible(
-    log: PartitionLog,
-    aggregate: Aggregate,
-    cache: StateCache,
-    claim: Claim | None,
-    window: int,
-    measures: Measures,
-    topic_id: str,
-) -> None:
-    """Fold all that is committed now, without a fence: `claim` is the committed one.
-
-    Raises `ContradictionError`, also where a transaction shows in part only: then the next look finds it whole.
-    """
-    outcomes = log.bounds("outcomes")
-    events, deferred = log.bounds("events"), log.bounds("deferred")  # at least those of the outcomes
-    last = log.last_record("outcomes", *outcomes)
-    accepted = claim.accepted if claim else None
-    cache.watch_folding(measures, events[1], outcomes[1])
-    fold_events(log, aggregate, cache, events, accepted)
-    check_outcomes_kept(log, cache, outcomes[0])
-    fold_deferred(log, cache, deferred)
-    fold_outcomes(log, cache, outcomes, last, window, accepted=accepted, topic_id=topic_id)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from msgspec.structs import replace
 
 from cqrs_cli.core.decide import Batch
+from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.deciding.explain import explain_log_stall
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition, Plan
@@ -28,6 +29,7 @@ class OwnerSession(Session[FencedWriter]):
         self.rules = plan.deciding.rules(self.described, partition.number, plan.connection.payloads)
         self.counts = mine.counts
         self.batch: Batch | None = None  # the last one
+        self.holding = plan.holding(partition, PartitionLineage((self.described.partitions,)))
         timing, least = plan.timing, min(self.described.max_bytes[kind] for kind in KINDS)
         writer = FencedWriter(self.log, least, timing.transaction_timeout, timing.produce_timeout)
         super().__init__(plan.connection, plan.seat(partition), writer, mine, timing, batch_limit)

@@ -4,14 +4,18 @@ Kafka may leave a transaction open on some of its partitions and count it as com
 log behind it is hidden then, or the group's offset stays pending, from every owner that comes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
+from cqrs_cli.core.deferral.document import forwarded_from
+from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.offsets import is_pending
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -31,6 +35,28 @@ class CommandTraces(NamedTuple):
     last_event: int | None
     hidden_outcome: int | None  # the first of those that are not
     hidden_event: int | None
+    hidden_forward: int | None = None  # the first command that was forwarded out of sight
+
+    @property
+    def hidden(self) -> list[int]:
+        """The commands of the hanging transaction that left a trace."""
+        found = (self.hidden_outcome, self.hidden_event, self.hidden_forward)
+        return [offset for offset in found if offset is not None]
+
+
+class GrowthTraces(NamedTuple):
+    """What a partition's claim and the visible lineage tell of its growth."""
+
+    claimed: int  # the count in the claim
+    told: int  # by the lineage
+    has_begun: bool = False
+    inherits: bool = False  # entries that it takes over are hidden
+    has_decided: bool = False
+
+    @property
+    def show_commit(self) -> bool:
+        """True if a part of a split or of a child's beginning is visible: somebody may have seen it."""
+        return self.claimed > self.told or (self.has_begun and self.inherits and not self.has_decided)
 
 
 def was_committed(traces: CommandTraces) -> bool:
@@ -41,23 +67,28 @@ def was_committed(traces: CommandTraces) -> bool:
     aborted, and its commands decided again, whatever its writer was told.
     """
     decided = [offset for offset in (traces.last_outcome, traces.last_event) if offset is not None]
-    hidden = [offset for offset in (traces.hidden_outcome, traces.hidden_event) if offset is not None]
+    hidden = traces.hidden
     if not hidden:  # only the offset is pending
         return max(decided, default=-1) >= (traces.committed or 0)
     return max(*decided, (traces.committed or 0) - 1, -1) >= min(hidden)
 
 
 def settled(
-    log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool, note: Callable[[str], None]
+    log: PartitionLog,
+    topic_id: str,
+    timeout_ms: int,
+    pending: bool,
+    note: Callable[[str], None],
+    lineage: Callable[[], PartitionLineage | None] = lambda: None,
 ) -> bool:
     """True if the writer had left a transaction hanging: it is settled now, and `note` was told.
 
     The writer is fenced first: nobody may have a transaction open then. `pending`: the group's offset seems to stay
-    pending. Nothing is done where a stranger's transaction is open, too, for a claim of another topic than `topic_id`,
-    or while Kafka does not answer.
+    pending. `lineage`: what is visible of it, of an aggregate that has grown. Nothing is done where a stranger's
+    transaction is open, too, for a claim of another topic than `topic_id`, or while Kafka does not answer.
     """
     try:
-        end = _settle(log, topic_id, timeout_ms, pending)
+        end = _settle(log, topic_id, timeout_ms, pending, lineage())
     except (CqrsError, KafkaException):
         return False
     if end is not None:
@@ -65,13 +96,17 @@ def settled(
     return end is not None
 
 
-def _settle(log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool) -> bool | None:
+def _settle(
+    log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool, lineage: PartitionLineage | None
+) -> bool | None:
     """True if it was committed, False if it was aborted; None: nothing hung."""
     ours = [(log.topics.name(kind), log.partition) for kind in KINDS]
+    shared = _shared(log, lineage)
     with Admin(log.connection) as admin:
         writer = admin.fence_writer(log.topics.transactional_id(log.partition), timeout_ms)
-        producers = admin.open_producers(ours)
-        others = {place: found for place, found in producers.items() if place[0] != log.topics.commands}
+        producers = admin.open_producers([*ours, *shared])
+        alone = {place: found for place, found in producers.items() if place not in shared}
+        others = {place: found for place, found in alone.items() if place[0] != log.topics.commands}
         opened = set[int]().union(*others.values()) | (
             {writer.producer_id} & set[int]().union(*producers.values())
         )
@@ -83,12 +118,47 @@ def _settle(log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool) ->
             return None
         if claim is not None and claim.topic_id not in (UNKNOWN_TOPIC, topic_id):
             return None
-        commit = was_committed(_traces(log, found.offset, claim))
-        admin.end_hanging(writer, ours, group, commit)
+        forwards = {
+            place[1]: begun[writer.producer_id]
+            for place, begun in producers.items()
+            if place in shared and place[0] == commands and writer.producer_id in begun
+        }
+        traces = _traces(log, found.offset, claim, forwards)
+        inherits = writer.producer_id in producers[log.topics.deferred, log.partition]
+        grows = lineage is not None and _growth(log, lineage, claim, traces, inherits).show_commit
+        commit = grows or was_committed(traces)
+        touched = [place for place in shared if writer.producer_id in producers[place]]
+        admin.end_hanging(writer, [*ours, *touched], group, commit)
     return commit
 
 
-def _traces(log: PartitionLog, committed: int | None, claim: Claim | None) -> CommandTraces:
+def _shared(log: PartitionLog, lineage: PartitionLineage | None) -> list[tuple[str, int]]:
+    """Where other writers have transactions open, too: the lineage, and the commands of the partition's children."""
+    if lineage is None:
+        return []
+    children = (one for one in range(lineage.counts[-1]) if lineage.parent(one) == log.partition)
+    return [(log.topics.lineage, 0), *((log.topics.commands, one) for one in children)]
+
+
+def _growth(
+    log: PartitionLog,
+    lineage: PartitionLineage,
+    claim: Claim | None,
+    traces: CommandTraces,
+    inherits: bool,
+) -> GrowthTraces:
+    told = lineage.count(log.partition) or lineage.first_count(log.partition)
+    claimed = told if claim is None else claim.partitions
+    begun = log.partition in lineage.begun
+    return GrowthTraces(
+        claimed, told, begun, inherits, traces.last_outcome is not None or bool(traces.hidden)
+    )
+
+
+def _traces(
+    log: PartitionLog, committed: int | None, claim: Claim | None, forwards: Mapping[int, int]
+) -> CommandTraces:
+    """`forwards`: where the writer's transaction begins in the commands of each child."""
     accepted = claim.accepted if claim is not None else None
     since: dict[Kind, int] = {"events": 0, "outcomes": 0}
     if accepted is not None:
@@ -103,7 +173,29 @@ def _traces(log: PartitionLog, committed: int | None, claim: Claim | None) -> Co
         record = log.first_hidden(kind)
         return None if record is None else _command(kind, record.value)
 
-    return CommandTraces(committed, last("outcomes"), last("events"), hidden("outcomes"), hidden("events"))
+    hidden_forward = min(
+        (found for one in forwards.items() if (found := _forwarded(log, *one)) is not None), default=None
+    )
+    return CommandTraces(
+        committed,
+        last("outcomes"),
+        last("events"),
+        hidden("outcomes"),
+        hidden("events"),
+        hidden_forward,
+    )
+
+
+def _forwarded(log: PartitionLog, child: int, start: int) -> int | None:
+    """The first command of the partition that was forwarded to a child from this offset of its commands on."""
+    topic = log.topics.commands
+    _, end = replace(log, partition=child).bounds("commands", "read_uncommitted")
+    for records in readers.read(log.connection, topic, child, start, end, "read_uncommitted"):
+        for record in records:
+            place = forwarded_from(record.value)
+            if place is not None and place[0] == log.partition:
+                return place[1]
+    return None
 
 
 def _command(kind: Kind, value: bytes | None) -> int:

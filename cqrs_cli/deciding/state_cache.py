@@ -3,7 +3,7 @@
 Recovery folds what a crash kept from being applied, so applying may wait: one LMDB transaction for many commands.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -19,6 +19,9 @@ from cqrs_cli.state.store import Positions, Store, WriteBatch
 
 #: Bytes that decoded states may take in one partition, unless the plan says otherwise.
 CACHE_BYTES = 64 * 1024 * 1024
+
+#: Aggregates that are dropped at once: in LMDB each dirties a page.
+_PORTION = 10_000
 
 #: Bytes that a state is taken to need before any was applied: a first batch of large ones must not fill the memory.
 _UNKNOWN = 64 * 1024
@@ -128,6 +131,16 @@ class StateCache:
             return
         self._apply(self.positions, self._states, self._remembered, self._deferred)
         self._states, self._remembered, self._deferred = {}, {}, {}
+
+    def keep(self, count: int, is_ours: Callable[[bytes], bool]) -> None:
+        """Drop the aggregates of keys that have moved, unless that was done for this number of partitions."""
+        if self._store.kept() >= count:
+            return
+        self.flush()
+        moved = [name for name, _ in self._store.items() if not is_ours(name.encode())]
+        for start in range(0, len(moved), _PORTION):
+            self._store.drop(moved[start : start + _PORTION], self._token)
+        self._store.note_kept(count, self._token)
 
     def watch_folding(self, measures: Measures, events: int, outcomes: int) -> None:
         """Tell the measures how far folding is, on its way to these ends of the logs."""

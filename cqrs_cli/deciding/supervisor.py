@@ -5,20 +5,25 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Undecided
+from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding import explain
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner import DecidingOwner
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
-from cqrs_cli.deciding.recover import warm, will_last
+from cqrs_cli.deciding.recover import will_last
 from cqrs_cli.deciding.report import compose_report, encode_report
 from cqrs_cli.deciding.retire import replace_claim
 from cqrs_cli.deciding.settle import settled
+from cqrs_cli.deciding.warm import warm
 from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.kafka.lineage_log import HiddenLineageError, visible_lineage
+from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge
@@ -108,8 +113,16 @@ class DecidingSupervisor(Supervisor):
     def _warm(self, store: Store) -> None:
         """0: fold most of the log while the owner before still serves."""
         plan, measures = self.plan, self.measures
+        holding = partial(plan.read_holding, self.partition)
         self._unreadable = warm(
-            self.log, self.aggregate, store, plan.deciding.window, plan.cache_bytes, measures, self._topic_id
+            self.log,
+            self.aggregate,
+            store,
+            plan.deciding.window,
+            plan.cache_bytes,
+            measures,
+            self._topic_id,
+            holding,
         )
         if store.code_digest() not in ("", self.aggregate.fold_digest):
             self.notes.append(explain.explain_changed_code(self.aggregate))
@@ -169,7 +182,18 @@ class DecidingSupervisor(Supervisor):
 
     def settle(self, pending: bool) -> bool:
         timeout = int(self.timing.transaction_timeout * 1000)
-        return settled(self.log, self._topic_id, timeout, pending, self.notes.append)
+        return settled(self.log, self._topic_id, timeout, pending, self.notes.append, self._lineage)
+
+    def wait_out(self, error: StalledError) -> None:
+        """Another owner's split is waited for."""
+        if not isinstance(error, HiddenLineageError):
+            raise error
+
+    def _lineage(self) -> PartitionLineage | None:
+        found = self.plan.topics[self.partition.aggregate]
+        if found.lineage_id is None:
+            return None
+        return visible_lineage(self.connection, found.topics, found.partitions)
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
         """Decide the commands before one that met an error of the process, then it alone. Only then it is blamed."""

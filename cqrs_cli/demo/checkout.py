@@ -107,9 +107,7 @@ class CheckoutPlay:
     def is_called_off(self) -> bool:
         """True if the payment was called off, which is the end of the act."""
         key, payment = self.order.encode(), self.aggregates[PAYMENT]
-        places = history.find_ranges(
-            self.connection, self.topics[PAYMENT].events, key, self.settings.partitioner
-        )
+        places = history.find_ranges(self.connection, self.topics[PAYMENT], key, self.settings.partitioner)
         records = history.read_records(self.connection, key, places)
         state = history.fold_history(payment, self.order, records, history.parse_at(None)).state
         return bool(msgspec.to_builtins(state)["status"] == "called off")

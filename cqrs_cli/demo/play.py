@@ -176,7 +176,7 @@ class Play:
     def account(self, account: str) -> AggregateHistory:
         """An account as its events tell it, folded as `cqrs show` does."""
         key = account.encode()
-        places = history.find_ranges(self.connection, self.topics.events, key, self.settings.partitioner)
+        places = history.find_ranges(self.connection, self.topics, key, self.settings.partitioner)
         records = history.read_records(self.connection, key, places)
         return history.fold_history(self.aggregate, account, records, history.parse_at(None))
 

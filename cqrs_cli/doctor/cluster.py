@@ -9,7 +9,7 @@ from cqrs_cli.core.deferral.deferrals import EARLY
 from cqrs_cli.doctor.check import Check, examined, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.admin.clock import OwnClock, clocks_text, this_clock
-from cqrs_cli.kafka.admin.topics import Admin, find_topics
+from cqrs_cli.kafka.admin.topics import Admin, find_with_lineage
 from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import Role, needs
@@ -103,9 +103,9 @@ def _topics(
     admin: Admin, topics: Topics, window: timedelta, brokers: int, found: dict[str, TopicInfo]
 ) -> Iterator[Check]:
     """Check one aggregate's topics; adds those that exist to `found`."""
-    there = find_topics(admin, topics)
+    there, lineage = find_with_lineage(admin, topics)
     found |= {topics.name(kind): info for kind, info in there.items()}
-    wrong = mistakes(topics, there, TopicPlan(dedup_window=window))
+    wrong = mistakes(topics, there, TopicPlan(dedup_window=window), lineage)
     if (error := missing_topics(topics, there)) is not None:
         wrong.insert(0, error)
     yield from (fail("topics", error) for error in wrong)

@@ -25,6 +25,7 @@ from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, run_long_job
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root, driver_host
+from cqrs_cli.kafka.event_tail import check_sizes
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.notes import TaskNotes
@@ -134,8 +135,12 @@ class _Watcher:
         return self._last
 
     def check(self) -> None:
-        """Raise `ContradictionError` if a topic is gone: a reader may hear of that after minutes, or never."""
-        self._topics.look()
+        """Raise `ContradictionError` if a topic is gone: a reader may hear of that after minutes, or never. Raise
+        `OutgrownError` if it has grown: only a new plan has its new partitions.
+        """
+        sizes = self._topics.look()
+        if self._plan.targets is None:
+            check_sizes(sizes, self._plan.sources)
 
     def close(self) -> None:
         self._engine.dispose()

@@ -21,6 +21,7 @@ from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, run_long_job
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root, driver_host
 from cqrs_cli.kafka.clients import answers
+from cqrs_cli.kafka.event_tail import OutgrownError, check_sizes
 from cqrs_cli.ownership.ending import Ending
 from cqrs_cli.ownership.standby import Heart
 from cqrs_cli.runs.progress import Progress
@@ -90,6 +91,7 @@ class Owning(LongWork[Ending[Any], Snapshot]):
         self._plan = replace(plan, reports=address)
         self._processes = processes and replace(processes, reports=address)
         self._context, self._progress, self._show, self._note = context, progress, show, note
+        self._outgrown = False  # it was told
 
     def task(self, submission: int, results: "Accumulator[dict[int, Ending[Any]]]") -> Task:
         self._progress.begin(submission)
@@ -113,8 +115,18 @@ class Owning(LongWork[Ending[Any], Snapshot]):
             yield f"{found.hiding()}; {found.way_out(self._plan.connection.bootstrap_server)}"
 
     def check(self) -> None:
-        if self._progress.topics is not None:
-            self._progress.topics.look()
+        """A topic that has grown ends a run that only hears. One that also decides goes on: nothing is lost by that."""
+        try:
+            if self._progress.topics is not None and self._processes is not None:
+                sizes = self._progress.topics.look()
+                if self._processes.targets is None:
+                    check_sizes(sizes, [one.source for one in self._processes.subscriptions])
+        except OutgrownError as error:
+            if not self._plan.partitions():
+                raise
+            if not self._outgrown:
+                self._note(f"{error.message}: the next run hears the others, too")
+            self._outgrown = True
 
     def unowned(self, progress: Snapshot) -> Sequence[str]:
         return () if self.timing.standby_after is not None else progress.unowned_places()

@@ -148,7 +148,15 @@ class SqlSession:
         topics = Topics(aggregate.name, settings.topic_prefix)
         positions = self._at(topics.events) if callable(self._at) else None
         time = None if callable(self._at) else self._at
-        plan = plan_replay(self._connection, topics, settings.aggregates, settings.root, time, positions)
+        plan = plan_replay(
+            self._connection,
+            topics,
+            settings.aggregates,
+            settings.root,
+            time,
+            positions,
+            settings.partitioner,
+        )
         results = collector(self._context, ReplayResult)
         self._results.append(results)
         count = len(plan.bounds)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import KafkaException
 
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.errors import CqrsError
+from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.jobs.engine.partition_job import collector, finish
 from cqrs_cli.jobs.engine.session import code_root, driver_host
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
@@ -78,6 +78,11 @@ def plan_whatif(
     """What to decide again. Raises `ConfigurationError` for topics that are missing or set up wrongly."""
     with Admin(connection) as admin:
         described = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
+    if described.lineage_id is not None:
+        raise ConfigurationError(
+            f"the partitions of {topics.aggregate} have grown: whatif decides the history of one partition again",
+            "decide single commands against the states of today: cqrs send --dry-run",
+        )
     return WhatifPlan(
         connection,
         described,

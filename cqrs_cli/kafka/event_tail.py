@@ -1,16 +1,19 @@
 """Reads one partition of an aggregate's events from a position on: the committed records, and how far they reach."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.records import records_of
+from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.check_out import check_out
 
@@ -24,6 +27,26 @@ class EventPartition(NamedTuple):
     aggregate: str
     topic: str
     partition: int
+
+    @property
+    def topics(self) -> Topics:
+        """The names of the aggregate's topics."""
+        return Topics(self.aggregate, self.topic.removesuffix(f"{self.aggregate}.events"))
+
+
+class OutgrownError(UnavailableError):
+    """A topic of events has more partitions than are read: whoever begins again reads all of them."""
+
+
+def check_sizes(sizes: Mapping[str, int], sources: Iterable[EventPartition]) -> None:
+    """Raise `OutgrownError` if one of the topics has grown since the sources were listed."""
+    known = Counter(topic for topic, _ in {(one.topic, one.partition) for one in sources})
+    for topic, size in sizes.items():
+        if size > known[topic]:
+            raise OutgrownError(
+                f"{topic} has {size} partitions now, {known[topic]} of them are read",
+                "start again: it goes on where it is, and reads the others, too",
+            )
 
 
 class Tail(Protocol):

@@ -14,6 +14,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.check_out import checked_out
@@ -25,13 +26,14 @@ class PartitionLog:
 
     A method that is given no client opens one and closes it; one that is given a client raises `KafkaException`.
     Records come as they stand in the log, but for `events` and `with_data`: `payloads` is where these find the data
-    that rest outside of Kafka.
+    that rest outside of Kafka. `keeps`: events and outcomes of other keys are left out.
     """
 
     connection: Cluster
     topics: Topics
     partition: int
     payloads: PayloadStoreAddress | None = None
+    keeps: KeyHome | None = None
 
     def place(self, kind: Kind) -> str:
         """The log's name in messages: `bank_account.events partition 3`."""
@@ -51,7 +53,13 @@ class PartitionLog:
 
         Raises `StalledError` if one stays hidden.
         """
-        return readers.read(self.connection, self.topics.name(kind), self.partition, start, end, batch=batch)
+        found = readers.read(self.connection, self.topics.name(kind), self.partition, start, end, batch=batch)
+        return self._kept(kind, found)
+
+    def _kept(self, kind: Kind, batches: Iterator[list[Record]]) -> Iterator[list[Record]]:
+        if self.keeps is None or kind not in ("events", "outcomes"):
+            return batches
+        return filter(None, map(self.keeps.held, batches))
 
     def events(self, start: int, end: int, batch: int = 10_000) -> Iterator[list[Record]]:
         """`read` of events with their data: large ones are fetched, or `PayloadUnavailableError` is raised."""
@@ -66,14 +74,18 @@ class PartitionLog:
     ) -> Iterator[list[Record]]:
         """`read` with a client at hand. `patience`: seconds without progress before `StalledError`."""
         topic = self.topics.name(kind)
-        return readers.read_with(
+        found = readers.read_with(
             self.connection, client, topic, self.partition, start, end, patience=patience
         )
+        return self._kept(kind, found)
 
     def messages_with(self, client: Consumer, kind: Kind, start: int, end: int) -> Iterator[Sequence[Any]]:
         """`read_with` for a caller that takes librdkafka's messages."""
-        topic = self.topics.name(kind)
-        return readers.messages_with(self.connection, client, topic, self.partition, start, end)
+        topic, keeps = self.topics.name(kind), self.keeps
+        found = readers.messages_with(self.connection, client, topic, self.partition, start, end)
+        if keeps is None:
+            return found
+        return filter(None, ([one for one in some if keeps.has(one.key() or b"")] for some in found))
 
     def follow(self, client: Consumer, kind: Kind, start: int) -> Follower:
         """Read on from `start` with a client of the owners' group. Any error ends it: `KafkaException` if an ACL is

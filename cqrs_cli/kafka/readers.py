@@ -57,6 +57,18 @@ def partitions(connection: Cluster, topic: str) -> int:
     return len(found.partitions)
 
 
+def exists(connection: Cluster, topic: str) -> bool:
+    """True if the cluster has a topic of this name; raises `ConfigurationError` if we may not know."""
+    probe = consumer(connection)
+    try:
+        found = described(connection, probe, topic).topics[topic]
+    finally:
+        probe.close()
+    if found.error is not None and is_denied(found.error):
+        raise RequiredAcl("Read", "topic", topic).denied()
+    return not found.error and bool(found.partitions)
+
+
 def bounds(
     connection: Cluster, topic: str, numbers: Iterable[int], isolation: Isolation = "read_committed"
 ) -> dict[int, tuple[int, int]]:

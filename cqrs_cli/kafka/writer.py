@@ -20,7 +20,7 @@ from confluent_kafka import (
 )
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.context import Decisions, OutputRecord
+from cqrs_cli.core.context import Decisions, Forward, OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka.log_ends import LogEnds, OnDelivery
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -108,6 +108,7 @@ class FencedWriter(TransactionalWriter):
         self._produce_timeout = produce_timeout
         self._ends = LogEnds()
         self._unsent = 0  # bytes that wait to be sent, of the topic that has more
+        self._knows_heirs = False
         super().__init__(
             log.connection,
             log.topics.transactional_id(log.partition),
@@ -149,6 +150,11 @@ class FencedWriter(TransactionalWriter):
         if time.monotonic() - began > self._timeout / 2:
             raise BatchLateError("deciding took longer than half the transaction's time")
         self._produce_piece(piece, began + self._produce_timeout)
+
+    def note_growth(self, growth: bytes) -> None:
+        """Append a record to the lineage in the open transaction."""
+        deadline = time.monotonic() + self._produce_timeout
+        self._produce(self._topics.lineage, (growth, None, 0), None, None, deadline, 0)
 
     def place(self, offset: int, metadata: str) -> TopicPartition:
         """The group's position at an offset of the commands."""
@@ -198,6 +204,18 @@ class FencedWriter(TransactionalWriter):
             self._produce_all(self._topics.outcomes, _portion(piece.outcomes, number, portions), deadline)
         for letter in piece.dead_letters:
             self._produce(self._topics.dead_letters, letter[:3], letter.headers, None, deadline)
+        if piece.forwards:
+            self._forward(piece.forwards, deadline)
+
+    def _forward(self, forwards: Sequence[Forward], deadline: float) -> None:
+        """Append commands to other partitions. librdkafka refuses one that it has not heard of: it asks once."""
+        if not self._knows_heirs:
+            self._wait(self._producer.list_topics, self._topics.commands, self._timeout)
+            self._knows_heirs = True
+        for one in forwards:
+            record = (one.value, one.key, 0)
+            self._produce(self._topics.commands, record, _HEADERS, None, deadline, one.partition)
+        failpoints.reached("forward.said", self._producer.flush)
 
     def _produce_all(self, topic: str, outputs: Sequence[OutputRecord], deadline: float) -> None:
         """The hot path: arguments by position, and only the last record reports its offset."""
@@ -218,11 +236,14 @@ class FencedWriter(TransactionalWriter):
         headers: Any,
         report: OnDelivery | None,
         deadline: float,
+        partition: int | None = None,
     ) -> None:
+        """`partition`: if it is another one than the writer's."""
         value, key, timestamp = output
+        to = self._partition if partition is None else partition
         while True:
             try:
-                self._producer.produce(topic, value, key, self._partition, report, None, timestamp, headers)
+                self._producer.produce(topic, value, key, to, report, None, timestamp, headers)
                 return
             except BufferError:
                 if time.monotonic() > deadline:

@@ -71,6 +71,7 @@ class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "gener
     deferred_id: str = UNKNOWN_TOPIC  # of the deferred topic
     untried: bool = False  # nothing was decided under it yet
     trial: Trial | None = None  # open while a command is suspected of killing workers
+    lineage: int = 0  # 1: its owner knows that partitions grow; an older version's would not wait for a split
 
     def metadata(self) -> str:
         """The text that rides in an offset commit."""

@@ -51,7 +51,7 @@ class DeferredLog:
         """Read the next records."""
         for record in records:
             try:
-                topic, offset = read_deferral_key(record.key)
+                topic, offset, _ = read_deferral_key(record.key)
                 entry = None if record.value is None else read_deferral(record.key, record.value)
             except ValueError as error:
                 self._passing.add("deferred", record.offset, f"is not a deferred command: {error}")

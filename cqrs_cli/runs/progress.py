@@ -82,12 +82,14 @@ class Progress:
         """How far the processes are: the groups' offsets repeat their positions."""
         if self._processes is None:
             return None
-        heard = self._processes.subscriptions
+        heard, events = self._processes.subscriptions, self._processes.events
+        unheard = (at for at in heard if found[at].offset is None)
         return ProcessProgress(
             time.monotonic(),
             {at: offset for at in heard if (offset := found[at].offset) is not None},
             self._processes.targets or {at: bounds[at][1] for at in heard},
             frozenset(filter(self._is_claimed, heard)),
+            frozenset(at for at in unheard if events[at.source.topic].is_inherited(at.source.partition)),
         )
 
     def _is_claimed(self, place: Partition | Subscription) -> bool:

@@ -1,6 +1,6 @@
 """The deferred commands of a shard, in one LMDB database with three indexes, changed together.
 
-e<topic id>/<offset>     the entry as its record has it
+e<key>                   the entry as its record has it
 d<due><key>              parked entries by due time
 k<offset><topic id>      the key of the entry whose command stands again at this offset
 i<digest>                the key of the entry with this subject and command id

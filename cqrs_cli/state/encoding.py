@@ -13,6 +13,7 @@ import re
 from binascii import unhexlify
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
+from operator import attrgetter
 from struct import Struct
 from typing import Final
 from uuid import UUID
@@ -28,15 +29,19 @@ MAX_KEY: Final = 511
 _UUID, _TEXT, _LONG = b"\x01", b"\x02", b"\xff"
 _NO_BOUND = "\U0010ffff" * 1025
 _STATUS_CODES = {status: code for code, status in enumerate(REMEMBERED)}
+_INHERITED = 0x80  # with a status: the partition that has decided follows
 
 _SAVED = Struct("<QQI")
 _REMEMBERED = Struct("<qQQIBI")
+_PARTITION = Struct("<I")
 _LENGTH = Struct("<I")
 
 #: A UUID in canonical lower case.
 _UUID_TEXT = re.compile("[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 _stored: Callable[..., StoredState] = StoredState
+_OWN: frozenset[int | None] = frozenset({None})
+_partition_of: Callable[[DedupEntry], int | None] = attrgetter("partition")
 _POSITIONS = Struct("<5q")
 
 # Used once or twice a command: bound once.
@@ -93,6 +98,8 @@ def dedup_entries(remembered: Mapping[tuple[str, str], DedupEntry]) -> list[tupl
         )
         for one in remembered.values()
     ]
+    if not _OWN.issuperset(map(_partition_of, remembered.values())):
+        values = [_with_partition(*one) for one in zip(values, remembered.values(), strict=True)]
     if max(map(len, keys), default=0) > MAX_KEY:
         return [_shortened(key, value) for key, value in zip(keys, values, strict=True)]
     return list(zip(keys, values, strict=True))
@@ -173,19 +180,33 @@ def _shortened(key: bytes, value: bytes) -> tuple[bytes, bytes]:
     return (shorten(key), value + key) if len(key) > MAX_KEY else (key, value)
 
 
+def _with_partition(value: bytes, decision: DedupEntry) -> bytes:
+    """The value of a decision that may be another partition's."""
+    if decision.partition is None:
+        return value
+    timestamp, offset, version, events, status, fingerprint = _unpack_remembered(value)
+    marked = _pack_remembered(timestamp, offset, version, events, status | _INHERITED, fingerprint)
+    return marked + _PARTITION.pack(decision.partition)
+
+
 def decode_dedup(value: bytes) -> DedupEntry:
     """The decision in a value."""
     timestamp, offset, version, events, status, fingerprint = _unpack_remembered(value)
-    return DedupEntry(timestamp, offset, REMEMBERED[status], version, events, fingerprint)
+    partition = None
+    if status & _INHERITED:
+        (partition,), status = _PARTITION.unpack_from(value, _after_remembered), status ^ _INHERITED
+    return DedupEntry(timestamp, offset, REMEMBERED[status], version, events, fingerprint, partition)
 
 
 def decode_whole_dedup(value: bytes, whole: bytes) -> DedupEntry:
     """The decision in the value of a `whole` key, which may be a shortened one; raises `ContradictionError` if it
     belongs to another key.
     """
+    decision = decode_dedup(value)
     if len(whole) > MAX_KEY:
-        check_whole_key(value[_after_remembered:], whole)
-    return decode_dedup(value)
+        after = _after_remembered + (0 if decision.partition is None else _PARTITION.size)
+        check_whole_key(value[after:], whole)
+    return decision
 
 
 def check_whole_key(found: bytes, key: bytes) -> None:

@@ -7,7 +7,7 @@ the first.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from operator import itemgetter
 from pathlib import Path
@@ -21,11 +21,12 @@ from cqrs_cli.state import encoding
 from cqrs_cli.state.deferred_table import DeferredTable
 from cqrs_cli.state.environment import MAP_SIZE, MAX_READERS, begin, open_environment
 from cqrs_cli.state.errors import translated
+from cqrs_cli.state.lmdb_listing import each_aggregate, paged
 from cqrs_cli.state.lmdb_types import Database, Transaction
 from cqrs_cli.state.lmdb_view import LmdbView
 from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, by_segment, check_clock
 
-_HEAD, _IDENTITY, _CODE = b"head", b"identity", b"code"
+_HEAD, _IDENTITY, _CODE, _KEPT = b"head", b"identity", b"code", b"kept"
 _EMPTY_HEAD = encoding.encode_head(Positions(), "")
 _by_key: Callable[[tuple[bytes, bytes]], bytes] = itemgetter(0)
 
@@ -90,9 +91,26 @@ class LmdbStore:
         return self._read(lambda txn: txn.get(_CODE, b"", self._meta)).decode()
 
     def set_code_digest(self, code: str, token: str) -> None:
+        self._note(_CODE, code.encode(), token)
+
+    def kept(self) -> int:
+        return int(self._read(lambda txn: txn.get(_KEPT, b"0", self._meta)))
+
+    def note_kept(self, count: int, token: str) -> None:
+        self._note(_KEPT, b"%d" % count, token)
+
+    def _note(self, key: bytes, value: bytes, token: str) -> None:
         def write(txn: Transaction) -> None:
             self._owned(txn, token)
-            txn.put(_CODE, code.encode(), db=self._meta)
+            txn.put(key, value, db=self._meta)
+
+        self._write(write)
+
+    def drop(self, names: Collection[str], token: str) -> None:
+        def write(txn: Transaction) -> None:
+            self._owned(txn, token)
+            for key in map(str.encode, names):
+                txn.delete(key if len(key) <= encoding.MAX_KEY else encoding.shorten(key), db=self._states)
 
         self._write(write)
 
@@ -137,37 +155,19 @@ class LmdbStore:
     def snapshot(self) -> Iterator[tuple[Positions, Iterator[tuple[str, StoredState]]]]:
         """Positions and every aggregate, in one consistent look while the block lasts: keep it short."""
         with translated(self._path), self._begin() as txn:
-            yield encoding.decode_head(self._head(txn))[0], self._items(txn)
+            yield encoding.decode_head(self._head(txn))[0], each_aggregate(txn, self._states)
 
     def items(self) -> Iterator[tuple[str, StoredState]]:
         with translated(self._path), self._begin() as txn:
-            yield from self._items(txn)
-
-    def _items(self, txn: Transaction) -> Iterator[tuple[str, StoredState]]:
-        with txn.cursor(self._states) as cursor:
-            for key, value in cursor:
-                if encoding.is_long(key):
-                    whole, saved = encoding.decode_long_state(value)
-                    yield whole.decode(), saved
-                else:
-                    yield key.decode(), encoding.decode_state(value)
+            yield from each_aggregate(txn, self._states)
 
     def page(self, prefix: str, after: str, limit: int) -> list[tuple[str, StoredState]]:
         """Up to `limit` aggregates whose ids begin with `prefix` and come `after` that id, in the order of their UTF-8.
 
         Ids longer than `encoding.MAX_KEY` bytes have no order here, and are left out.
         """
-        first, beyond = max(prefix.encode(), after.encode()), after.encode()
-        found: list[tuple[str, StoredState]] = []
-        with translated(self._path), self._begin() as txn, txn.cursor(self._states) as cursor:
-            if limit < 1 or not cursor.set_range(first):
-                return found
-            for key, value in cursor:
-                if encoding.is_long(key) or not key.startswith(prefix.encode()) or len(found) == limit:
-                    break
-                if key > beyond:
-                    found.append((key.decode(), encoding.decode_state(value)))
-        return found
+        with translated(self._path), self._begin() as txn:
+            return paged(txn, self._states, prefix, after, limit)
 
     def count(self) -> int:
         return self._read(lambda txn: txn.stat(self._states)["entries"])

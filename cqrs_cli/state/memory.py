@@ -5,7 +5,7 @@ the garbage collector looks at.
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from sys import getsizeof, maxsize
 from typing import Generic, TypeVar
@@ -58,6 +58,7 @@ class MemoryStore:
         self._token = ""
         self._code = ""
         self._positions = Positions()
+        self._kept = 0
         self._states: _Table[str] = _Table()
         self._segments: dict[int, _Table[bytes]] = {}
         self._deferred = DeferralTable()
@@ -76,6 +77,19 @@ class MemoryStore:
     def set_code_digest(self, code: str, token: str) -> None:
         self._check_owner(token)
         self._code = code
+
+    def kept(self) -> int:
+        return self._kept
+
+    def note_kept(self, count: int, token: str) -> None:
+        self._check_owner(token)
+        self._kept = count
+
+    def drop(self, names: Collection[str], token: str) -> None:
+        self._check_owner(token)
+        before = self.size
+        self._states = self._states.without(set(names))
+        self._budget.take(self.size - before)
 
     def positions(self) -> Positions:
         return self._positions
@@ -172,6 +186,14 @@ class _Table(Generic[_K]):
             for (key, value), before in zip(new.items(), old.values(), strict=True)
         )
         self.entries.update(new)
+
+    def without(self, keys: set[_K]) -> "_Table[_K]":
+        """Another table without these entries: somebody may look at this one."""
+        table: _Table[_K] = _Table()
+        table.entries = {key: value for key, value in self.entries.items() if key not in keys}
+        gone = ((key, self.entries[key]) for key in keys if key in self.entries)
+        table.bytes = self.bytes - sum(_SLOT + getsizeof(key) + getsizeof(value) for key, value in gone)
+        return table
 
     def _restore(self, entries: dict[_K, bytes], old: Mapping[_K, bytes | None], size: int) -> None:
         self.bytes = size

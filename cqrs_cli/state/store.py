@@ -1,6 +1,6 @@
 """The store of one partition: states, remembered ids, positions and token, changed together or not at all."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -52,6 +52,15 @@ class Store(Protocol):
 
     def set_code_digest(self, code: str, token: str) -> None:
         """Note the digest of the code that folds from now on; raises `NotOwnerError` for another's token."""
+
+    def kept(self) -> int:
+        """The number of partitions by which its aggregates were last sorted out, 0 if they never were."""
+
+    def note_kept(self, count: int, token: str) -> None:
+        """Note that number; raises `NotOwnerError` for another's token."""
+
+    def drop(self, names: Collection[str], token: str) -> None:
+        """Drop aggregates; raises `NotOwnerError` for another's token."""
 
     def positions(self) -> Positions:
         """The place where reading continues."""

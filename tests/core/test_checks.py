@@ -7,8 +7,10 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cqrs_cli.core.checks import check_expiry, without_bytes
+from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
 from cqrs_cli.core.messages.reasons import Refused
 from cqrs_cli.core.messages.record import Record
 from tests.core.tally import Partition, command, record
@@ -94,6 +96,41 @@ def test_event_too_large_is_refused() -> None:
 
 def test_key_must_hash_to_the_partition() -> None:
     assert reason(command(), partition_of=lambda key: 1) == "WRONG_PARTITION"
+
+
+def test_moved_commands_are_forwarded() -> None:
+    """To the child that has the key, all of them but the place where it came from."""
+    partition = Partition(partition_of=lambda key: 7, heir_of=lambda key: 5)
+    done = partition.feed(record(4, command(color="red", deferredfrom="3/1")))
+    assert [(one.partition, one.key) for one in done.forwards] == [(5, b"a")]
+    sent = json.loads(command(color="red", deferredfrom="3/1"))
+    assert json.loads(done.forwards[0].value) == {**sent, "forwardedfrom": "3/4"}
+
+
+def test_forwarded_command_is_deferred() -> None:
+    """Its place is remembered nowhere: the child decides it, by its id."""
+    partition = Partition(partition_of=lambda key: 7, heir_of=lambda key: 5)
+    verdict = partition.verdict(record(4, command()))
+    assert (verdict["status"], verdict["reason"], verdict["movedto"]) == ("deferred", "MOVED", 5)
+    assert verdict["due"] == "1970-01-01T00:00:05.000Z"
+    assert not (partition.remembered or partition.states or partition.events)
+
+
+def test_forwarding_needs_room() -> None:
+    limits = Deferrals(limits=DeferralLimits(command_bytes=1024 + len(command())))
+    context: dict[str, Any] = {"partition_of": lambda key: 7, "heir_of": lambda key: 5, "deferrals": limits}
+    assert reason(command(), **context) == "WRONG_PARTITION"
+
+
+def test_strange_keys_are_not_forwarded() -> None:
+    assert reason(command(), partition_of=lambda key: 7, heir_of=lambda key: None) == "WRONG_PARTITION"
+
+
+def test_inherited_decision_names_its_partition() -> None:
+    partition = Partition()
+    partition.feed(record(0, command()))
+    partition.remembered = {key: replace(one, partition=1) for key, one in partition.remembered.items()}
+    assert partition.verdict(record(1, command()))["original"]["partition"] == 1
 
 
 def test_null_expects_no_version() -> None:

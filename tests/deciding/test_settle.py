@@ -4,7 +4,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cqrs_cli.deciding.settle import CommandTraces, was_committed
+from cqrs_cli.core.deferral.document import forwarded_from
+from cqrs_cli.deciding.settle import CommandTraces, GrowthTraces, was_committed
 
 PARTS = ("events", "outcomes", "position")
 
@@ -35,3 +36,40 @@ def test_visible_part_commits_the_rest(
         hidden_event=caused[0] if "events" in parts & unmarked else None,
     )
     assert was_committed(traces) is bool(visible)
+
+
+@pytest.mark.parametrize(("last_outcome", "committed"), [(4, False), (5, True), (7, True)])
+def test_visible_outcome_commits_the_forward(last_outcome: int, committed: bool) -> None:
+    """Command 5 was forwarded; a part of its transaction has no marker in the child's commands."""
+    traces = CommandTraces(5, last_outcome, None, None, None, hidden_forward=5)
+    assert was_committed(traces) is committed
+
+
+@pytest.mark.parametrize(
+    ("traces", "shown"),
+    [
+        (GrowthTraces(8, 4), True),  # the claim of a split, whose record is hidden
+        (GrowthTraces(4, 4), False),
+        (GrowthTraces(4, 8), False),  # its record, whose claim is pending: the record counts
+        (GrowthTraces(8, 8, has_begun=True, inherits=True), True),
+        (GrowthTraces(8, 8, has_begun=False, inherits=True), False),  # it takes them over again
+        (GrowthTraces(8, 8, has_begun=True, inherits=True, has_decided=True), False),
+    ],
+)
+def test_visible_growth_commits_the_rest(traces: GrowthTraces, shown: bool) -> None:
+    assert traces.show_commit is shown
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        (b'{"id":"x","forwardedfrom":"3/17"}', (3, 17)),
+        (b'{"forwardedfrom":"3"}', None),
+        (b'{"forwardedfrom":3}', None),
+        (b"{}", None),
+        (b"", None),
+        (None, None),
+    ],
+)
+def test_forwarded_place_is_read(value: bytes | None, place: tuple[int, int] | None) -> None:
+    assert forwarded_from(value) == place

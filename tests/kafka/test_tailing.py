@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.kafka.admin.same_topics import SameTopics
+from cqrs_cli.kafka.admin.same_topics import SameTopics, SeenTopic
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.tailing import following
 from tests.support.nobody import nobody
@@ -23,8 +23,8 @@ def test_followers_say_that_brokers_are_silent() -> None:
 
 def test_another_topic_ends_the_stream() -> None:
     """So the gateway ends, and `tail --follow`."""
-    known, found, another = {"a.events": "1"}, {"a.events": "2"}, ContradictionError("another topic")
-    same = SameTopics(known, lambda topics: found, lambda topic, made_again: another, every=0.0)
+    another, found = ContradictionError("another topic"), {"a.events": SeenTopic("2", 1)}
+    same = SameTopics({"a.events": "1"}, lambda topics: found, lambda topic, made_again: another, every=0.0)
     stream = following(Connection(nobody()), "a.events", {0: 0}, lambda record: True, print, same)
     with closing(stream), pytest.raises(ContradictionError, match="another topic"):
         next(stream)

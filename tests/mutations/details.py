@@ -13,7 +13,7 @@ DETAILS = [
     Mutation(
         "a command is decided wherever it lies",
         "cqrs_cli/core/checks.py",
-        (("(home := partition_of(key)) != context.partition", "(home := partition_of(key)) < 0"),),
+        (("(home := partition_of(key)) == context.partition", "(home := partition_of(key)) >= 0"),),
         "tests/core/test_checks.py::test_key_must_hash_to_the_partition",
     ),
     Mutation(
@@ -136,7 +136,7 @@ DETAILS = [
     ),
     Mutation(
         "states that do not fit into memory fence the owner at work",
-        "cqrs_cli/deciding/recover.py",
+        "cqrs_cli/deciding/warm.py",
         (("except (CorruptError, StoreFullError):", "except CorruptError:"),),
         "tests/scenarios/takeovers/test_memory.py::test_full_memory_ends_nobody_else",
     ),

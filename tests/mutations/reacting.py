@@ -34,8 +34,8 @@ REACTING = [
         "cqrs_cli/following/processes/session.py",
         (
             (
-                "        self.writer.commit(commands, position, self.consumer)\n",
-                "        self.writer.commit(commands, self.position or position, self.consumer)\n"
+                "        self.writer.commit(commands, position, self.consumer, self.heirs)\n",
+                "        self.writer.commit(commands, self.position or position, self.consumer, self.heirs)\n"
                 "        self.writer.commit([], position, self.consumer)\n",
             ),
         ),
@@ -46,9 +46,9 @@ REACTING = [
         "cqrs_cli/following/processes/session.py",
         (
             (
-                "        self.writer.commit(commands, position, self.consumer)\n",
+                "        self.writer.commit(commands, position, self.consumer, self.heirs)\n",
                 "        self.writer.commit([], position, self.consumer)\n"
-                "        self.writer.commit(commands, position, self.consumer)\n",
+                "        self.writer.commit(commands, position, self.consumer, self.heirs)\n",
             ),
         ),
         f"{_CRASHES}::test_killed_owners_lose_nothing[commit.after:5]",

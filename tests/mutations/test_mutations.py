@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutations.details import DETAILS
+from tests.mutations.growing import GROWING
 from tests.mutations.harness import broken, copy, run
 from tests.mutations.proving import PROVING
 from tests.mutations.reacting import REACTING
@@ -49,7 +50,8 @@ def broker(request: pytest.FixtureRequest) -> str | None:
 
 @pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize(
-    "mutation", [*cases(RULES), *cases([*DETAILS, *PROVING, *REACTING, *WAITING], pytest.mark.faults)]
+    "mutation",
+    [*cases(RULES), *cases([*DETAILS, *PROVING, *REACTING, *WAITING, *GROWING], pytest.mark.faults)],
 )
 def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The rules are broken one by one; a test notices each break."""
@@ -61,7 +63,9 @@ def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: p
 
 
 @pytest.mark.parametrize(
-    "mutation", [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING], ids=lambda mutation: mutation.name
+    "mutation",
+    [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING, *GROWING],
+    ids=lambda mutation: mutation.name,
 )
 def test_each_detail_is_still_there(mutation: Mutation) -> None:
     assert broken(mutation)
@@ -70,7 +74,7 @@ def test_each_detail_is_still_there(mutation: Mutation) -> None:
 @pytest.mark.kafka
 @pytest.mark.faults
 def test_unbroken_code_passes_every_test(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    tests = [mutation.noticed_by for mutation in [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING]]
+    tests = [mutation.noticed_by for mutation in [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING, *GROWING]]
     done = run(copy(tmp_path), tests, broker(request))
     assert done.passed, done.output
 

@@ -65,7 +65,7 @@ def opened(bank: Bank, subject: str) -> PayloadReference:
 
 def state(bank: Bank, subject: str) -> AggregateHistory:
     harness, key = bank.harness, subject.encode()
-    places = find_ranges(harness.connection, harness.topics.events, key, "murmur2")
+    places = find_ranges(harness.connection, harness.topics, key, "murmur2")
     records = read_records(harness.connection, key, places)
     return fold_history(harness.aggregate, subject, records, lambda folded: True)
 

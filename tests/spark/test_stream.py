@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cqrs_cli.kafka.admin.growing import grow_topics
+from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.spark.feeding import append, options, placed, transaction
@@ -64,6 +66,20 @@ def test_stream_goes_on_from_its_checkpoint(
         transaction(connection, orders.events, [placed(99)], 0, commit=False)
         run(given)
         assert written() == list(range(turn + 1))
+
+
+def test_stream_reads_partitions_that_come(
+    run: Runs, written: Callable[[], list[int]], connection: Connection, orders: Topics
+) -> None:
+    """From their first record on, also those from before the stream heard of them."""
+    append(connection, orders.events, [placed(0)])
+    run(options(connection, orders.prefix, startingOffsets="latest"))
+    with Admin(connection) as admin:
+        grow_topics(admin, orders, 4)
+    append(connection, orders.events, [placed(1)])
+    append(connection, orders.events, [placed(2)], partition=3)
+    run(options(connection, orders.prefix, startingOffsets="latest"))
+    assert written() == [1, 2]
 
 
 @pytest.mark.slow

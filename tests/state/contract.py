@@ -56,6 +56,28 @@ class StoreContract:
         assert recall(store, "a", "1") == decision(5)
         assert store.positions() == Positions(commands=1, clock=5)
 
+    @pytest.mark.parametrize("name", ["b", LONG, LONG + "y"])
+    def test_dropped_aggregates_are_gone(self, store: Store, name: str) -> None:
+        write(store, states={"a": saved(1), name: saved(2)})
+        store.drop([name, "nobody"], store.token())
+        assert (look_up(store, "a"), look_up(store, name), store.count()) == (saved(1), None, 1)
+
+    def test_only_the_owner_drops(self, store: Store) -> None:
+        write(store, states={"a": saved(1)})
+        with pytest.raises(NotOwnerError):
+            store.drop(["a"], "other")
+        with pytest.raises(NotOwnerError):
+            store.note_kept(4, "other")
+        assert (look_up(store, "a"), store.kept()) == (saved(1), 0)
+        store.note_kept(4, store.token())
+        assert store.kept() == 4
+
+    @pytest.mark.parametrize("subject", ["a", LONG])
+    def test_inherited_decisions_keep_their_partition(self, store: Store, subject: str) -> None:
+        mine, inherited = decision(5), replace(decision(5, status="rejected"), partition=0)
+        write(store, clock=5, remembered={(subject, "1"): inherited, (subject, "2"): mine})
+        assert [recall(store, subject, id) for id in "12"] == [inherited, mine]
+
     @pytest.mark.parametrize("more", [(-1,), (0,), (1,), (-1, 0, 1)])
     def test_longest_keys_are_found_again(self, store: Store, more: tuple[int, ...]) -> None:
         names = ["a" * (encoding.MAX_KEY + length) for length in more]

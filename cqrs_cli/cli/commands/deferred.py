@@ -111,7 +111,7 @@ def _waiting(cli: Cli, aggregate: str, wanted: DeferralFilter) -> "list[Deferral
     keep = wanted.keep(aggregate)
     connection = cli.connection()
     with cli.working("reading"):
-        return waiting(connection, cli.topics(aggregate), keep)
+        return waiting(connection, cli.topics(aggregate), cli.settings.partitioner, keep)
 
 
 def _print(cli: Cli, found: "list[Deferral]", narrowed: bool) -> None:

@@ -45,7 +45,9 @@ def export(
     settings = cli.settings
     target = target_folder(out, format)
     cli.aggregate(aggregate)
-    plan = plan_export(cli.connection(), cli.topics(aggregate), settings.aggregates, settings.root)
+    plan = plan_export(
+        cli.connection(), cli.topics(aggregate), settings.aggregates, settings.root, settings.partitioner
+    )
     title = f"writing {aggregate}"
     with (
         spark_session(cli, "export", [aggregate], properties) as (context, _),

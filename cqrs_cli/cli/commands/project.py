@@ -65,6 +65,7 @@ def project(
     from cqrs_cli.following.projections.load import load_projection
     from cqrs_cli.following.projections.prepare import PATIENT, prepare_projection
     from cqrs_cli.jobs.project import is_little
+    from cqrs_cli.kafka.event_tail import OutgrownError
     from cqrs_cli.status.metrics import ProjectionMetrics
 
     cli.timestamped = not sys.stderr.isatty()
@@ -73,16 +74,17 @@ def project(
     settings = cli.settings
     loaded = load_projection(name, settings.root, settings.aggregates)
     place = parse_database(to, settings.root)
+    prepare = partial(
+        prepare_projection,
+        settings,
+        cli.connection(),
+        loaded,
+        place,
+        cli.note,
+        patience=PATIENT if once else None,
+    )
     with ExitStack() as stack:
-        prepared = prepare_projection(
-            settings,
-            cli.connection(),
-            loaded,
-            place,
-            cli.note,
-            rebuild=rebuild,
-            patience=PATIENT if once else None,
-        )
+        prepared = prepare(rebuild=rebuild)
         metrics = None if address is None else (address, ProjectionMetrics(name))
         display: RecordsDisplay[ProjectionProgress] = stack.enter_context(RecordsDisplay(cli, metrics))
         if once and spark == SparkOptions() and is_little(prepared.new or prepared.live):
@@ -97,7 +99,14 @@ def project(
         filled = None
         if prepared.new is not None:
             filled = _fill_beside(cli, run, prepared, prepared.new, loaded)
-        _project(cli, run, prepared.live, loaded, once, display, filled)
+        while True:
+            try:
+                _project(cli, run, prepared.live, loaded, once, display, filled)
+            except OutgrownError as error:
+                cli.note(f"{error.message}; going on with all")
+                prepared = prepare()
+            else:
+                return
 
 
 def _run_here(cli: Cli, loaded: "LoadedProjection", display: "RecordsDisplay[ProjectionProgress]") -> "Run":

@@ -68,7 +68,9 @@ def replay(
     cli.aggregate(aggregate)
     topics = cli.topics(aggregate)
     connection = cli.connection()
-    wanted = plan_replay(connection, topics, settings.aggregates, settings.root, then, positions)
+    wanted = plan_replay(
+        connection, topics, settings.aggregates, settings.root, then, positions, settings.partitioner
+    )
     with (
         spark_session(cli, "replay", [aggregate], properties) as (context, tasks),
         cli.working(f"replaying {aggregate}") as say,

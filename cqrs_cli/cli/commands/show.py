@@ -48,13 +48,13 @@ def show(
     """
     from cqrs_cli.client import history as queries
 
-    topic = cli.topics(aggregate).events
-    positions = positions_of("--at", at, topic)
+    topics = cli.topics(aggregate)
+    positions = positions_of("--at", at, topics.events)
     within = queries.parse_at(at if positions is None else None)
     loaded = cli.aggregate(aggregate)
     key = id.encode(errors="surrogateescape")
     connection = cli.connection()
-    places = queries.find_ranges(connection, topic, key, cli.settings.partitioner, positions)
+    places = queries.find_ranges(connection, topics, key, cli.settings.partitioner, positions)
     count = sum(place.end - place.start for place in places)
     with cli.working(f"reading {count:,} events") if count > LONG else nullcontext():
         shown = queries.fold_history(loaded, id, queries.read_records(connection, key, places), within)

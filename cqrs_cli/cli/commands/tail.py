@@ -73,7 +73,7 @@ def tail(
     exit status 5.
     """
     from cqrs_cli.cli.record_filter import record_filter
-    from cqrs_cli.kafka import tailing
+    from cqrs_cli.kafka import readers, tailing
     from cqrs_cli.kafka.tailing import Origin
 
     cli.check_aggregates(aggregate)
@@ -84,14 +84,17 @@ def tail(
         origin = Origin.parse(start or ("end" if follow and count is None else "beginning"))
     except ValueError as error:
         raise UsageError(f"{flag}: {error}", "give beginning, end, an offset or a time") from None
-    topic = cli.topics(aggregate).name(kind)
+    topics = cli.topics(aggregate)
+    topic = topics.name(kind)
     key = None if aggregate_id is None else aggregate_id.encode(errors="surrogateescape")
     keep = record_filter(kind, aggregate, key, types or (), statuses or (), reasons or ())
     if types:
         _name_unknown(cli, aggregate, types)
-    # A command sent to a wrong partition has its outcome and dead letter there, but never an event.
-    partitioner = cli.settings.partitioner if kind == "events" else "off"
+    # A command sent to a wrong partition has its outcome and dead letter there, but never an event. Once the partitions
+    # have grown, a key has events in several.
     connection = cli.connection()
+    is_in_one = kind == "events" and key is not None and not readers.exists(connection, topics.lineage)
+    partitioner = cli.settings.partitioner if is_in_one else "off"
     whole = partial(tailing.records_with_data, connection.payloads, topic)
     bounds = tailing.tail_bounds(connection, topic, origin, key, partitioner, partitions)
     if count is not None and start is None:

@@ -12,17 +12,35 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.partitioner import Partitioner, target
 from cqrs_cli.kafka.topics.topics import Topics
 
 
-def waiting(connection: Connection, topics: Topics, keep: Callable[[Deferral], bool]) -> list[Deferral]:
-    """The deferred commands that `keep` keeps, by due time."""
+def waiting(
+    connection: Connection, topics: Topics, partitioner: Partitioner, keep: Callable[[Deferral], bool]
+) -> list[Deferral]:
+    """The deferred commands that `keep` keeps, by due time. One that has moved is in two topics, but counts once."""
     found: list[Deferral] = []
-    for partition in range(readers.partitions(connection, topics.deferred)):
+    count = readers.partitions(connection, topics.deferred)
+    keeper = _keeper(connection, topics, partitioner, count)
+    for partition in range(count):
         log = PartitionLog(connection, topics, partition)
-        found += deferred_entries(log, keep)
+        entries = deferred_entries(log, keep)
+        found += [one for one in entries if keeper is None or keeper(one) == partition]
     return sorted(found, key=lambda one: (one.due, one.subject, one.id))
+
+
+def _keeper(
+    connection: Connection, topics: Topics, partitioner: Partitioner, count: int
+) -> Callable[[Deferral], int] | None:
+    """Where a deferred command is; None for an aggregate that never grew."""
+    if not readers.exists(connection, topics.lineage):
+        return None
+    lineage = read_lineage(connection, topics, count)
+    last = lineage.counts[-1]
+    return lambda entry: lineage.keeper(target(partitioner, entry.subject.encode(), last))
 
 
 def deferred_entries(log: PartitionLog, keep: Callable[[Deferral], bool]) -> list[Deferral]:

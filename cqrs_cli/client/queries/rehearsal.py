@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
@@ -15,6 +16,7 @@ from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
+from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import PayloadReference, restored
@@ -22,8 +24,9 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, offsets
-from cqrs_cli.kafka.admin.topics import Admin, find_topics
+from cqrs_cli.kafka.admin.topics import Admin, find_with_lineage
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
@@ -59,6 +62,10 @@ class Rehearsal:
         the dedup window and what is deferred.
         """
         self.topics = _described(connection, topics)
+        count = self.topics.partitions
+        lineage = PartitionLineage((count,))
+        if self.topics.lineage_id is not None:
+            lineage = read_lineage(connection, topics, count).within(count)
         self._place = connection.payloads
         self._payloads: dict[PayloadReference, bytes] = {}  # of the commands so far
         self._deciding = deciding
@@ -71,9 +78,14 @@ class Rehearsal:
         for partition, keys in subjects.items():
             log = PartitionLog(connection, topics, partition, connection.payloads)
             self._ends[partition] = log.bounds("commands")[1]
-            states = present_states(log, aggregate, keys)
-            decided = recent_decisions(log, keys, _now() - deciding.window) if ids_may_repeat else {}
-            waiting = _waiting(log, keys) if ids_may_repeat else []
+            states: dict[str, Folded] = {}
+            decided: dict[tuple[str, str], DedupEntry] = {}
+            for one in lineage.chain(partition):
+                link = replace(log, partition=one)
+                states = present_states(link, aggregate, keys, states)
+                decided |= recent_decisions(link, keys, _now() - deciding.window) if ids_may_repeat else {}
+            keeper = replace(log, partition=lineage.keeper(partition))
+            waiting = _waiting(keeper, keys) if ids_may_repeat else []
             self._batches[partition] = Batch(aggregate, self._context(partition, states, decided, waiting))
         #: Commands in these partitions that no owner has decided yet; an upper bound, as offsets have holes.
         self.undecided = _undecided(connection, topics, self._ends)
@@ -120,18 +132,23 @@ class Rehearsal:
 
 def _described(connection: Connection, topics: Topics) -> AggregateTopics:
     with Admin(connection) as admin:
-        found = find_topics(admin, topics)
+        found, lineage = find_with_lineage(admin, topics)
         if (error := missing_topics(topics, found)) is not None:
             raise error
-        return aggregate_topics(topics, admin.cluster_id(), found)
+        return aggregate_topics(topics, admin.cluster_id(), found, lineage)
 
 
-def present_states(log: PartitionLog, aggregate: Aggregate, keys: Collection[bytes]) -> dict[str, Folded]:
-    """The aggregates with these keys as the partition's committed events make them, by id.
+def present_states(
+    log: PartitionLog,
+    aggregate: Aggregate,
+    keys: Collection[bytes],
+    before: Mapping[str, Folded] | None = None,
+) -> dict[str, Folded]:
+    """The aggregates with these keys as the partition's committed events make them, by id; `before` these they were so.
 
     Raises `ContradictionError` naming the place of an event that does not follow.
     """
-    states: dict[str, Folded] = {}
+    states = dict(before or {})
     batches = log.read("events", *log.bounds("events"))
     mine = ([record for record in records if record.key in keys] for records in batches)
     for records in log.with_data("events", mine):

@@ -167,10 +167,14 @@ class Deferrals:
     def _require_room(self, entry: Deferral) -> None:
         """Refuse now what could not be said again when it is due."""
         said, kept = len(entry.command), len(entry.value())
-        key = len(entry.subject.encode())
-        if said + key + _AROUND > self._limits.command_bytes or kept + _AROUND > self._limits.value_bytes:
+        sendable = self.may_send(entry.subject.encode(), entry.command)
+        if not sendable or kept + _AROUND > self._limits.value_bytes:
             limit = self._limits.command_bytes
             raise Refused(Reason.TOO_LARGE, f"deferred, it would be {said} bytes: the limit is {limit}")
+
+    def may_send(self, key: bytes, document: bytes) -> bool:
+        """True if the commands topic takes a command again, with one more attribute."""
+        return len(document) + len(key) + _AROUND <= self._limits.command_bytes
 
     def request(self, subject: str, command_id: str, request: Command) -> DeferredTarget:
         """Cancel or release a command; raises `Refused` (NOT_FOUND) if it is not deferred.
@@ -184,7 +188,7 @@ class Deferrals:
                 Reason.NOT_FOUND, f"no command {request.id[:100]!r} of {subject[:100]!r} is deferred"
             )
         self.put(replace(entry, due=0, cancelled=entry.cancelled or isinstance(request, Cancel)))
-        return DeferredTarget(entry.id, entry.offset)
+        return DeferredTarget(entry.id, entry.offset, entry.inherited_from)
 
     def due(self, now: int, most: int, most_bytes: float) -> list[Deferral]:
         """Parked commands that are due, before this batch has changed any; at most so many, and bytes."""

@@ -1,7 +1,7 @@
-"""The document that says a command again: structured JSON, its data verbatim."""
+"""The documents that say a command again, here or to another partition: structured JSON, its data verbatim."""
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from cqrs_cli.core.messages.command import CommandEnvelope, binary_attributes, read_command
 from cqrs_cli.core.messages.event import HEADERS
@@ -9,6 +9,12 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 
+
+class _Forwarded(Struct):
+    forwardedfrom: str = ""
+
+
+_forwarded = msgspec.json.Decoder(_Forwarded).decode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
@@ -16,15 +22,42 @@ def plain_document(record: Record, envelope: CommandEnvelope) -> bytes:
     """The command in a record as a structured CloudEvent without `deferredfrom`; raises `Refused` (INVALID_PAYLOAD)
     if it could not be read again.
     """
+    members = _members_of(record, envelope)
+    members.pop("deferredfrom", None)
+    return _written(record, members)
+
+
+def forwarded_document(record: Record, envelope: CommandEnvelope, place: str) -> bytes:
+    """The command in a record as a structured CloudEvent with `forwardedfrom`, a partition and an offset.
+
+    Everything else stays, also a `deferredfrom`: nobody but its own owner may say that it is one. Raises `Refused`
+    as `plain_document` does.
+    """
+    return _written(record, {**_members_of(record, envelope), "forwardedfrom": Raw(encode_json(place))})
+
+
+def forwarded_from(value: bytes | None) -> tuple[int, int] | None:
+    """The partition and the offset in a command's `forwardedfrom`; None if it has none that can be read."""
+    try:
+        place = _forwarded(value or b"").forwardedfrom
+        partition, _, offset = place.partition("/")
+        return int(partition), int(offset)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _members_of(record: Record, envelope: CommandEnvelope) -> dict[str, Raw]:
     assert record.value is not None
     attributes = binary_attributes(record)
     if attributes is None:
-        members = _members(record.value)
-    else:
-        texts = {name: text for name, text in attributes.items() if name != "datacontenttype"}
-        members = {name: Raw(encode_json(text)) for name, text in texts.items()}
-        members["data"] = Raw(bytes(envelope.data) if envelope.datasha256 is None else b"null")
-    members.pop("deferredfrom", None)
+        return _members(record.value)
+    texts = {name: text for name, text in attributes.items() if name != "datacontenttype"}
+    members = {name: Raw(encode_json(text)) for name, text in texts.items()}
+    members["data"] = Raw(bytes(envelope.data) if envelope.datasha256 is None else b"null")
+    return members
+
+
+def _written(record: Record, members: dict[str, Raw]) -> bytes:
     written = encode_json(members)
     try:
         read_command(Record(record.offset, record.timestamp, record.key, written, [*HEADERS]))

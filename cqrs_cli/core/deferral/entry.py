@@ -7,10 +7,10 @@ parked ──due, or released──► said again ──► decided: the entry e
 """
 
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.timestamps import milliseconds_of
@@ -24,8 +24,22 @@ def due_of(moment: datetime) -> int:
     return min(milliseconds_of(moment), LAST_MOMENT)
 
 
+class EntryKey(NamedTuple):
+    """The place of the command that an entry is of. `partition`: if another one than the entry's has deferred it."""
+
+    topic: str  # the id of the commands topic
+    offset: int
+    partition: int | None = None
+
+    def __str__(self) -> str:
+        """The key of its records: an offset alone is not unique once the topic was made again, or has grown."""
+        if self.partition is None:
+            return f"{self.topic}/{self.offset}"
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+
 class _Value(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The value of a record; offset and topic of the command are its key."""
+    """The value of a record; the command's place is its key."""
 
     subject: str
     id: str
@@ -62,11 +76,17 @@ class Deferral(Struct, frozen=True, gc=False):
     said: int | None = None
     said_topic: str = ""
     cancelled: bool = False
+    partition: int | None = None  # of that record, if another one than the entry's: inherited from a parent
 
     @property
     def key(self) -> str:
-        """The key of its records: an offset alone is not unique once the topic was made again."""
-        return f"{self.topic}/{self.offset}"
+        """The key of its records."""
+        return str(EntryKey(self.topic, self.offset, self.partition))
+
+    @property
+    def inherited_from(self) -> int | UnsetType:
+        """The partition of its record, as outcomes tell it: unset for the entry's own."""
+        return UNSET if self.partition is None else self.partition
 
     @property
     def is_parked(self) -> bool:
@@ -75,7 +95,7 @@ class Deferral(Struct, frozen=True, gc=False):
 
     def place(self, topic: str, partition: int) -> str:
         """The text of `deferredfrom` in a partition whose commands topic has this id."""
-        own = f"{partition}/{self.offset}"
+        own = f"{partition if self.partition is None else self.partition}/{self.offset}"
         return own if topic == self.topic else f"{self.topic}/{own}"
 
     def resubmitted(self, place: str) -> bytes:
@@ -107,11 +127,11 @@ _decode = msgspec.json.Decoder(_Value).decode
 
 def read_deferral(key: bytes | None, value: bytes) -> Deferral:
     """The entry in a record of the deferred topic; raises `ValueError` for any other record."""
-    topic, offset = read_deferral_key(key)
+    place = read_deferral_key(key)
     read = _decode(value)
     return Deferral(
-        topic,
-        offset,
+        place.topic,
+        place.offset,
         read.subject,
         read.id,
         read.fingerprint,
@@ -124,22 +144,24 @@ def read_deferral(key: bytes | None, value: bytes) -> Deferral:
         read.said,
         read.topic,
         read.cancelled,
+        place.partition,
     )
 
 
-def read_deferral_key(key: bytes | None) -> tuple[str, int]:
-    """The topic's id and the offset in a key; raises `ValueError`."""
-    topic, slash, offset = (key or b"").decode().rpartition("/")
-    if not (slash and offset.isascii() and offset.isdigit()):
+def read_deferral_key(key: bytes | None) -> EntryKey:
+    """The place in a key; raises `ValueError`."""
+    text = (key or b"").decode()
+    topic, *numbers = text.split("/")
+    if not (1 <= len(numbers) <= 2 and all(one.isascii() and one.isdigit() for one in numbers)):
         raise ValueError(f"its key is {key!r:.100}")
-    return topic, int(offset)
+    return EntryKey(topic, int(numbers[-1]), int(numbers[0]) if len(numbers) == 2 else None)
 
 
-def key_of_place(place: str, topic: str) -> str:
-    """The key of the entry that a `deferredfrom` names, in a commands topic with this id."""
+def key_of_place(place: str, topic: str, own: int) -> EntryKey:
+    """The key of the entry that a `deferredfrom` names in the partition `own` of a commands topic with this id."""
     before, _, offset = place.rpartition("/")
-    named, _, _ = before.rpartition("/")
-    return f"{named or topic}/{offset}"
+    named, _, partition = before.rpartition("/")
+    return EntryKey(named or topic, int(offset), None if int(partition) == own else int(partition))
 
 
 class DeferredView(Protocol):

@@ -20,19 +20,21 @@ _Small = Annotated[int, Meta(ge=0, lt=2**32)]
 
 
 class Original(Struct, frozen=True, gc=False):
-    """The first decision on a subject and id: a duplicate points to it."""
+    """The first decision on a subject and id: a duplicate points to it. `partition`: if it is of another one."""
 
     offset: _Count
     status: str
     version: _Count
     events: _Small
+    partition: _Count | UnsetType = UNSET
 
 
 class DeferredTarget(Struct, frozen=True, gc=False):
-    """The deferred command that a `cqrs.Cancel` or `cqrs.Release` is about, and the offset at which it was deferred."""
+    """The deferred command that a `cqrs.Cancel` or `cqrs.Release` is about, and where it was deferred."""
 
     id: str
     offset: _Count
+    partition: _Count | UnsetType = UNSET  # if it is another one
 
 
 class WrittenVerdict(Struct, gc=False, kw_only=True):
@@ -59,6 +61,7 @@ class Verdict(WrittenVerdict, gc=False, kw_only=True):
     due: str | UnsetType = UNSET
     attempt: _Small | UnsetType = UNSET
     deferredfrom: str | UnsetType = UNSET
+    movedto: _Count | UnsetType = UNSET
     target: DeferredTarget | UnsetType = UNSET
 
 

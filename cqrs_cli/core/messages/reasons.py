@@ -44,6 +44,7 @@ class Reason(Enum):
     GAVE_UP = "rejected", 11, "`decide` has put it off more often than `max_attempts` allows"
     NOT_YET = "deferred", 9, "its `notbefore` is to come; or it was said again too early (check 5)"
     LATER = "deferred", 11, "`decide` has put it off"
+    MOVED = "deferred", 4, "its key has moved to partition `movedto` as the topics grew: it is decided there"
     ID_REUSED = "rejected", 5, "another command had this subject and id", False, False
     KEY_MISSING = "failed", 1, "no key, or an empty one"
     INVALID_ENVELOPE = "failed", 2, "not a CloudEvent as above"

@@ -16,8 +16,9 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition, Plan
-from cqrs_cli.deciding.recover import fold_visible, will_last
+from cqrs_cli.deciding.recover import will_last
 from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.deciding.warm import fold_visible
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.clients import unreachable
 from cqrs_cli.ownership.claim import parse_claim
@@ -51,7 +52,9 @@ def build_shard(
             claim = parse_claim(log.committed().metadata)
             cache = StateCache(aggregate, store, store.token(), plan.cache_bytes)
             try:
-                fold_visible(log, aggregate, cache, claim, plan.deciding.window, measures, topic_id)
+                holding = plan.read_holding(partition)
+                window = plan.deciding.window
+                fold_visible(log, aggregate, cache, claim, window, measures, topic_id, holding)
                 break
             except ContradictionError as error:
                 if will_last(error) or lasting.lasts(plan.timing.contradicted):

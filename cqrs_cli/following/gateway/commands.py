@@ -49,7 +49,9 @@ async def post_command(
     gateway.sender.submit(pending)
     more = {"id": composed.id}
     try:
-        return outcome_answer(await pending)
+        outcome = await pending
+        follower.look_for(outcome.partition)
+        return outcome_answer(outcome)
     except NoOutcomeError as error:
         raise Problem(504, "no outcome in time", str(error), more) from None
     except PayloadUnavailableError as error:

@@ -39,6 +39,12 @@ class Feed:
         self._events: dict[int, deque[FeedEvent]] = {partition: deque() for partition in starts}
         self._bytes = dict.fromkeys(starts, 0)
 
+    def begin(self, partition: int, start: int) -> None:
+        """Follow one more partition, from this offset on."""
+        with self._lock:
+            self._events[partition], self._bytes[partition] = deque(), 0
+            self._starts[partition] = self._ends[partition] = start
+
     @property
     def ends(self) -> dict[int, int]:
         """The offset of each partition that comes next."""

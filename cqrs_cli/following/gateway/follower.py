@@ -1,6 +1,7 @@
 """Follows the events of one aggregate in a thread: into replicas, and into the feed of the streams."""
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
 from cqrs_cli.following.gateway.feed import Feed, FeedEvent
+from cqrs_cli.following.gateway.lineage import FollowedLineage
 from cqrs_cli.following.gateway.replica import Replica
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.same_topics import same_topics
@@ -41,8 +43,12 @@ class _Head(msgspec.Struct):
 _head = msgspec.json.Decoder(_Head).decode
 
 
+#: Seconds between two looks whether the partitions have grown.
+_LOOK_EVERY = 5.0
+
+
 class AggregateFollower:
-    """The states and newest events of one aggregate, from `start` to `close`.
+    """The states and newest events of one aggregate, from `start` to `close`; all partitions, also those that come.
 
     `arrived` is called in the follower's thread after each batch. `error` is why it ended by itself: nothing is
     followed any more.
@@ -59,31 +65,67 @@ class AggregateFollower:
     ) -> None:
         """Raises what opening a shard raises, and `ContradictionError` if events are gone that it has not folded."""
         self.connection, self.aggregate, self.partitioner = connection, aggregate, partitioner
-        self.topics, self.partitions = described.topics, described.partitions
-        self._note = note
-        bounds = readers.bounds(connection, self.topics.events, range(described.partitions))
+        self.topics = described.topics
+        self._described, self._folder, self._note = described, folder, note
+        self.lineage = FollowedLineage(connection, self.topics, self.log)
         names = {described.topics.name(kind): described.ids[kind] for kind in _SERVED}
         self._same, self._gone = same_topics(connection, names, self._changed), Lasting(2 * _MISSING)
         self._goals: dict[int, int] = {}  # behind the last event that is there at the start
         self.replicas: dict[int, Replica] = {}
+        self._followed: frozenset[int] = frozenset()
+        self.feed = Feed({})
         with ExitStack() as undo:
-            for partition, reach in bounds.items():
-                log = self.log(partition)
-                last = log.last_record("events", *reach)
-                self._goals[partition] = 0 if last is None else last.offset + 1
-                replica = Replica(log, described, aggregate, folder, reach, note)
-                undo.callback(replica.close)
-                self.replicas[partition] = replica
+            undo.callback(self._close_replicas)
+            self._goals = self._open(described.partitions)
             undo.pop_all()
-        self.feed = Feed({number: replica.position for number, replica in self.replicas.items()})
         self.error: CqrsError | None = None
         self.arrived: Callable[[], None] = lambda: None
-        self._closing = threading.Event()
+        self._closing, self._curious = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"following {aggregate.name}", daemon=True)
 
     def log(self, partition: int) -> PartitionLog:
         """The logs of one partition."""
         return PartitionLog(self.connection, self.topics, partition, self.connection.payloads)
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions, as far as it has heard."""
+        return len(self.replicas)
+
+    def look_for(self, partition: int) -> None:
+        """Look soon whether the partitions have grown, or split, if this one is not followed."""
+        if partition not in self._followed:
+            self._curious.set()
+
+    def _open(self, count: int) -> dict[int, int]:
+        """Make the replicas that are missing of so many partitions; behind the last event of each of them.
+
+        In partitions that no lineage knows nobody has keys.
+        """
+        goals, lineage = {}, self.lineage.learn(count)
+        partitions = range(self.partitions, min(count, lineage.counts[-1]))
+        for partition, reach in readers.bounds(self.connection, self.topics.events, partitions).items():
+            log, parent = self.log(partition), self.lineage.parent(partition)
+            last = log.last_record("events", *reach)
+            goals[partition] = 0 if last is None else last.offset + 1
+            first = lineage.first_count(partition)
+            before = None if parent is None else self.replicas[parent]
+            args = log, self._described, self.aggregate, self._folder, reach, self._note, first, before
+            self.replicas = {**self.replicas, partition: Replica(*args)}
+            self.feed.begin(partition, self.replicas[partition].position)
+        return goals
+
+    def _has_grown(self) -> bool:
+        """True if partitions have come, or such as waited may begin. Without a lineage nobody has keys in new ones."""
+        count = readers.partitions(self.connection, self.topics.events)
+        if count > self.partitions or len(self._followed) < self.partitions:
+            self._open(count)
+        return self._followable().keys() != self._followed
+
+    def _followable(self) -> dict[int, int]:
+        """The positions of the partitions that have begun, or may begin."""
+        positions = {number: replica.position for number, replica in self.replicas.items()}
+        return {one: at for one, at in positions.items() if at or self.lineage.may_begin(one, positions)}
 
     def start(self) -> None:
         """Begin to follow."""
@@ -98,6 +140,9 @@ class AggregateFollower:
         self.stop()
         if self._thread.is_alive():
             self._thread.join()
+        self._close_replicas()
+
+    def _close_replicas(self) -> None:
         for replica in self.replicas.values():
             replica.close()
 
@@ -113,15 +158,17 @@ class AggregateFollower:
     def saved(self, aggregate_id: str) -> StoredState | None:
         """The aggregate as it is now, None if it does not exist."""
         only = partition_for(self.partitioner, aggregate_id.encode(), self.partitions)
-        for number in range(self.partitions) if only is None else (only,):
+        for number in self.replicas if only is None else (only,):
             if (found := self.replicas[number].saved(aggregate_id)) is not None:
                 return found
         return None
 
     def page(self, prefix: str, after: str, limit: int) -> list[tuple[str, StoredState]]:
         """Up to `limit` aggregates of all partitions in the order of their ids' UTF-8, `after` that id."""
-        found = [one for replica in self.replicas.values() for one in replica.page(prefix, after, limit)]
-        return sorted(found, key=lambda one: one[0].encode())[:limit]
+        found: dict[str, StoredState] = {}
+        for replica in self.replicas.values():  # what a partition has taken over counts as that one has it
+            found |= dict(replica.page(prefix, after, limit))
+        return sorted(found.items(), key=lambda one: one[0].encode())[:limit]
 
     def count(self) -> int:
         """The number of aggregates."""
@@ -162,7 +209,8 @@ class AggregateFollower:
         )
 
     def _follow(self) -> None:
-        positions = {number: replica.position for number, replica in self.replicas.items()}
+        positions, looked = self._followable(), time.monotonic()
+        self._followed = frozenset(positions)
         stream = following(
             self.connection, self.topics.events, positions, lambda record: True, self._note, self._same
         )
@@ -172,6 +220,11 @@ class AggregateFollower:
                     return
                 for placed in events_with_data(self.connection.payloads, self.topics.events, arrived):
                     self._take_all(placed)
+                if self._curious.is_set() or time.monotonic() - looked > _LOOK_EVERY:
+                    self._curious.clear()
+                    if self._has_grown():
+                        return
+                    looked = time.monotonic()
         except NotOwnerError:
             raise ConfigurationError(
                 f"another process follows {self.topics.events} in the same folder",

@@ -111,9 +111,9 @@ async def _folded(
         raise Problem(400, "at", error.message.removeprefix("--at: ")) from None
 
     def read(going_on: GoingOn) -> tuple[int, bytes]:
-        connection, topic = follower.connection, follower.topics.events
+        connection, topics = follower.connection, follower.topics
         key = aggregate_id.encode()
-        places = histories.find_ranges(connection, topic, key, follower.partitioner)
+        places = histories.find_ranges(connection, topics, key, follower.partitioner)
         records = histories.read_records(connection, key, places, going_on)
         if events:
             records = _bounded(records, gateway.limits.history)

@@ -8,7 +8,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.recover import fold_records
-from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.deciding.state_cache import StateCache, unpack
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import AggregateTopics
@@ -33,15 +33,21 @@ class Replica:
         folder: Path,
         bounds: tuple[int, int],
         note: Callable[[str], None],
+        count: int,
+        parent: "Replica | None" = None,
     ) -> None:
-        """`folder` has the shards of the gateway for this aggregate, `bounds` are those of the events."""
-        self._log, self._aggregate = log, aggregate
+        """`folder` has the shards of the gateway for this aggregate, `bounds` are those of the events.
+
+        `count`: the number of partitions when this one came. `parent`: the replica of the partition that had its keys
+        before; it has all their events up to the split.
+        """
+        self._log, self._aggregate, self._parent = log, aggregate, parent
         self._lock = threading.Lock()  # LMDB's map must not grow while somebody looks
         identity = Identity(
             cluster_id=described.cluster_id,
             topics={"events": described.ids["events"]},
             partition=log.partition,
-            partitions=described.partitions,
+            partitions=count,
             schema=aggregate.schema_digest,
             revision=aggregate.decider.revision,
             window_ms=1,  # it remembers no ids
@@ -50,6 +56,7 @@ class Replica:
         try:
             self._cache = StateCache(aggregate, self._store, "", _CACHE_BYTES)
             self._check(bounds)
+            self.inherited = 0 if parent is None else sum(parent.has(name) for name, _ in self._store.items())
         except BaseException:
             self._store.close()
             raise
@@ -77,6 +84,8 @@ class Replica:
         """Fold the records that come next; raises `ContradictionError` naming the one that cannot follow, and
         `NotOwnerError` if another process has folded them into the same shard.
         """
+        if self._parent is not None:
+            self._inherit(self._parent, records)
         done = 0
         while done < len(records):
             with self._lock:
@@ -85,10 +94,27 @@ class Replica:
                 after = self._cache.positions._replace(events=records[done - 1].offset + 1)
                 self._cache.fold(after, states)
 
-    def saved(self, aggregate_id: str) -> StoredState | None:
-        """The aggregate as it is now, None if it does not exist."""
+    def _inherit(self, parent: "Replica", records: list[Record]) -> None:
+        """Take over the aggregates of these events that come for the first time. The parent keeps them as they were."""
+        names = {(record.key or b"").decode(errors="replace") for record in records}
         with self._lock, self._store.view() as view:
-            return view.saved(aggregate_id)
+            names = {name for name in names if view.saved(name) is None}
+        before = {name: saved for name in names if (saved := parent.saved(name)) is not None}
+        if before:
+            states = {name: unpack(self._aggregate, name, saved) for name, saved in before.items()}
+            with self._lock:
+                self._cache.fold(self._cache.positions, states)
+            self.inherited += len(states)
+
+    def saved(self, aggregate_id: str) -> StoredState | None:
+        """The aggregate as it is now, None if it does not exist; as its parent has it, if nothing has come since."""
+        with self._lock, self._store.view() as view:
+            found = view.saved(aggregate_id)
+        return self._parent.saved(aggregate_id) if found is None and self._parent is not None else found
+
+    def has(self, aggregate_id: str) -> bool:
+        """True if it, or its parent, has the aggregate."""
+        return self.saved(aggregate_id) is not None
 
     def page(self, prefix: str, after: str, limit: int) -> list[tuple[str, StoredState]]:
         """As the store's: aggregates in the order of their ids."""
@@ -96,9 +122,9 @@ class Replica:
             return self._store.page(prefix, after, limit)
 
     def count(self) -> int:
-        """The number of aggregates."""
+        """The number of aggregates that it has not taken over."""
         with self._lock:
-            return self._store.count()
+            return self._store.count() - self.inherited
 
     def close(self) -> None:
         """Let go of the shard, for the next start."""

@@ -82,10 +82,11 @@ async def _events(
         while follower.error is None:
             arrived, idle = gateway.pulses[follower.aggregate.name].waiting(), True
             for number, end in follower.feed.ends.items():
-                if places[number] < end:
+                place = places.setdefault(number, 0)
+                if place < end and (place or follower.lineage.may_begin(number, places)):
                     idle = False
                     async with AsyncExitStack() as held:
-                        found, behind = await _page(gateway, follower, number, places[number], end, held)
+                        found, behind = await _page(gateway, follower, number, place, end, held)
                         began, said = time.monotonic(), []
                         for event in found:
                             places[number] = event.offset + 1

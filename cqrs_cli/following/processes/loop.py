@@ -14,6 +14,7 @@ from cqrs_cli.core.recorded import record_event
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.processes.compose import ComposedCommand, Composer
 from cqrs_cli.following.processes.explain import blamed_event
+from cqrs_cli.following.processes.heirs import Heirs
 from cqrs_cli.following.processes.load import PROCESSES, LoadedProcess
 from cqrs_cli.following.processes.session import ReactSession
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
@@ -59,6 +60,7 @@ class ReactLoop(Loop):
         self.reached = start  # where polling has come to
         self.reacting: Record | None = None  # the event that `react` has now
         self.blamed = blamed_event(session.mine.trial)
+        self.heirs: Heirs | None = None
 
     def begin(self) -> None:
         session, source = self.session, self.session.subscription.source
@@ -78,6 +80,13 @@ class ReactLoop(Loop):
         """Move past what is no record: markers of transactions, aborted ones."""
         if not self.left:
             self.at = max(self.at, self.reached)
+        self.do_what_is_due()
+
+    def do_what_is_due(self) -> None:
+        """Begin the partitions that have their keys from this one, once their earlier events are reacted to."""
+        if self.heirs is not None and (starts := self.heirs.due(self.at)):
+            self.session.heirs = starts
+            self.session.commit_position(self.at)
 
     def work(self, records: list[Record]) -> None:
         """A batch: as many of the records as one transaction should have. The rest is `left`.

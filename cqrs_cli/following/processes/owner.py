@@ -7,6 +7,8 @@ from confluent_kafka import KafkaError, KafkaException
 from msgspec.structs import replace
 
 from cqrs_cli import failpoints
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.following.processes.heirs import Heirs
 from cqrs_cli.following.processes.loop import Reacting, ReactLoop
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key, resume
@@ -34,6 +36,7 @@ class ReactingOwner:
         self.plan, self.subscription, self.reacting = plan, subscription, reacting
         self.session = ReactSession(plan, subscription, mine, batch_limit)
         self.loop: ReactLoop | None = None
+        self.heirs: Heirs | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -46,7 +49,8 @@ class ReactingOwner:
         self.settle()
         self.fence()
         start = self.claim()
-        self.react(start, stopping)
+        if start is not None:
+            self.react(start, stopping)
 
     def settle(self) -> None:
         """0: end what Kafka left open of the writer before. It may hide commands of a partition from their owner, and
@@ -60,10 +64,11 @@ class ReactingOwner:
         self.session.writer.fence()
         failpoints.reached("fence.after")
 
-    def claim(self) -> int:
+    def claim(self) -> int | None:
         """2: judge the recorded claim and position, and commit mine before anything is read. Where to go on.
 
-        A new process has committed its start then: a crash later skips no event.
+        A new process has committed its start then: a crash later skips no event. A partition that came by a growth is
+        begun by the owner of its parent alone: None if there is nothing to wait for.
         """
         plan, subscription, session = self.plan, self.subscription, self.session
         try:
@@ -79,11 +84,19 @@ class ReactingOwner:
             if kafka_error(error).code() == KafkaError._TIMED_OUT:
                 raise OffsetPending(str(error)) from error
             raise
+        accept = plan.losses.get(subscription)
+        heirs = Heirs(plan, subscription, positions)
+        self.heirs = heirs if accept is None else None  # else the operator says where each one goes on
+        if self.heirs is not None and recorded is None and state.group is None:
+            if heirs.awaits_parent():
+                self._check_parent()
+                return None
+            session.heirs = heirs.begun_with(plan.beginning)
         resumed = resume(
             state,
             beginning=plan.beginning,
             skip=plan.skips.get(subscription),
-            accept=plan.losses.get(subscription),
+            accept=accept,
         )
         mine = replace(session.mine, n=1 + max(session.mine.n, before.n if before else 0))
         session.mine = suspect(mine, before, plan.timing.batch_limit)
@@ -93,7 +106,16 @@ class ReactingOwner:
         session.recovered = True
         return resumed.offset
 
+    def _check_parent(self) -> None:
+        """Raise `UnavailableError` unless there is nothing to hear: another owner looks again."""
+        targets = self.plan.targets
+        if targets is None or targets[self.subscription] > 0:
+            raise UnavailableError(
+                f"{self.subscription}: waits until the partition that had its keys is heard"
+            )
+
     def react(self, start: int, stopping: Callable[[], bool]) -> None:
         """3: react to events from `start` on, until the target is reached or `stopping()` says so."""
         loop = self.loop = ReactLoop(self.session, self.reacting, start)
+        loop.heirs = self.heirs
         loop.run(stopping)

@@ -35,10 +35,20 @@ class Subscription(NamedTuple):
 
 
 class EventsTopic(NamedTuple):
-    """A topic of events as the cluster has it."""
+    """A topic of events as the cluster has it. `first`: the partitions that it had before it ever grew."""
 
     topic_id: str
     partitions: int
+    first: int | None = None
+
+    @property
+    def has_grown(self) -> bool:
+        """True if its aggregate has a lineage."""
+        return self.first is not None
+
+    def is_inherited(self, partition: int) -> bool:
+        """True for a partition that came by a growth: events of its keys are in others, too."""
+        return self.first is not None and partition >= self.first
 
 
 class CommandsTopic(NamedTuple):
@@ -130,6 +140,7 @@ class ProcessProgress:
     positions: Mapping[Subscription, int]
     ends: Mapping[Subscription, int]
     claimed: frozenset[Subscription] = frozenset()  # by this run
+    waiting: frozenset[Subscription] = frozenset()  # until the partitions that had their keys are heard
     events: int = 0  # reacted to, known at the end
     commands: int = 0  # sent, known at the end
     seconds: float = 0.0  # that the owners worked, known at the end
@@ -173,7 +184,7 @@ class ProcessProgress:
     @property
     def unowned(self) -> list[Subscription]:
         """The partitions that this run has not claimed, or not again since a task was lost."""
-        return [subscription for subscription in self.ends if subscription not in self.claimed]
+        return [one for one in self.ends if one not in self.claimed and one not in self.waiting]
 
     @property
     def listens(self) -> bool:

@@ -55,6 +55,7 @@ class SourceState(NamedTuple):
     end: int  # its high watermark
     position: ProcessPosition | None
     group: int | None  # the offset of the process's group; None if it has none, or it expired
+    has_grown: bool = False  # the topic has more partitions than it began with
 
 
 class Resumed(NamedTuple):
@@ -77,7 +78,7 @@ def resume(
     `skip` counts for exactly the event that ended the process.
     """
     found = state.position
-    if found is not None and found.claim.partitions != state.partitions:
+    if found is not None and not _has_followed(found.claim.partitions, state):
         raise ConfigurationError(
             f"{state.source.topic} had {found.claim.partitions} partitions and now has {state.partitions}",
             "growing a topic splits aggregates: recreate it with the old count, or migrate to new topics",
@@ -95,6 +96,11 @@ def resume(
     if skip is not None and skip == found.stopped == found.offset:
         return Resumed(skip + 1, None, skip, found.accepted, found.all_skipped)
     return Resumed(found.offset, found.stopped, found.skipped, found.accepted, found.skipped_before)
+
+
+def _has_followed(claimed: int, state: SourceState) -> bool:
+    """True if the number of partitions is that of the claim, or has grown from it."""
+    return claimed == state.partitions or (state.has_grown and state.partitions % claimed == 0)
 
 
 def _is_spent(found: ProcessPosition, state: SourceState, accept: int) -> bool:

@@ -73,6 +73,7 @@ def source_state(
         bounds["read_uncommitted"][1],
         positions.get(position_key(source)),
         committed_of(group, subscription).offset,
+        described.has_grown,
     )
 
 
@@ -90,11 +91,13 @@ def source_states(plan: ProcessPlan) -> dict[Subscription, SourceState]:
         positions = recorded_positions(plan.connection, topics, "read_committed")
         group = consumer(plan.connection, group=topics.group, isolation="read_uncommitted")
         try:
-            for subscription in plan.subscriptions:
+            for subscription in reversed(
+                plan.subscriptions
+            ):  # what a partition has been given is seen in its parent
                 if subscription.process == process:
                     states[subscription] = source_state(plan, subscription, group, positions)
         except KafkaException as error:
             raise failed(plan.connection, error, RequiredAcl("Read", "group", topics.group)) from error
         finally:
             group.close()
-    return states
+    return {subscription: states[subscription] for subscription in plan.subscriptions}

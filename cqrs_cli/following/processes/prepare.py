@@ -16,6 +16,7 @@ from cqrs_cli.following.processes.positions import source_states
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.kafka.named_place import parse_place
 from cqrs_cli.kafka.topics.checks import TopicInfo
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_refusal
@@ -94,7 +95,10 @@ def _described(
         for one in loaded.values():
             if missing := admin.missing_acls(one.use(prefix).needs()):
                 raise process_refusal(missing)
-        heard = _existing(admin, sorted({topic for by in sources.values() for topic in by.values()}))
+        topics_of = {topic: name for by in sources.values() for name, topic in by.items()}
+        heard = _existing(admin, sorted(topics_of))
+        lineages = {topic: Topics(name, prefix) for topic, name in topics_of.items()}
+        grown = admin.describe([one.lineage for one in lineages.values()])
         taken = _existing(admin, [Topics(name, prefix).commands for name in named])
         positions = {name: ProcessTopics(name, prefix) for name in loaded}
         found = admin.describe([topics.positions for topics in positions.values()])
@@ -103,6 +107,11 @@ def _described(
                 raise mistake
         taken |= _others(admin, settings, named)
         brokers = admin.broker_count()
+    first = {
+        topic: read_lineage(connection, one, heard[topic].partitions).counts[0]
+        for topic, one in lineages.items()
+        if one.lineage in grown
+    }
     subscriptions = [
         Subscription(process, EventPartition(name, topic, number))
         for process, by in sources.items()
@@ -112,7 +121,10 @@ def _described(
     limits = [info.number("max.message.bytes", MAX_MESSAGE_BYTES) for info in taken.values()]
     return (
         subscriptions,
-        {topic: EventsTopic(info.topic_id, info.partitions) for topic, info in heard.items()},
+        {
+            topic: EventsTopic(info.topic_id, info.partitions, first.get(topic))
+            for topic, info in heard.items()
+        },
         {
             topic.removeprefix(prefix).removesuffix(".commands"): CommandsTopic(topic, info.partitions)
             for topic, info in taken.items()

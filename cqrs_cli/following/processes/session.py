@@ -7,6 +7,7 @@ from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
 from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, recorded_positions
 from cqrs_cli.following.processes.writer import CommandWriter
+from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.ownership.claim import Claim, judge
 from cqrs_cli.ownership.session import Session
 
@@ -18,6 +19,7 @@ class ReactSession(Session[CommandWriter]):
         self.plan, self.subscription = plan, subscription
         self.topics = plan.topics(subscription)
         self.position: ProcessPosition | None = None  # as last committed
+        self.heirs: dict[EventPartition, ProcessPosition] = {}  # to be written with the next commit
         source, timing = subscription.source, plan.timing
         writer = CommandWriter(plan.connection, self.topics, source, plan.request_bytes, timing)
         super().__init__(plan.connection, plan.seat(subscription), writer, mine, timing, batch_limit)
@@ -42,7 +44,8 @@ class ReactSession(Session[CommandWriter]):
         The commands' payloads are stored before; raises `PayloadUnavailableError`, and nothing is committed.
         """
         store_payloads(self.plan.connection.payloads, commands)
-        self.writer.commit(commands, position, self.consumer)
+        self.writer.commit(commands, position, self.consumer, self.heirs)
+        self.heirs = {}
         self.position, self.offset, self.claimed = position, position.offset, True
 
     def found(self) -> tuple[int, Claim] | None:

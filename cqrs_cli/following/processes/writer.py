@@ -1,7 +1,7 @@
 """The one writer of a subscription: commands, the position record and the group's offset in one transaction."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -45,25 +45,37 @@ class CommandWriter(TransactionalWriter):
             timing.transaction_timeout,
         )
 
-    def commit(self, commands: Sequence[ComposedCommand], position: ProcessPosition, group: Consumer) -> None:
-        """Write all commands and the position, or nothing; raises what `transaction` raises."""
+    def commit(
+        self,
+        commands: Sequence[ComposedCommand],
+        position: ProcessPosition,
+        group: Consumer,
+        heirs: Mapping[EventPartition, ProcessPosition] | None = None,
+    ) -> None:
+        """Write all commands and the position, or nothing; raises what `transaction` raises.
+
+        `heirs`: the first positions of partitions that have their keys from this one.
+        """
         source = self._source
         place = TopicPartition(source.topic, source.partition, position.offset, position.claim.metadata())
         with self.transaction(group) as transaction:
             transaction.begin()
             transaction.at = place
             try:
-                self._produce(commands, position)
+                self._produce(commands, {self._source: position, **(heirs or {})})
             except KafkaException as error:
                 if kafka_error(error).code() == KafkaError._STATE:
                     self._send_offset(group, place)  # a record failed meanwhile: only the next call says how
                 raise
 
-    def _produce(self, commands: Sequence[ComposedCommand], position: ProcessPosition) -> None:
+    def _produce(
+        self, commands: Sequence[ComposedCommand], positions: Mapping[EventPartition, ProcessPosition]
+    ) -> None:
         self._send(commands, time.monotonic() + self._produce_timeout)
         failpoints.reached("produce.first", self._producer.flush)
-        key = position_key(self._source)
-        self._producer.produce(self._topics.positions, position.encode(), key, POSITIONS_PARTITION)
+        for source, position in positions.items():
+            key = position_key(source)
+            self._producer.produce(self._topics.positions, position.encode(), key, POSITIONS_PARTITION)
 
     def _send(self, commands: Sequence[ComposedCommand], deadline: float) -> None:
         """Produce in portions of one request, each waiting for the one before (see `kafka.writer`)."""

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.kafka.lineage_log import read_lineage
+from cqrs_cli.kafka.topics.topics import Topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,17 @@ class ProjectionPlan:
     patience: float | None = None  # seconds that database or broker may be away; None: any time
     batch: int = 5000
     beside: bool = False  # it fills new tables, while others are served
+    grown: Mapping[str, Topics] = field(
+        default_factory=dict
+    )  # of the aggregates that have a lineage, by name
+
+    def lineage(self, aggregate: str) -> PartitionLineage | None:
+        """How the partitions of an aggregate grew, as it is now; None if they never did."""
+        topics = self.grown.get(aggregate)
+        if topics is None:
+            return None
+        count = sum(source.aggregate == aggregate for source in self.sources)
+        return read_lineage(self.connection, topics, count)
 
     def share(self, task: int, tasks: int) -> list[EventPartition]:
         """The sources that one of `tasks` tasks projects."""

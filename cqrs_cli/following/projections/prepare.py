@@ -114,9 +114,12 @@ def patiently(work: Callable[[], _T], plan: ProjectionPlan, note: Tell) -> _T:
 def _plan(
     settings: "Settings", connection: Cluster, loaded: LoadedProjection, place: DatabaseAddress
 ) -> ProjectionPlan:
-    topics = {name: Topics(name, settings.topic_prefix).events for name in sorted(loaded.aggregates)}
+    named = {name: Topics(name, settings.topic_prefix) for name in sorted(loaded.aggregates)}
+    topics = {name: one.events for name, one in named.items()}
     with Admin(connection) as admin:
-        found = admin.describe(topics.values())
+        described = admin.describe([*topics.values(), *(one.lineage for one in named.values())])
+    grown = {name: one for name, one in named.items() if one.lineage in described}
+    found = {topic: info for topic, info in described.items() if topic in topics.values()}
     for topic in topics.values():
         if topic not in found:
             raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
@@ -133,6 +136,7 @@ def _plan(
         ],
         place,
         f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
+        grown=grown,
     )
 
 
@@ -226,6 +230,7 @@ def _bounds(plan: ProjectionPlan) -> dict[EventPartition, tuple[int, int]]:
     found: dict[EventPartition, tuple[int, int]] = {}
     for topic in plan.topic_ids:
         sources = {source.partition: source for source in plan.sources if source.topic == topic}
-        for number, both in readers.bounds(plan.connection, topic, sources).items():
+        # The highest first: where it has an event, the split that made room for it is seen in the others.
+        for number, both in readers.bounds(plan.connection, topic, sorted(sources, reverse=True)).items():
             found[sources[number]] = both
     return found

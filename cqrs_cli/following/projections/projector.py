@@ -24,6 +24,7 @@ from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, record_event
 from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.following.projections.barrier import Barrier
 from cqrs_cli.following.projections.database import reading, shown, transaction_kept
 from cqrs_cli.following.projections.definition import check_columns
 from cqrs_cli.following.projections.failures import remedy, words
@@ -38,6 +39,9 @@ from cqrs_cli.kafka.readers import MissingError
 #: Seconds before a batch is tried again, at most, and between two attempts to reach a database.
 _AGAIN = 0.05
 _AWAY = 1.0
+
+#: Seconds between two looks whether a partition that came by a growth may begin.
+_HELD = 0.5
 
 #: Seconds without events after which an owner looks whether it still is one.
 _IDLE_CHECK = 1.0
@@ -58,11 +62,13 @@ class Projector:
     ) -> None:
         self._plan, self._source, self._loaded, self._engine = plan, source, loaded, engine
         self._open_tail, self._stopping, self._note = open_tail, stopping, note
+        self._barrier = Barrier(plan, source)
         self._target = None if plan.targets is None else plan.targets[source]
         self._aggregate = loaded.aggregates[source.aggregate]
         self._project: Callable[[Any, Sequence[Recorded[Any]]], None] = loaded.projection.project
         self._events = 0
         self._away_since: float | None = None
+        self._is_held = False
         self.result: ProjectorResult | None = None
 
     def run(self) -> None:
@@ -81,6 +87,8 @@ class Projector:
         while not self._stopping.is_set():
             try:
                 position = own_position(self._engine, self._plan, self._source)
+                if position == 0 and not self._may_begin():
+                    continue
                 tail = self._open_tail(self._source, position)
                 try:
                     self._follow(tail, position)
@@ -96,6 +104,16 @@ class Projector:
                 self._wait(error.message)
             except SQLAlchemyError as error:
                 self._recover(error)
+
+    def _may_begin(self) -> bool:
+        """False after a while if events of other partitions come first."""
+        if self._target == 0 or self._barrier.has_opened(self._engine):
+            return True
+        if not self._is_held:
+            self._is_held = True
+            self._note(f"{self._place()}: waits for the partition that had its keys")
+        self._stopping.wait(_HELD)
+        return False
 
     def _follow(self, tail: Tail, position: int) -> None:
         reached, looked = position, time.monotonic()
@@ -145,6 +163,8 @@ class Projector:
         """The batch: first the position, then the rows, in one transaction."""
         with self._engine.begin() as db:
             move_position(db, self._plan, self._source, before, after)
+            if before == 0 and not self._barrier.is_open(db):
+                raise MovedError
             if events:
                 with transaction_kept(db):
                     self._project(db, events)

@@ -16,9 +16,11 @@ from cqrs_cli.jobs.engine.session import code_root, driver_host
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.jobs.export.columns import EventBatches, event_lines, event_schema
 from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.chains import Chains, find_chains
 from cqrs_cli.kafka.clients import unreachable
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
 from cqrs_cli.scans.log_teller import LogTeller
@@ -39,6 +41,7 @@ class ExportPlan:
     package: str
     root: Path  # where the package lies; on a worker it comes from the shipped archive
     bounds: Mapping[int, tuple[int, int]]  # partition → (start, end) offsets, for all partitions
+    chains: Chains
     words: Address | None = None  # where tasks tell how far they are
 
 
@@ -50,12 +53,14 @@ class Exported(NamedTuple):
     seconds: float = 0.0
 
 
-def plan_export(connection: Connection, topics: Topics, package: str, root: Path) -> ExportPlan:
+def plan_export(
+    connection: Connection, topics: Topics, package: str, root: Path, partitioner: Partitioner = "murmur2"
+) -> ExportPlan:
     """An export of the events that are committed now. Raises `ConfigurationError` if the topic is missing."""
     count = readers.partitions(connection, topics.events)
-    return ExportPlan(
-        connection, topics, package, root, readers.bounds(connection, topics.events, range(count))
-    )
+    chains = find_chains(connection, topics, partitioner, count)
+    bounds = readers.bounds(connection, topics.events, range(count))
+    return ExportPlan(connection, topics, package, root, bounds, chains)
 
 
 def export_events(
@@ -107,12 +112,12 @@ def _rows(
 
 
 def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iterator[pyarrow.RecordBatch]":
-    """The events of one partition, in batches; raises `CqrsError` for one that cannot be read."""
+    """The events of the keys with one home, in batches; raises `CqrsError` for one that cannot be read."""
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
-    log = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payloads)
-    columns = EventBatches(aggregate, log) if format == "parquet" else None
-    start, end = plan.bounds[partition]
+    home = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payloads)
     with closing(LogTeller(plan.words, partition)) as teller:
-        teller.begin(end - start)
-        for records in teller.follow(log.events(start, end), start, end):
-            yield event_lines(log, records) if columns is None else columns.batch(records)
+        teller.begin(plan.chains.size(home, plan.bounds))
+        for log, start, end in plan.chains.links(home, plan.bounds):
+            columns = EventBatches(aggregate, log) if format == "parquet" else None
+            for records in teller.follow(log.events(start, end), start, end):
+                yield event_lines(log, records) if columns is None else columns.batch(records)

@@ -17,7 +17,9 @@ from cqrs_cli.jobs.engine.session import driver_host
 from cqrs_cli.jobs.engine.staging import LINES, Target, staged
 from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema, with_shipped_code
 from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.chains import find_chains
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
 from cqrs_cli.scans.replay.fold import NOTHING, Total
@@ -45,16 +47,18 @@ def plan_replay(
     root: Path,
     until: str | None = None,
     positions: Mapping[int, int] | None = None,
+    partitioner: Partitioner = "murmur2",
 ) -> ReplayPlan:
     """A replay of the events that are committed now, or of those below `positions`, an offset for each partition.
 
     Raises `ConfigurationError` if the events topic is missing, `UsageError` for positions that it does not have.
     """
     count = readers.partitions(connection, topics.events)
-    bounds = readers.bounds(connection, topics.events, range(count))
+    chains = find_chains(connection, topics, partitioner, count).upto(positions)
+    bounds = readers.bounds(connection, topics.events, chains.homes)
     if positions is not None:
         bounds = cut_bounds(topics.events, bounds, positions)
-    return ReplayPlan(connection, topics, package, root, bounds, until)
+    return ReplayPlan(connection, topics, package, root, bounds, until, chains=chains)
 
 
 def parts_for(tasks: int, partitions: int) -> int:
@@ -108,7 +112,7 @@ def _replay_task(plan: ReplayPlan, results: "Results", task: int) -> None:
 
 def _spans(plan: ReplayPlan) -> dict[int, int | None]:
     """The offsets that each task reads."""
-    return {task: end - start for task in plan.tasks for start, end in [plan.bounds[plan.partition(task)]]}
+    return {task: sum(end - start for _, start, end in plan.links(task)) for task in plan.tasks}
 
 
 def _watcher(

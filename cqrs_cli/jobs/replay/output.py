@@ -63,7 +63,7 @@ def aggregate_rows(
             fold, result = fold_part(with_shipped_code(plan), task)
             try:
                 if fold is not None:
-                    with naming(plan, partition), closing(fold):
+                    with naming(plan, task), closing(fold):
                         columns = StateColumns(fold.state_class) if format == "parquet" else None
                         remaining = fold.rows()
                         while some := list(islice(remaining, ROWS_PER_BATCH)):

@@ -97,6 +97,22 @@ class Admin:
                 pass
             self._client.wait_for_topics([name], timeout_ms=client.REQUEST_TIMEOUT_MS)
 
+    def grow(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions; one that has come to have them since is left alone."""
+        from kafka.errors import InvalidPartitionsError
+
+        with client.admin_errors(self.connection):
+            try:
+                self._client.create_partitions({name: partitions})
+            except InvalidPartitionsError:
+                if len(self.leaders(name)) < partitions:
+                    raise
+
+    def leaders(self, name: str) -> list[bool]:
+        """Whether each partition of a topic has a leader, as the broker that answers knows it."""
+        found = self._found([name])
+        return [one["leader_id"] >= 0 for one in found[name]["partitions"]] if name in found else []
+
     def open_transactions(self, topic: str, partition: int) -> list[OpenTransaction]:
         """Transactions that hold back this partition's read_committed readers."""
         return self.all_open_transactions([(topic, partition)])
@@ -164,14 +180,21 @@ class Made(NamedTuple):
 
 def find_topics(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
     """Those of the five topics that exist."""
-    found = admin.describe([topics.name(kind) for kind in KINDS])
-    return {kind: found[topics.name(kind)] for kind in KINDS if topics.name(kind) in found}
+    return find_with_lineage(admin, topics)[0]
+
+
+def find_with_lineage(admin: Admin, topics: Topics) -> tuple[dict[Kind, TopicInfo], TopicInfo | None]:
+    """Those of the five topics that exist, and the lineage of an aggregate that has grown."""
+    names = {kind: topics.name(kind) for kind in KINDS}
+    found = admin.describe([*names.values(), topics.lineage])
+    there = {kind: found[name] for kind, name in names.items() if name in found}
+    return there, found.get(topics.lineage)
 
 
 def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool = False) -> list[Made]:
     """Make what is missing, like what exists; idempotent. Raises `ConfigurationError` before anything is made."""
-    found = find_topics(admin, topics)
-    if wrong := mistakes(topics, found, plan):
+    found, lineage = find_with_lineage(admin, topics)
+    if wrong := mistakes(topics, found, plan, lineage):
         raise wrong[0]
     brokers = admin.broker_count()
     first = next(iter(found.values()), None)
@@ -186,7 +209,7 @@ def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool =
         made.append(Made(name, result, partitions))
     if len(found) < len(KINDS) and not dry_run:
         # another program, or a policy of the broker's, may have made them differently
-        _refuse_unsound(topics, _once_known(admin, topics), plan)
+        _refuse_unsound(topics, _once_known(admin, topics), plan, lineage)
     return made
 
 
@@ -203,13 +226,15 @@ def check_topics(admin: Admin, topics: Topics, plan: TopicPlan = TopicPlan()) ->
 
     Of `plan` only the dedup window counts.
     """
-    found = find_topics(admin, topics)
-    _refuse_unsound(topics, found, plan)
-    return aggregate_topics(topics, admin.cluster_id(), found)
+    found, lineage = find_with_lineage(admin, topics)
+    _refuse_unsound(topics, found, plan, lineage)
+    return aggregate_topics(topics, admin.cluster_id(), found, lineage)
 
 
-def _refuse_unsound(topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan) -> None:
-    error = missing_topics(topics, found) or next(iter(mistakes(topics, found, plan)), None)
+def _refuse_unsound(
+    topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan, lineage: TopicInfo | None
+) -> None:
+    error = missing_topics(topics, found) or next(iter(mistakes(topics, found, plan, lineage)), None)
     if error is not None:
         raise error
 

@@ -47,7 +47,11 @@ def refusal(missing: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
 
 
 def needs(role: Role, topics: Topics) -> list[RequiredAcl]:
-    """The ACLs that the role needs for one aggregate. Read and Write include Describe."""
+    """The ACLs that the role needs for one aggregate. Read and Write include Describe.
+
+    The lineage is there only once the partitions grew: who may not look for it cannot know.
+    """
+    names = [*map(topics.name, KINDS), topics.lineage]
     commands, events, outcomes, dead_letters, deferred = map(topics.name, KINDS)
     match role:
         case "send":
@@ -56,23 +60,26 @@ def needs(role: Role, topics: Topics) -> list[RequiredAcl]:
             return [
                 *(
                     RequiredAcl(how, "topic", name)
-                    for name in (commands, events, outcomes, deferred)
+                    for name in (commands, events, outcomes, deferred, topics.lineage)
                     for how in ("Read", "Write")
                 ),
                 RequiredAcl("Write", "topic", dead_letters),
-                *(RequiredAcl("DescribeConfigs", "topic", topics.name(kind)) for kind in KINDS),
+                *(RequiredAcl("DescribeConfigs", "topic", name) for name in names),
                 RequiredAcl("Read", "group", topics.group),
                 RequiredAcl("Write", "transactional-id", topics.transactional_ids, prefixed=True),
             ]
         case "read":
             return [
-                *(RequiredAcl("Read", "topic", topics.name(kind)) for kind in KINDS),
-                *(RequiredAcl("DescribeConfigs", "topic", topics.name(kind)) for kind in KINDS),
+                *(RequiredAcl("Read", "topic", name) for name in names),
+                *(RequiredAcl("DescribeConfigs", "topic", name) for name in names),
                 RequiredAcl("Describe", "group", topics.group),
             ]
         case "init":
             return [
-                RequiredAcl(how, "topic", topics.name(kind))
-                for kind in KINDS
-                for how in ("Create", "Describe", "DescribeConfigs")
+                *(RequiredAcl("Create", "topic", topics.name(kind)) for kind in KINDS),
+                *(
+                    RequiredAcl(how, "topic", name)
+                    for name in names
+                    for how in ("Describe", "DescribeConfigs")
+                ),
             ]

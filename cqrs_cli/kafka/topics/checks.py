@@ -9,6 +9,7 @@ from cqrs_cli.kafka.topics.topics import (
     ANY_DIFFERENCE,
     ENVELOPE_ROOM,
     KINDS,
+    LINEAGE_CONFIGS,
     TIMESTAMP_LIMITS,
     TOMBSTONES,
     AggregateTopics,
@@ -37,14 +38,17 @@ class TopicInfo:
         return int(self.configs.get(name) or default)
 
 
-def aggregate_topics(topics: Topics, cluster_id: str, found: Mapping[Kind, TopicInfo]) -> AggregateTopics:
-    """The five topics as one value; `found` is complete and sound."""
+def aggregate_topics(
+    topics: Topics, cluster_id: str, found: Mapping[Kind, TopicInfo], lineage: TopicInfo | None = None
+) -> AggregateTopics:
+    """The five topics as one value; `found` is complete and sound. `lineage`: of an aggregate that has grown."""
     return AggregateTopics(
         topics,
         cluster_id,
         found["commands"].partitions,
         {kind: info.topic_id for kind, info in found.items()},
         {kind: info.number("max.message.bytes", 0) for kind, info in found.items()},
+        None if lineage is None else lineage.topic_id,
     )
 
 
@@ -59,10 +63,12 @@ def missing_topics(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Configura
     return ConfigurationError(what, f"create what is missing: cqrs init {topics.aggregate}")
 
 
-def mistakes(topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan) -> list[ConfigurationError]:
+def mistakes(
+    topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan, lineage: TopicInfo | None = None
+) -> list[ConfigurationError]:
     """Everything wrong with the topics that exist, gravest first."""
     return [
-        *_partitions(topics, found, plan),
+        *(_partitions(topics, found, plan) if lineage is None else _grown(topics, found, lineage)),
         *(error for kind, info in found.items() for error in _deletion(topics, kind, info)),
         *_timestamps(topics, found),
         *_outcomes_retention(topics, found, plan.dedup_window),
@@ -86,6 +92,25 @@ def _partitions(
             f"the topics of {topics.aggregate} have {count} partitions, not {plan.partitions}: their number is fixed "
             "for life, since keys would move to other partitions and an aggregate would live twice",
             "leave out --partitions; another number is a migration to new topics, under another --topic-prefix",
+        )
+
+
+def _grown(
+    topics: Topics, found: Mapping[Kind, TopicInfo], lineage: TopicInfo
+) -> Iterable[ConfigurationError]:
+    """The commands grow last: a command must not lie where nobody can write what comes of it."""
+    for name, wanted in LINEAGE_CONFIGS.items():
+        if (value := lineage.configs.get(name, wanted)) != wanted:
+            yield _wrong(topics.lineage, name, value, wanted, "what it says must not be deleted")
+    count = found["commands"].partitions if "commands" in found else 0
+    fewer = [
+        f"{topics.name(kind)} {info.partitions}" for kind, info in found.items() if info.partitions < count
+    ]
+    if fewer:
+        yield ConfigurationError(
+            f"the topics of {topics.aggregate} differ in their number of partitions: "
+            f"{topics.commands} {count}, but {', '.join(fewer)}",
+            f"let them grow, too: cqrs repartition {topics.aggregate} --partitions {count}",
         )
 
 

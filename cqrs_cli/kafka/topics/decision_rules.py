@@ -40,6 +40,7 @@ class DecisionSettings(NamedTuple):
             described.topics.commands,
             described.ids["commands"],
             partition_function(self.partitioner, described.partitions),
+            None,
             self.window,
             sizes["events"],
             DeferralLimits(self.max_attempts, sizes["commands"], sizes["deferred"], self.early),

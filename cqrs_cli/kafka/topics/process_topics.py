@@ -71,9 +71,13 @@ class ProcessUse(NamedTuple):
 
 
 def process_needs(topics: ProcessTopics, sources: Iterable[str], targets: Iterable[str]) -> list[RequiredAcl]:
-    """The ACLs that `cqrs process` needs: `sources` are topics of events, `targets` topics of commands."""
+    """The ACLs that `cqrs process` needs: `sources` are topics of events, `targets` topics of commands.
+
+    The lineage is there only once the partitions of a source grew: who may not look for it cannot know.
+    """
+    heard = [name for topic in sources for name in (topic, f"{topic.removesuffix('.events')}.lineage")]
     return [
-        *(RequiredAcl(how, "topic", topic) for topic in sources for how in ("Read", "DescribeConfigs")),
+        *(RequiredAcl(how, "topic", topic) for topic in heard for how in ("Read", "DescribeConfigs")),
         *(RequiredAcl(how, "topic", topic) for topic in targets for how in ("Write", "DescribeConfigs")),
         *(RequiredAcl(how, "topic", topics.positions) for how in ("Read", "Write", "DescribeConfigs")),
         RequiredAcl("Read", "group", topics.group),

@@ -67,6 +67,10 @@ class TopicPlan:
         return 3 if brokers >= 3 else 1
 
 
+#: The lineage topic: nothing in it may ever be deleted. Its records have few bytes, and come with each growth.
+LINEAGE_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+
+
 @dataclass(frozen=True, slots=True)
 class Topics:
     """Names derived from one aggregate's name and the topic prefix (put before the names as it is)."""
@@ -98,6 +102,11 @@ class Topics:
         return self.name("deferred")
 
     @property
+    def lineage(self) -> str:
+        """The log of how the partitions grew: it is there from the first growth on."""
+        return f"{self.prefix}{self.aggregate}.lineage"
+
+    @property
     def group(self) -> str:
         """The consumer group whose offsets say how far each partition is decided, and by whom (the claim)."""
         return f"cqrs.{self.commands}"
@@ -114,10 +123,14 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class AggregateTopics:
-    """One aggregate's topics as the cluster has them: what identifies them, and what they take."""
+    """One aggregate's topics as the cluster has them: what identifies them, and what they take.
+
+    `partitions`: of the commands, whose topic grows last.
+    """
 
     topics: Topics
     cluster_id: str
     partitions: int
     ids: Mapping[Kind, str]
     max_bytes: Mapping[Kind, int]
+    lineage_id: str | None = None  # of the lineage topic; None: it never grew

@@ -17,6 +17,10 @@ class ReplayTeller(TaskReporter):
         self._waiting = 0
         super().__init__(to, every)
 
+    def begin(self, start: int) -> None:
+        """Go on in another log: `start` is the place in it from which the offsets count that are done."""
+        self._start = start
+
     def read(self, events: int, at: int, waiting: int) -> None:
         """Say that some more events were read, the last one at the offset `at`, and how many are on disk now."""
         self._events += events

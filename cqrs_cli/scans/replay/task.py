@@ -10,6 +10,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka.chains import Chains, Link
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.message_payloads import messages_with_data
@@ -24,6 +25,9 @@ from cqrs_cli.scans.replay.progress import ReplayTeller
 from cqrs_cli.system.memory import memory_share
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import TELL_EVERY
+
+#: Above every offset that a log comes to.
+_LINK = 1 << 52
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class ReplayPlan:
     )
     words: Address | None = None  # where tasks tell how far they are
     tell_every: float = TELL_EVERY
+    chains: Chains | None = None  # of an aggregate that may have grown
 
     @property
     def tasks(self) -> range:
@@ -49,8 +54,15 @@ class ReplayPlan:
         return range(len(self.bounds) * self.parts)
 
     def partition(self, task: int) -> int:
-        """The partition that a task reads."""
+        """The partition whose keys a task folds."""
         return task // self.parts
+
+    def links(self, task: int) -> list[Link]:
+        """What a task reads, one after the other."""
+        log = PartitionLog(self.connection, self.topics, self.partition(task))
+        if self.chains is None:
+            return [Link(log, *self.bounds[log.partition])]
+        return list(self.chains.links(log, self.bounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +80,7 @@ def total_part(plan: ReplayPlan, task: int) -> ReplayResult:
     log = PartitionLog(plan.connection, plan.topics, partition)
 
     def work() -> ReplayResult:
-        with naming(plan, partition), closing(_fold(plan, log, task)) as fold:
+        with naming(plan, task), closing(_fold(plan, log, task)) as fold:
             return ReplayResult(partition, fold.total())
 
     return guarded(
@@ -83,7 +95,7 @@ def fold_part(plan: ReplayPlan, task: int) -> tuple[ReplayFold | None, ReplayRes
     folds: list[ReplayFold] = []
 
     def work() -> ReplayResult:
-        with naming(plan, partition):
+        with naming(plan, task):
             folds.append(_fold(plan, log, task))
         return ReplayResult(partition)
 
@@ -94,38 +106,39 @@ def fold_part(plan: ReplayPlan, task: int) -> tuple[ReplayFold | None, ReplayRes
 
 
 @contextmanager
-def naming(plan: ReplayPlan, partition: int) -> Iterator[None]:
+def naming(plan: ReplayPlan, task: int) -> Iterator[None]:
     """Turn an error about a record that cannot follow into `ContradictionError`, which names it."""
     try:
         yield
     except ReplayFoldError as error:
-        log = PartitionLog(plan.connection, plan.topics, partition)
-        raise log.fault("events", error.offset, error.reason) from error
+        number, offset = divmod(error.offset, _LINK)
+        raise plan.links(task)[number].log.fault("events", offset, error.reason) from error
 
 
 def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
     """The fold of a task's events. They are taken from the messages as they are: a record costs as much again."""
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     limit = MemoryLimit(memory_share() if plan.memory is None else plan.memory)
-    start, end = plan.bounds[log.partition]
-    part, teller = (
-        part_of(task % plan.parts, plan.parts),
-        ReplayTeller(plan.words, task, start, plan.tell_every),
-    )
+    part, teller = part_of(task % plan.parts, plan.parts), ReplayTeller(plan.words, task, 0, plan.tell_every)
     fold = ReplayFold(aggregate, plan.until, limit, part, teller)
     try:
         with closing(bulk_consumer(log.connection)) as reader:
-            arrived = log.messages_with(reader, "events", start, end)
-            place, topic = plan.connection.payloads, plan.topics.events
-            for messages in messages_with_data(place, topic, log.partition, arrived):
-                if plan.parts > 1:
-                    messages = list(compress(messages, in_part(map(Message.key, messages), part)))
-                fold.fold(list(map(Message.value, messages)), _offset_of(messages))
+            done = 0
+            for number, link in enumerate(plan.links(task)):
+                teller.begin(number * _LINK + link.start - done)
+                arrived = link.log.messages_with(reader, "events", link.start, link.end)
+                place, topic = plan.connection.payloads, plan.topics.events
+                for messages in messages_with_data(place, topic, link.log.partition, arrived):
+                    if plan.parts > 1:
+                        messages = list(compress(messages, in_part(map(Message.key, messages), part)))
+                    fold.fold(list(map(Message.value, messages)), _place_of(number, messages))
+                done += link.end - link.start
     except BaseException:
         fold.close()
         raise
     return fold
 
 
-def _offset_of(messages: Sequence[Any]) -> Callable[[int], int]:
-    return lambda index: int(messages[index].offset())
+def _place_of(link: int, messages: Sequence[Any]) -> Callable[[int], int]:
+    """Where a message lies: its link and its offset, as one number, which is the offset where there is one link."""
+    return lambda index: link * _LINK + int(messages[index].offset())

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from cqrs_cli.core.deferral.entry import Deferral, key_of_place, read_deferral_key
+from cqrs_cli.core.deferral.entry import Deferral, EntryKey, key_of_place
 from cqrs_cli.core.messages.outcome import DeferredTarget, OutcomeEnvelope
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.messages.timestamps import parse_timestamp
@@ -28,16 +29,21 @@ def changes_of(
         outcome, said = placed.message, placed.message.data
         again = isinstance(said.deferredfrom, str)
         if again or said.status == "deferred":
-            key = key_of_place(said.deferredfrom or "", topic_id) if again else f"{topic_id}/{said.offset}"
-            changed[key] = _deferred(placed, key, find(key)) if said.status == "deferred" else None
+            place = EntryKey(topic_id, said.offset)
+            if again:
+                place = key_of_place(said.deferredfrom or "", topic_id, said.partition)
+            key = str(place)
+            changed[key] = _deferred(placed, place, find(key)) if said.status == "deferred" else None
         if isinstance(said.target, DeferredTarget):
-            key, cancels = f"{topic_id}/{said.target.offset}", outcome.type.startswith("cqrs.Cancel.")
+            inherited = None if said.target.partition is UNSET else said.target.partition
+            key = str(EntryKey(topic_id, said.target.offset, inherited))
+            cancels = outcome.type.startswith("cqrs.Cancel.")
             if (entry := find(key)) is not None:
                 changed[key] = replace(entry, due=0, cancelled=entry.cancelled or cancels)
     return changed
 
 
-def _deferred(placed: OwnerRecord[OutcomeEnvelope], key: str, before: Deferral | None) -> Deferral:
+def _deferred(placed: OwnerRecord[OutcomeEnvelope], place: EntryKey, before: Deferral | None) -> Deferral:
     """The entry after an outcome that defers its command, the first time or once more."""
     outcome, said = placed.message, placed.message.data
     due, attempt, reason = parse_timestamp(said.due or ""), said.attempt or 0, said.reason or ""
@@ -45,10 +51,10 @@ def _deferred(placed: OwnerRecord[OutcomeEnvelope], key: str, before: Deferral |
         return before  # it was said again too early
     if before is not None:
         return replace(before, due=due, attempt=attempt, reason=reason)
-    topic, offset = read_deferral_key(key.encode())
     return Deferral(
-        topic=topic,
-        offset=offset,
+        topic=place.topic,
+        offset=place.offset,
+        partition=place.partition,
         subject=outcome.subject or "",
         id=outcome.causationid or "",
         fingerprint=said.fingerprint or 0,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Undecided
 from cqrs_cli.core.decide import Batch
-from cqrs_cli.core.deferral.entry import Deferral, key_of_place, read_deferral_key
+from cqrs_cli.core.deferral.entry import Deferral, key_of_place
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
@@ -174,11 +174,11 @@ class Redeciding:
             said, outcome = each.outcome.data, each.outcome
             if not isinstance(said.deferredfrom, str) or not isinstance(said.fingerprint, int):
                 continue
-            key = key_of_place(said.deferredfrom, self.rules.topic_id)
-            topic, offset = read_deferral_key(key.encode())
-            entry = self._would.deferred().find(key) or Deferral(
-                topic=topic,
-                offset=offset,
+            place = key_of_place(said.deferredfrom, self.rules.topic_id, said.partition)
+            entry = self._would.deferred().find(str(place)) or Deferral(
+                topic=place.topic,
+                offset=place.offset,
+                partition=place.partition,
                 subject=outcome.subject or "",
                 id=outcome.causationid or "",
                 fingerprint=said.fingerprint,

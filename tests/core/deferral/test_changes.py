@@ -89,7 +89,8 @@ def test_key_of_no_entry_is_refused(key: bytes | None) -> None:
 
 
 def test_offset_comes_last_in_a_key() -> None:
-    assert read_deferral_key(b"a/b/12") == ("a/b", 12)
+    assert read_deferral_key(b"a/12") == ("a", 12, None)
+    assert read_deferral_key(b"a/3/12") == ("a", 12, 3)
 
 
 @pytest.mark.parametrize("headers", [[*HEADERS], [("color", b"red"), *HEADERS]])

@@ -138,10 +138,29 @@ def test_binary_command_is_said_in_json() -> None:
 
 def test_entries_survive_their_topic() -> None:
     entry = parked(decided(record(notbefore="2999-01-01T00:00:00Z")))
-    for one in (entry, replace(entry, said=9, said_topic="U", cancelled=True)):
+    inherited = replace(entry, partition=0)
+    for one in (entry, inherited, replace(entry, said=9, said_topic="U", cancelled=True)):
         assert read_deferral(one.key.encode(), one.value()) == one
-    assert key_of_place(entry.place(TOPIC, 3), TOPIC) == entry.key
-    assert key_of_place(entry.place("U", 3), "U") == entry.key
+        for topic in (TOPIC, "U"):
+            assert str(key_of_place(one.place(topic, 3), topic, 3)) == one.key
+
+
+def test_inherited_entries_share_no_key() -> None:
+    """Two partitions have deferred a command at the same offset."""
+    entry = parked(decided(record(notbefore="2999-01-01T00:00:00Z")))
+    inherited = replace(entry, partition=0)
+    assert entry.key != inherited.key
+    assert (entry.place(TOPIC, 3), inherited.place(TOPIC, 3)) == ("3/0", "0/0")
+
+
+def test_outcomes_name_an_inherited_command() -> None:
+    """To a client that repeats it, and to one that cancels it."""
+    entry = parked(decided(first := record(notbefore="2999-01-01T00:00:00Z")))
+    table = DeferralTable([replace(entry, partition=1)])
+    done = decided(first, record(1, "cqrs.Cancel", {"id": "x"}, id="y"), table=table)
+    again, cancelled = verdicts(done)
+    assert again["original"] == {"offset": 0, "status": "deferred", "version": 0, "events": 0, "partition": 1}
+    assert cancelled["target"] == {"id": "x", "offset": 0, "partition": 1}
 
 
 def test_clients_word_releases_nothing() -> None:

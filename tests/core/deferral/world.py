@@ -59,7 +59,7 @@ WAY = Aggregate.of("way", cqrs.Decider(decide, evolve, Way()))
 
 
 #: The rules of the partition; the room of its topics is that of `DeferralLimits`.
-RULES = DecisionRules(0, "", TOPIC, None, 24 * 3600 * 1000, MAX_BYTES, DeferralLimits(), inf)
+RULES = DecisionRules(0, "", TOPIC, None, None, 24 * 3600 * 1000, MAX_BYTES, DeferralLimits(), inf)
 
 
 class Shard(NamedTuple):

@@ -125,7 +125,7 @@ def test_reading_asks_whether_to_go_on(gateway: Reached) -> None:
         raise EOFError
 
     key = name.encode()
-    places = find_ranges(follower.connection, follower.topics.events, key, follower.partitioner)
+    places = find_ranges(follower.connection, follower.topics, key, follower.partitioner)
     with pytest.raises(EOFError):
         list(read_records(follower.connection, key, places, given_up))
 

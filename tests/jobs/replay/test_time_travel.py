@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @pytest.mark.pins("state-is-events")
 def test_past_is_what_was_live(spark: "SparkContext", bank: TopicHarness) -> None:
     """Up to a time, and up to offsets; for all accounts, and for one."""
-    topic, stops = bank.topics.events, []
+    stops = []
     print("seed", seed := random.randrange(1_000_000))
     choice, sent = random.Random(seed), list(mixture(150, seed=seed))
     while sent:
@@ -47,7 +47,7 @@ def test_past_is_what_was_live(spark: "SparkContext", bank: TopicHarness) -> Non
     for positions, time, live, account in stops:
         assert digest(positions=positions) == live
         assert digest(until=time) == live
-        places = find_ranges(bank.connection, topic, b"acc-1", "murmur2", positions)
+        places = find_ranges(bank.connection, bank.topics, b"acc-1", "murmur2", positions)
         records = read_records(bank.connection, b"acc-1", places)
         shown = fold_history(bank.aggregate, "acc-1", records, parse_at(None))
         assert (shown.version, bank.aggregate.encode_state(shown.state)) == (account.version, account.state)

@@ -23,7 +23,7 @@ from tests.proof import history as tally
 from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, Add, Added, History, Tally, home
 from tests.proof.walking import records
 
-RULES = DecisionRules(PARTITION, TOPIC, "", home, WINDOW, MAX_BYTES, DeferralLimits(), inf)
+RULES = DecisionRules(PARTITION, TOPIC, "", home, None, WINDOW, MAX_BYTES, DeferralLimits(), inf)
 
 
 def code(

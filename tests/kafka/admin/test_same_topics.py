@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
-from cqrs_cli.kafka.admin.same_topics import SameTopics
+from cqrs_cli.kafka.admin.same_topics import SameTopics, SeenTopic
 
 KNOWN = {"a.events": "1", "b.events": "2"}
 
@@ -15,16 +15,16 @@ def changed(topic: str, made_again: bool) -> CqrsError:
 
 
 def watched(found: Mapping[str, str], every: float = 0.0) -> SameTopics:
-    def ask(topics: Collection[str]) -> Mapping[str, str]:
+    def ask(topics: Collection[str]) -> Mapping[str, SeenTopic]:
         if not found:
             raise UnavailableError("away")
-        return found
+        return {topic: SeenTopic(known, 4) for topic, known in found.items()}
 
     return SameTopics(KNOWN, ask, changed, every)
 
 
 def test_same_topics_are_followed() -> None:
-    watched(KNOWN).look()
+    assert watched(KNOWN).look() == {"a.events": 4, "b.events": 4}
 
 
 @pytest.mark.parametrize(

@@ -53,12 +53,12 @@ def test_topics_are_created_once(admin: Admin, topics: Topics) -> None:
 
 
 def test_lagging_broker_is_asked_again(admin: Admin, topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
-    find, late = making.find_topics, iter([True, False, False])
+    find, late = making.find_with_lineage, iter([True, False, False])
 
-    def finds(*asked: Any) -> dict[Kind, TopicInfo]:
-        return find(*asked) if next(late, True) else {}
+    def finds(*asked: Any) -> tuple[dict[Kind, TopicInfo], TopicInfo | None]:
+        return find(*asked) if next(late, True) else ({}, None)
 
-    monkeypatch.setattr(making, "find_topics", finds)
+    monkeypatch.setattr(making, "find_with_lineage", finds)
     assert results(admin, topics, TopicPlan()) == ["created"] * 5
     assert next(late, None) is None
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from cqrs_cli.kafka.topics.checks import TopicInfo, aggregate_topics, missing_topics, mistakes
-from cqrs_cli.kafka.topics.topics import KINDS, Kind, TopicPlan, Topics
+from cqrs_cli.kafka.topics.topics import KINDS, LINEAGE_CONFIGS, Kind, TopicPlan, Topics
 
 TOPICS = Topics("bank", "p.")
 DAY = 86_400_000
@@ -47,6 +47,34 @@ def test_three_replicas_need_two_in_sync(kind: Kind) -> None:
     assert said(careful) == []
     (message,) = said({**careful, kind: tripled[kind]})
     assert message.startswith(f"topic p.bank.{kind} has min.insync.replicas=1, needs at least 2")
+
+
+LINEAGE = TopicInfo("id-lineage", 1, 1, {**LINEAGE_CONFIGS})
+
+
+def grown(**counts: int) -> dict[Kind, TopicInfo]:
+    return {kind: replace(info, partitions=counts.get(kind, 8)) for kind, info in sound().items()}
+
+
+@pytest.mark.parametrize("count", [4, 8])
+def test_commands_grow_last(count: int) -> None:
+    """Until then the aggregate has the partitions of its commands."""
+    found = grown(commands=count)
+    assert mistakes(TOPICS, found, TopicPlan(), LINEAGE) == []
+    assert aggregate_topics(TOPICS, "cluster", found, LINEAGE).partitions == count
+    assert len(mistakes(TOPICS, grown(commands=4), TopicPlan())) == 1
+
+
+def test_commands_may_not_have_more() -> None:
+    (error,) = mistakes(TOPICS, grown(deferred=4), TopicPlan(), LINEAGE)
+    assert error.message.endswith("p.bank.commands 8, but p.bank.deferred 4")
+    assert error.hint.endswith("cqrs repartition bank --partitions 8")
+
+
+def test_lineage_must_stay() -> None:
+    wrong = replace(LINEAGE, configs={**LINEAGE_CONFIGS, "retention.ms": "1000"})
+    (error,) = mistakes(TOPICS, grown(), TopicPlan(), wrong)
+    assert error.message.startswith("topic p.bank.lineage has retention.ms=1000, needs -1")
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "deferred"])

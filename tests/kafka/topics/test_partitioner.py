@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.kafka.topics.partitioner import partition_for, target
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_for, target
 
 KEYS = st.binary(min_size=1, max_size=40)
 COUNTS = st.integers(1, 100)
@@ -31,3 +32,18 @@ def test_partitioner_off_sends_as_java() -> None:
 @pytest.mark.parametrize("partitioner", ["murmur2", "crc32"])
 def test_a_key_is_sent_home(partitioner: str) -> None:
     assert target(partitioner, b"acc-42", 7) == partition_for(partitioner, b"acc-42", 7)  # type: ignore[arg-type]
+
+
+@given(st.binary(min_size=1), st.integers(1, 64), st.integers(1, 16), st.sampled_from(["murmur2", "crc32"]))
+def test_homes_of_multiples_agree(key: bytes, count: int, times: int, partitioner: Partitioner) -> None:
+    """A key that moves as partitions grow moves to a child of its home."""
+    assert target(partitioner, key, count * times) % count == target(partitioner, key, count)
+
+
+def test_key_has_one_home() -> None:
+    records = [Record(0, 0, b"key-%d" % number, b"") for number in range(50)]
+    held = [KeyHome("murmur2", 3, one).held([*records, Record(1, 0, None, b"")]) for one in range(3)]
+    assert sorted(one.key or b"" for part in held for one in part) == sorted(
+        one.key or b"" for one in records
+    )
+    assert all(KeyHome("murmur2", 3, n).has(one.key or b"") for n, part in enumerate(held) for one in part)

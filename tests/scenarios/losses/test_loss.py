@@ -1,5 +1,7 @@
 """Losses that an owner does not repair by itself: it stops, names the way out, and takes it when told to."""
 
+from dataclasses import replace
+
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
@@ -163,9 +165,13 @@ def test_lost_events_stop_it_until_accepted(decided: TopicHarness) -> None:
 
 @pytest.mark.pins("nothing-skipped")
 def test_a_grown_topic_is_refused(decided: TopicHarness) -> None:
-    grow(decided, *KINDS, partitions=2)
+    """Before anybody is fenced; and by an owner whose claim comes only then."""
     plan = decided.plan(once=False)
-    error = owned(plan)
+    grow(decided, *KINDS, partitions=2)
+    with pytest.raises(ConfigurationError, match="had 1 partitions and now has 2"):
+        decided.plan(once=False)
+    grown = {name: replace(found, partitions=2) for name, found in plan.topics.items()}
+    error = owned(replace(plan, topics=grown))
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
     assert "had 1 partitions and now has 2" in error.message
 

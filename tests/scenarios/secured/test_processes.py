@@ -5,9 +5,11 @@ import re
 import pytest
 
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.admin.growing import make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import process_needs
+from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.settings import load_settings
 from tests.following.processes.stage import Stage, errors, orders, react_here
 from tests.scenarios.secured.acls import grant, take_away
@@ -20,6 +22,11 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 def test_documented_acls_are_enough(secured: Secured, prefix: str) -> None:
     stage, user = Stage(secured.administrator, prefix), f"{prefix}reactor"
     stage.place(0, 5)
+    with Admin(secured.administrator) as admin:
+        for name in ("order", "payment"):
+            make_lineage(
+                admin, Topics(name, prefix)
+            )  # of a topic that is not there only Describe can be asked for
     secured.add_users(user)
     events, commands = (
         [stage.topic(kind, name) for name in ("order", "payment")] for kind in ("events", "commands")

@@ -7,8 +7,8 @@ import pytest
 from cqrs_cli import failpoints
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
-from cqrs_cli.deciding.recover import warm
 from cqrs_cli.deciding.session import OwnerSession
+from cqrs_cli.deciding.warm import warm
 from cqrs_cli.errors import ContradictionError, TakenOverError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.offsets import Committed

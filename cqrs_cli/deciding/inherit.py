@@ -1,0 +1,117 @@
+"""What a partition has from its parents: folded from their logs up to the splits, of the keys that are its own now."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+from msgspec.structs import replace as changed
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.deferral.entry import LAST_MOMENT, Deferral
+from cqrs_cli.core.messages.growth import Split
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope
+from cqrs_cli.core.stored import DedupEntry, remember
+from cqrs_cli.deciding.deferred_fold import FoldingCache, entry_change
+from cqrs_cli.deciding.holding import Holding
+from cqrs_cli.deciding.recover import check_reached, fold_records, parse_outcome
+from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.partitioner import KeyHome
+
+
+def inherit_keys(
+    log: PartitionLog, aggregate: Aggregate, cache: StateCache, holding: Holding, window: int
+) -> None:
+    """Fold what a partition has from its parents, unless it has decided something since: then its shard has that.
+
+    Folding is idempotent, so whoever is interrupted does it again. The entries of deferred commands come along until
+    the partition has begun: from then on they are in its own topic.
+    """
+    splits = holding.lineage.ancestry(holding.number)
+    keeps = holding.keeps
+    if not splits or keeps is None or cache.positions.outcomes > 0:
+        return
+    cache.fold(cache.positions._replace(clock=max(cache.positions.clock, *(one.clock for one in splits))))
+    for split in splits:
+        parent = replace(log, partition=split.partition, keeps=keeps)
+        _fold_events(parent, aggregate, cache, split)
+        _fold_outcomes(parent, cache, split, window)
+    if holding.number not in holding.lineage.begun:
+        entries = _entries(parent, keeps, splits[-1])
+        cache.fold(cache.positions, deferred=entries)
+
+
+def _fold_events(parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split) -> None:
+    for records in parent.events(parent.bounds("events")[0], split.events):
+        done = 0
+        while done < len(records):
+            with cache.reading():
+                states, done = fold_records(parent, aggregate, cache, records, done)
+            cache.fold(cache.positions, states)
+
+
+def _fold_outcomes(parent: PartitionLog, cache: StateCache, split: Split, window: int) -> None:
+    start = parent.offset_at("outcomes", max(0, split.clock - window))
+    for records in parent.read("outcomes", split.outcomes if start is None else start, split.outcomes):
+        remembered: dict[tuple[str, str], DedupEntry] = {}
+        latest: dict[str, OutcomeEnvelope] = {}
+        for record in records:
+            outcome = parse_outcome(parent, record)
+            remember(remembered, outcome, record.timestamp, split.partition)
+            if outcome.subject is not None and outcome.data.status != "failed":
+                latest[outcome.subject] = outcome
+        check_reached(parent, cache, latest, split.commands)
+        cache.fold(cache.positions, None, remembered)
+
+
+def _entries(parent: PartitionLog, keeps: KeyHome, split: Split) -> dict[str, Deferral | None]:
+    """The commands that wait, by their keys in the child: parked, whatever the parent has said again.
+
+    The parent has written nothing of these keys since, so compaction leaves the last record of each.
+    """
+    found: dict[str, Deferral | None] = {}
+    for records in parent.read("deferred", parent.bounds("deferred")[0], split.deferred):
+        found |= dict(entry_change(parent, record) for record in records)
+    waiting = (one for one in found.values() if one is not None and keeps.has(one.subject.encode()))
+    inherited = (_inherited(one, split.partition) for one in waiting)
+    return {one.key: one for one in inherited}
+
+
+def _inherited(entry: Deferral, parent: int) -> Deferral:
+    """The entry as the child has it."""
+    partition = parent if entry.partition is None else entry.partition
+    return changed(entry, partition=partition, said=None, said_topic="")
+
+
+def entries_of(cache: FoldingCache) -> Iterator[Deferral]:
+    """Every command that waits. Ask inside the block in which the cache may be read."""
+    view = cache.deferred()
+    yield from view.said()
+    yield from view.due(LAST_MOMENT, 2**31)
+
+
+def drop_moved(cache: StateCache, keeps: KeyHome | None) -> None:
+    """Drop what belongs to keys that have moved. The deferred commands would be said again by two owners; aggregates
+    would be counted twice. Remembered ids stay until their time is up: nobody asks for them.
+    """
+    if keeps is None:
+        return
+    cache.keep(keeps.among, keeps.has)
+    if not cache.has_deferred:
+        return
+    with cache.reading():
+        moved = [one.key for one in entries_of(cache) if not keeps.has(one.subject.encode())]
+    if moved:
+        cache.fold(cache.positions, deferred=dict.fromkeys(moved))
+
+
+def portions(entries: list[Deferral], size: int) -> Iterator[list[Deferral]]:
+    """The entries, so many at a time; at least one portion, which may be empty."""
+    left = iter(entries)
+    portion = list(islice(left, size))
+    while True:
+        following = list(islice(left, size))
+        yield portion
+        if not following:
+            return
+        portion = following

@@ -1,0 +1,78 @@
+"""Bringing a shard up to what is visible, without a fence: before a takeover, and for a shard that is made anew."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred
+from cqrs_cli.deciding.holding import Holding
+from cqrs_cli.deciding.inherit import inherit_keys
+from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.deciding.recover import fold_events, fold_outcomes, will_last
+from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.ownership.claim import Claim, may_warm, parse_claim
+from cqrs_cli.state.errors import CorruptError
+from cqrs_cli.state.memory import StoreFullError
+from cqrs_cli.state.store import NotOwnerError, Store
+
+
+def warm(
+    log: PartitionLog,
+    aggregate: Aggregate,
+    store: Store,
+    window: int,
+    cache_bytes: int,
+    measures: Measures,
+    topic_id: str = "",
+    holding: Callable[[], Holding] | None = None,
+) -> ContradictionError | None:
+    """Step 0: fold most of the log while the owner before still serves, unfenced; a living owner's shard is left alone.
+
+    The error for an event that the code cannot read, if there is one. Raises `CorruptError`, `StoreFullError` and
+    nothing else: what does not fit into memory must not fence anybody.
+    """
+    try:
+        token = store.token()  # before the claim: an owner claims first, then takes the shard
+        claim = parse_claim(log.committed().metadata)
+        if may_warm(token, claim):
+            cache = StateCache(aggregate, store, token, cache_bytes)
+            known = None if holding is None else holding()
+            fold_visible(log, aggregate, cache, claim, window, measures, topic_id, known)
+    except (CorruptError, StoreFullError):
+        raise
+    except ContradictionError as error:
+        return error if will_last(error) else None
+    except (CqrsError, NotOwnerError):
+        pass  # not fenced yet, so nothing here is a verdict: step 4 reads it all again
+    return None
+
+
+def fold_visible(
+    log: PartitionLog,
+    aggregate: Aggregate,
+    cache: StateCache,
+    claim: Claim | None,
+    window: int,
+    measures: Measures,
+    topic_id: str,
+    holding: Holding | None = None,
+) -> None:
+    """Fold all that is committed now, without a fence: `claim` is the committed one. `holding`: the partition's keys,
+    if those in its logs are not all.
+
+    Raises `ContradictionError`, also where a transaction shows in part only: then the next look finds it whole.
+    """
+    if holding is not None:
+        inherit_keys(log, aggregate, cache, holding, window)
+        log = replace(log, keeps=holding.keeps)
+    outcomes = log.bounds("outcomes")
+    events, deferred = log.bounds("events"), log.bounds("deferred")  # at least those of the outcomes
+    last = log.last_record("outcomes", *outcomes)
+    accepted = claim.accepted if claim else None
+    cache.watch_folding(measures, events[1], outcomes[1])
+    fold_events(log, aggregate, cache, events, accepted)
+    check_outcomes_kept(log, cache, outcomes[0])
+    fold_deferred(log, cache, deferred)
+    fold_outcomes(log, cache, outcomes, last, window, accepted=accepted, topic_id=topic_id)

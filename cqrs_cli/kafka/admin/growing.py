@@ -1,0 +1,41 @@
+"""Letting an aggregate's topics grow: every step may be done again, by whoever completes what another has begun."""
+
+import time
+
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.kafka.admin.client import REQUEST_TIMEOUT_MS
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.topics.topics import LINEAGE_CONFIGS, Kind, TopicPlan, Topics
+
+#: The commands grow last: what comes of a command must have a place to be written to before one can be sent.
+ORDER: tuple[Kind, ...] = ("events", "outcomes", "dead-letters", "deferred", "commands")
+
+
+def make_lineage(admin: Admin, topics: Topics) -> None:
+    """Make the lineage topic of an aggregate that grows for the first time."""
+    brokers = admin.broker_count()
+    configs = {**LINEAGE_CONFIGS, "min.insync.replicas": "2" if brokers >= 3 else "1"}
+    admin.create(topics.lineage, 1, TopicPlan.replication(brokers), configs)
+
+
+def grow_topics(admin: Admin, topics: Topics, count: int) -> None:
+    """Let the five topics grow to so many partitions, one after the other. Topics that have as many, or more, stay.
+
+    Raises `UnavailableError` if a broker does not show the new partitions in time: the same call goes on from there.
+    """
+    for kind in ORDER:
+        name = topics.name(kind)
+        if len(admin.leaders(name)) < count:
+            admin.grow(name, count)
+            _await_leaders(admin, name, count)
+
+
+def _await_leaders(admin: Admin, name: str, count: int) -> None:
+    deadline = time.monotonic() + REQUEST_TIMEOUT_MS / 1000
+    while len(found := admin.leaders(name)) < count or not all(found):
+        if time.monotonic() > deadline:
+            raise UnavailableError(
+                f"topic {name} does not show {count} partitions with leaders",
+                "try again: it goes on from here",
+            )
+        time.sleep(0.05)

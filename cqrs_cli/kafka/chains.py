@@ -1,0 +1,83 @@
+"""Reading whole logs of an aggregate that may have grown: the chain of each home, its partitions one after the other.
+
+An owner writes nothing of a key after it has given it away. So the records of a key are those of its chain in ascending
+number, and no split has to be asked for: a partition that has not split yet is the last link with records.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.lineage_log import read_lineage
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner
+from cqrs_cli.kafka.topics.topics import Topics
+
+
+class Link(NamedTuple):
+    """A stretch of one partition's log, of the keys with one home: start ≤ offset < end."""
+
+    log: PartitionLog
+    start: int
+    end: int
+
+
+class Chains(NamedTuple):
+    """The counts of an aggregate's partitions, as far as its topics have grown. One that never grew has one."""
+
+    counts: tuple[int, ...]
+    partitioner: Partitioner
+
+    @property
+    def have_grown(self) -> bool:
+        """True if the records of a key may be in several partitions."""
+        return len(self.counts) > 1
+
+    @property
+    def homes(self) -> range:
+        """The partitions that keys have as their home."""
+        return range(self.counts[-1])
+
+    def upto(self, positions: Mapping[int, int] | None) -> "Chains":
+        """The chains when these positions were taken: of all partitions before a growth, its children had nothing."""
+        if positions is None or len(positions) not in self.counts:
+            return self
+        return self._replace(counts=self.counts[: self.counts.index(len(positions)) + 1])
+
+    def links(self, log: PartitionLog, bounds: Mapping[int, tuple[int, int]]) -> Iterator[Link]:
+        """What to read, one after the other, for the keys whose home is the log's partition.
+
+        `bounds`: (start, end) by partition.
+        """
+        home = log.partition
+        if not self.have_grown:
+            yield Link(log, *bounds[home])
+            return
+        keeps = KeyHome(self.partitioner, self.counts[-1], home)
+        for partition in PartitionLineage(self.counts).chain(home):
+            yield Link(replace(log, partition=partition, keeps=keeps), *bounds[partition])
+
+    def size(self, log: PartitionLog, bounds: Mapping[int, tuple[int, int]]) -> int:
+        """The offsets of all links together."""
+        return sum(link.end - link.start for link in self.links(log, bounds))
+
+
+def find_chains(connection: Cluster, topics: Topics, partitioner: Partitioner, count: int) -> Chains:
+    """The chains of an aggregate whose topics have `count` partitions. One that never grew is asked for no log.
+
+    Raises `ConfigurationError` for topics that have grown otherwise than their lineage says.
+    """
+    if not readers.exists(connection, topics.lineage):
+        return Chains((count,), partitioner)
+    lineage = read_lineage(connection, topics, count)
+    counts = tuple(one for one in lineage.counts if one <= count)
+    if not counts or counts[-1] != count:
+        raise ConfigurationError(
+            f"the topics of {topics.aggregate} have {count} partitions, its lineage says {lineage.counts[-1]}",
+            f"let them grow by: cqrs repartition {topics.aggregate} --partitions {lineage.counts[-1]}",
+        )
+    return Chains(counts, partitioner)

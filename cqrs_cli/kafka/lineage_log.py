@@ -1,0 +1,83 @@
+"""The lineage log of an aggregate: one partition, from which nothing is ever deleted, read as a whole."""
+
+from collections.abc import Iterator
+
+from cqrs_cli.core.lineage import LineageError, PartitionLineage, fold_lineage
+from cqrs_cli.core.messages.growth import Grow, Growth, growth_value, read_growth
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.errors import ContradictionError, UnavailableError
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
+from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.topics.topics import Topics
+
+
+class HiddenLineageError(readers.StalledError):
+    """A transaction hides a record of the lineage. It passes: an owner that has died while it split is fenced by its
+    successor, or by the broker within its transaction's time.
+    """
+
+
+def read_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
+    """The lineage up to its high watermark. `count`: the partitions of an aggregate without a wish.
+
+    Raises `ContradictionError` for a record that cannot follow, `HiddenLineageError` for one that cannot be seen.
+    """
+    start, end = readers.bounds(connection, topics.lineage, [0], "read_uncommitted")[0]
+    if start > 0:
+        raise ContradictionError(
+            f"{topics.lineage} begins at {start}: what it said of earlier growths was deleted",
+            "restore the topic, and set its retention.ms and retention.bytes to -1",
+        )
+    growths: list[Growth] = []
+    lineage = fold_lineage((), count)
+    for record in _records(connection, topics, start, end):
+        try:
+            growths.append(read_growth(record.value))
+            lineage = fold_lineage(growths, count)
+        except (LineageError, ValueError) as error:
+            raise ContradictionError(
+                f"{topics.lineage} offset {record.offset}: {error}", "only cqrs may write there"
+            ) from error
+    return lineage
+
+
+def _records(connection: Cluster, topics: Topics, start: int, end: int) -> Iterator[Record]:
+    try:
+        for records in readers.read(connection, topics.lineage, 0, start, end):
+            yield from records
+    except readers.StalledError as error:
+        raise HiddenLineageError(error.message, "a partition is splitting: try again") from error
+
+
+def visible_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
+    """The lineage as far as no transaction hides it."""
+    start, end = readers.bounds(connection, topics.lineage, [0])[0]
+    return fold_lineage((read_growth(one.value) for one in _records(connection, topics, start, end)), count)
+
+
+def lineage_end(connection: Cluster, topics: Topics) -> int:
+    """The end of the visible log: where it has not moved, nothing was said since."""
+    return readers.bounds(connection, topics.lineage, [0])[0][1]
+
+
+def wish(connection: Cluster, topics: Topics, grow: Grow) -> PartitionLineage:
+    """Append a wish, and read the lineage back: another operator's may have come first, and then counts.
+
+    Raises `UnavailableError` if it could not be written: nothing is known then, and it may be tried again.
+    """
+    client = producer(connection)
+    failures: list[object] = []
+    client.produce(
+        topics.lineage,
+        growth_value(grow),
+        None,
+        0,
+        lambda error, _: failures.append(error) if error else None,
+    )
+    if client.flush(REQUEST_TIMEOUT) or failures:
+        raise UnavailableError(
+            f"{topics.lineage} could not be written: {failures[0] if failures else 'no answer'}",
+            "try again: the same command completes what was begun",
+        )
+    return read_lineage(connection, topics, grow.before)

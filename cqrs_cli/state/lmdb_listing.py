@@ -1,0 +1,35 @@
+"""Listing the aggregates of a shard, all of them or a page."""
+
+from collections.abc import Iterator
+
+from cqrs_cli.core.stored import StoredState
+from cqrs_cli.state import encoding
+from cqrs_cli.state.lmdb_types import Database, Transaction
+
+
+def each_aggregate(txn: Transaction, states: Database) -> Iterator[tuple[str, StoredState]]:
+    """Every aggregate, in any order."""
+    with txn.cursor(states) as cursor:
+        for key, value in cursor:
+            if encoding.is_long(key):
+                whole, saved = encoding.decode_long_state(value)
+                yield whole.decode(), saved
+            else:
+                yield key.decode(), encoding.decode_state(value)
+
+
+def paged(
+    txn: Transaction, states: Database, prefix: str, after: str, limit: int
+) -> list[tuple[str, StoredState]]:
+    """Up to `limit` aggregates whose ids begin with `prefix` and come `after` that id, in the order of their UTF-8."""
+    first, beyond = max(prefix.encode(), after.encode()), after.encode()
+    found: list[tuple[str, StoredState]] = []
+    with txn.cursor(states) as cursor:
+        if limit < 1 or not cursor.set_range(first):
+            return found
+        for key, value in cursor:
+            if encoding.is_long(key) or not key.startswith(prefix.encode()) or len(found) == limit:
+                break
+            if key > beyond:
+                found.append((key.decode(), encoding.decode_state(value)))
+    return found

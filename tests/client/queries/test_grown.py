@@ -1,0 +1,54 @@
+"""What waits, and a rehearsal, for an aggregate whose partitions have grown."""
+
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.queries.deferred import waiting
+from cqrs_cli.client.queries.rehearsal import Rehearsal
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
+from tests.deciding.growing import FAR, SUBJECTS, counters, round_of
+from tests.support.growth import grow
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    """A command to each counter is decided, another one waits; both are of before the growth."""
+    pair = counters(connection, prefix, tmp_path)
+    pair.send(*round_of(0), *round_of(1, notbefore=FAR))
+    quietly(pair.plan())
+    grow(pair, 4)
+    return pair
+
+
+def test_moved_commands_wait_once(pair: TopicHarness) -> None:
+    for _ in range(2):  # before and after the partitions split
+        found = waiting(pair.connection, pair.topics, "murmur2", lambda _: True)
+        assert sorted(one.subject for one in found) == sorted(SUBJECTS)
+        quietly(pair.plan())
+
+
+def test_rehearsal_knows_what_was_before(pair: TopicHarness) -> None:
+    """States, decisions and what waits."""
+    quietly(pair.plan())
+    sent = {number: [one.value or b"" for one in round_of(number)] for number in range(3)}
+    composed = {
+        number: [
+            Composed(f"{one}.{number}", "counter", one, "counter.Increment", value)
+            for one, value in zip(SUBJECTS, values, strict=True)
+        ]
+        for number, values in sent.items()
+    }
+    asked = [one for some in composed.values() for one in some]
+    deciding = DecisionSettings("murmur2", 86_400_000, 20)
+    rehearsal = Rehearsal(pair.connection, pair.topics, pair.aggregate, deciding, asked)
+    statuses = {
+        number: {rehearsal.decide(one).read.data.status for one in some} for number, some in composed.items()
+    }
+    assert statuses == {0: {"duplicate"}, 1: {"duplicate"}, 2: {"accepted"}}

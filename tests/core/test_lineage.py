@@ -1,0 +1,137 @@
+"""The lineage: whose keys a partition has, and whose logs."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace as changed
+
+from cqrs_cli.core.lineage import LineageError, PartitionLineage, fold_lineage
+from cqrs_cli.core.messages.growth import Begun, Grow, Growth, Split
+from tests.support.lineages import lineages, split
+
+HASHES = st.integers(0, 2**31 - 1)
+
+
+def homes(lineage: PartitionLineage, hashed: int) -> list[int]:
+    """The partitions that decide this key."""
+    judging = ((one, lineage.count(one)) for one in range(lineage.counts[-1]))
+    return [one for one, count in judging if count is not None and hashed % count == one]
+
+
+def travelled(lineage: PartitionLineage, hashed: int, partition: int) -> list[int]:
+    """Where a command that was sent to a partition is forwarded to."""
+    path = [partition]
+    while (child := lineage.heir(path[-1], lambda count: hashed % count)) is not None:
+        path.append(child)
+    return path
+
+
+@given(lineages(), HASHES)
+def test_every_key_has_one_home(lineage: PartitionLineage, hashed: int) -> None:
+    assert len(homes(lineage, hashed)) == 1
+
+
+@given(lineages(), HASHES)
+def test_old_homes_forward_to_the_home(lineage: PartitionLineage, hashed: int) -> None:
+    """From each count that its partition has given up, hop by hop, to ever higher numbers."""
+    (home,) = homes(lineage, hashed)
+    for count in lineage.counts:
+        if (partition := hashed % count) <= home:
+            path = travelled(lineage, hashed, partition)
+            assert path == sorted(set(path)) and path[-1] == home
+
+
+@given(lineages(), HASHES, st.integers(0, 23))
+def test_strangers_forward_nothing(lineage: PartitionLineage, hashed: int, partition: int) -> None:
+    stranger = all(hashed % count != partition for count in lineage.counts)
+    assert not stranger or lineage.heir(partition, lambda count: hashed % count) is None
+
+
+@given(lineages(), HASHES)
+def test_chains_hold_every_home(lineage: PartitionLineage, hashed: int) -> None:
+    chain = lineage.chain(hashed % lineage.counts[-1])
+    assert set(homes(lineage, hashed)) <= set(chain) == {hashed % count for count in lineage.counts}
+    assert list(chain) == sorted(chain)
+
+
+@given(lineages(), HASHES)
+def test_ancestry_is_the_chain_so_far(lineage: PartitionLineage, hashed: int) -> None:
+    (home,) = homes(lineage, hashed)
+    inherited = [one.partition for one in lineage.ancestry(home)]
+    chain = lineage.chain(hashed % lineage.counts[-1])
+    assert (*inherited, home) == chain[: len(inherited) + 1]
+    assert inherited == [lineage.parent(child) for child in [*inherited[1:], home]][: len(inherited)]
+
+
+@given(lineages(), st.data())
+def test_readers_read_parents_first(lineage: PartitionLineage, data: st.DataObject) -> None:
+    """Nobody begins with a child before all that its keys had in its ancestors, up to each split, is read."""
+    splits = tuple(changed(one, events=data.draw(st.integers(0, 3))) for one in lineage.splits)
+    told = replace(lineage, splits=splits)
+    positions = {one: data.draw(st.integers(0, 3)) for one in range(lineage.counts[-1])}
+    for partition in positions:
+        if told.may_begin(partition, positions) and told.parent(partition) is not None:
+            born = told.birth(partition)
+            assert born is not None and positions[born.partition] >= born.events
+            if positions[born.partition] == 0:
+                assert told.may_begin(born.partition, positions)
+
+
+def test_reader_begins_behind_the_split() -> None:
+    lineage = PartitionLineage((1, 2), (Split(0, 1, 2, 9, 5, 9, 0, 0),))
+    assert [lineage.may_begin(1, {0: position}) for position in (0, 4, 5, 6)] == [False, False, True, True]
+    assert lineage.may_begin(0, {}) and not PartitionLineage((1, 2)).may_begin(1, {0: 99})
+
+
+@given(lineages(), HASHES)
+def test_deferred_commands_have_one_keeper(lineage: PartitionLineage, hashed: int) -> None:
+    """It is the partition that decides the key, or the parent of one that has not begun."""
+    (home,) = homes(lineage, hashed)
+    begins = lineage.birth(home) is not None and home not in lineage.begun
+    assert lineage.keeper(hashed % lineage.counts[-1]) == (lineage.parent(home) if begins else home)
+
+
+def test_lineage_within_its_topics() -> None:
+    lineage = PartitionLineage((2,)).with_record(Grow(2, 4)).with_record(Grow(4, 8))
+    assert lineage.within(6).counts == (2, 4) and lineage.within(1).counts == (1,)
+
+
+def test_phases_follow_each_other() -> None:
+    lineage = PartitionLineage((2,)).with_record(Grow(2, 4))
+    assert [lineage.phase(one, 4) for one in range(4)] == ["settle", "settle", "wait", "wait"]
+    lineage = lineage.with_record(split(lineage, 1, 4))
+    assert [lineage.phase(one, 4) for one in range(4)] == ["settle", "decide", "wait", "adopt"]
+    assert lineage.with_record(Begun(3)).phase(3, 4) == "decide"
+
+
+def test_topics_are_waited_for() -> None:
+    """A wish that the topics do not have yet changes nothing."""
+    wished = PartitionLineage((2,)).with_record(Grow(2, 4))
+    assert wished.phase(0, 2) == "decide" and wished.phase(0, 4) == "settle"
+
+
+def test_one_growth_at_a_time() -> None:
+    lineage = fold_lineage([Grow(1, 2), Grow(2, 4)], 1)
+    assert lineage.next_count(0, 4) == 2
+    lineage = lineage.with_record(split(lineage, 0, 4))
+    assert lineage.next_count(0, 4) == 4 and lineage.next_count(1, 4) == 4
+
+
+def test_first_wish_wins() -> None:
+    lineage = fold_lineage([Grow(1, 2), Grow(1, 3), Grow(2, 3), Grow(2, 2), Grow(2, 6)], 1)
+    assert lineage.counts == (1, 2, 6)
+
+
+def test_lineage_without_wish_has_one_count() -> None:
+    assert fold_lineage([], 7) == PartitionLineage((7,)) and not PartitionLineage((7,)).has_grown
+
+
+@pytest.mark.parametrize(
+    "record",
+    [Split(0, 1, 4, *[0] * 5), Split(1, 2, 4, *[0] * 5), Split(0, 2, 4, *[0] * 5), Begun(0), Begun(1)],
+)
+def test_impossible_records_are_refused(record: Growth) -> None:
+    with pytest.raises(LineageError):
+        PartitionLineage((1, 2, 4)).with_record(record)

@@ -1,0 +1,47 @@
+"""Counters over a growth, with one that waits: what is sent, and what must have become of it."""
+
+from pathlib import Path
+
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.support.commands import Sent, command
+from tests.support.growth import finals, story
+from tests.support.harness import TopicHarness
+
+SUBJECTS = [f"counter-{number}" for number in range(12)]
+
+#: Years from now.
+FAR = "2999-01-01T00:00:00Z"
+
+
+def counters(connection: Connection, prefix: str, folder: Path, partitions: int = 2) -> TopicHarness:
+    return TopicHarness(connection, prefix, folder, partitions=partitions)
+
+
+def round_of(number: int, **attributes: str) -> list[Sent]:
+    """One command to each counter."""
+    return [command("counter.Increment", one, f"{one}.{number}", **attributes) for one in SUBJECTS]
+
+
+def released(number: int) -> list[Sent]:
+    """What waits of a round is to be decided now."""
+    return [command("cqrs.Release", one, f"{one}.release", {"id": f"{one}.{number}"}) for one in SUBJECTS]
+
+
+def told(*rounds: int) -> dict[str, list[tuple[int, str]]]:
+    """The story of each counter after these rounds."""
+    return {one: [(n, f"{one}.{number}") for n, number in enumerate(rounds, 1)] for one in SUBJECTS}
+
+
+def stories(harness: TopicHarness) -> dict[str, list[tuple[int, str]]]:
+    return {one: story(harness, one) for one in SUBJECTS}
+
+
+def check(harness: TopicHarness, *rounds: int, machine: str = "state") -> None:
+    """Assert that each command was decided once, in the order of the rounds, and that each key has one shard."""
+    assert stories(harness) == told(*rounds)
+    kept = [harness.shard(machine, one) for one in range(harness.partitions)]
+    assert sorted(name for shard in kept for name in shard) == sorted(SUBJECTS)
+    assert {saved.version for shard in kept for saved in shard.values()} == {len(rounds)}
+    decided = finals(harness)
+    once = [decided.get(f"{one}.{number}") for one in SUBJECTS for number in rounds]
+    assert once == [["accepted"]] * len(once)

@@ -1,0 +1,115 @@
+"""Partitions grow on a real broker: every command is decided once, in its order, wherever it was sent."""
+
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.deciding.growing import FAR, check, counters, released, round_of
+from tests.support.growth import finals, grow, grown_by_hand, lineage, reasons, stale
+from tests.support.harness import TopicHarness
+from tests.support.owners import Process, quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    return counters(connection, prefix, tmp_path)
+
+
+def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
+    """Before it, by the old count behind it, and by the new one."""
+    pair.send(*round_of(0))
+    quietly(pair.plan())
+    pair.send(*round_of(1))
+    grow(pair, 4)
+    quietly(pair.plan())
+    pair.send(*(stale(one, 2) for one in round_of(2)))
+    quietly(pair.plan())
+    pair.send(*round_of(3))
+    quietly(pair.plan())
+    check(pair, 0, 1, 2, 3)
+    moved = [reasons(pair, one)["MOVED"] for one in (0, 1)]
+    assert sum(moved) == sum(reasons(pair, one).total() for one in (2, 3)) - sum(moved) > 0
+    assert lineage(pair).begun == {2, 3}
+
+
+def test_growth_needs_no_pause(pair: TopicHarness) -> None:
+    """The run decides on while the topics grow; the next one, which takes over, splits."""
+    with running(pair.plan(once=False)):
+        pair.send(*round_of(0))
+        grow(pair, 4)
+        pair.send(*(stale(one, 2) for one in round_of(1)))
+        eventually(lambda: len(finals(pair)) == 24)
+    with running(pair.plan(once=False)):
+        pair.send(*(stale(one, 2) for one in round_of(2)))
+        eventually(lambda: len(finals(pair)) == 36)
+    check(pair, 0, 1, 2)
+
+
+def test_what_waits_moves_too(pair: TopicHarness) -> None:
+    """Its child says it again, knows its id, and ends it; a lost shard of the child makes no difference."""
+    pair.send(*round_of(0), *round_of(1, notbefore=FAR))
+    quietly(pair.plan())
+    grow(pair, 4)
+    pair.send(*round_of(1, notbefore=FAR))
+    quietly(pair.plan())
+    assert sum(reasons(pair, one)["duplicate"] for one in range(4)) == 12
+    pair.send(*released(1))
+    quietly(pair.plan(machine="new"))
+    quietly(pair.plan(machine="third"))
+    check(pair, 0, 1, machine="third")
+
+
+@pytest.mark.parametrize("between", [True, False])
+def test_two_growths_are_two_splits(
+    connection: Connection, prefix: str, tmp_path: Path, between: bool
+) -> None:
+    """With a run between them and without."""
+    single = counters(connection, prefix, tmp_path, 1)
+    single.send(*round_of(0), *round_of(1, notbefore=FAR))
+    quietly(single.plan())
+    grow(single, 2)
+    single.send(*round_of(2))
+    if between:
+        quietly(single.plan())
+    grow(single, 4)
+    with running(single.plan(once=False)):
+        eventually(lambda: len(finals(single)) == 24)
+        single.send(*(stale(one, 1) for one in round_of(3)))
+        eventually(lambda: len(finals(single)) == 36)
+        single.send(*(stale(one, 2) for one in released(1)))
+        eventually(lambda: len(finals(single)) == 60)
+    check(single, 0, 2, 3, 1)
+    assert lineage(single).counts == (1, 2, 4) and lineage(single).begun == {1, 2, 3}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "point",
+    ["split.before", "split.after", "adopt.chunk", "adopt.before_begun", "forward.said", "commit.sent:2"],
+)
+def test_killed_owners_split_once(pair: TopicHarness, point: str) -> None:
+    pair.send(*round_of(0), *round_of(1, notbefore=FAR))
+    quietly(pair.plan())
+    grow(pair, 4)
+    pair.send(*(stale(one, 2) for one in round_of(2)), *(stale(one, 2) for one in released(1)))
+    strike = point if ":" in point else f"{point}:1"
+    if point == "forward.said":
+        quietly(pair.plan())
+        pair.send(*(stale(one, 2) for one in round_of(3)))
+    assert Process(pair.plan(once=False), f"{strike}:kill", transaction_timeout=3.0).killed()
+    for _ in range(3):
+        quietly(pair.plan())
+    assert all(len(found) == 1 for found in finals(pair).values())
+
+
+def test_topics_grown_by_hand_are_refused(pair: TopicHarness) -> None:
+    """Also if the aggregate has grown before."""
+    grow(pair, 4)
+    grown_by_hand(pair, 6)
+    with pytest.raises(ConfigurationError, match="have 6 partitions, its lineage says 4"):
+        pair.plan()

@@ -1,0 +1,141 @@
+"""Letting an aggregate grow: what is refused, what two operators come to, and who goes on where one ended."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.messages.growth import Grow
+from cqrs_cli.deciding.repartition import AggregateStanding, PlannedGrowth, plan_growth, repartition
+from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
+from cqrs_cli.kafka.admin.growing import make_lineage
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.lineage_log import wish
+from cqrs_cli.kafka.topics.topics import KINDS
+from cqrs_cli.ownership.claim import TERMINAL
+from tests.deciding.growing import check, counters, round_of
+from tests.deciding.log_states import claim
+from tests.support.growth import grown_by_hand, lineage
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+
+OURS = claim(lineage=1)
+
+
+def standing(count: int = 4, counts: tuple[int, ...] = (4,), **members: Any) -> AggregateStanding:
+    usual = AggregateStanding(
+        "bank", dict.fromkeys(KINDS, count), PartitionLineage(counts), len(counts) > 1, (OURS,)
+    )
+    return usual._replace(**members)
+
+
+@pytest.mark.parametrize("after", [8, 12])
+def test_multiples_are_taken(after: int) -> None:
+    assert plan_growth(standing(), after, "murmur2") == PlannedGrowth(4, after, False)
+
+
+def test_growth_is_completed() -> None:
+    """The wish is there, and some of the topics have grown, or none."""
+    for count in (4, 8):
+        assert plan_growth(standing(count, (4, 8)), 8, "murmur2") == PlannedGrowth(8, 8, True)
+
+
+def test_growth_by_hand_is_adopted() -> None:
+    assert plan_growth(standing(8), 8, "murmur2") == PlannedGrowth(4, 8, False)
+
+
+@pytest.mark.parametrize(
+    ("found", "after", "says"),
+    [
+        (standing(), 2, "Kafka takes none away"),
+        (standing(), 4, "bank has 4 partitions"),
+        (standing(), 6, "6 is no multiple of the 4 partitions"),
+        (standing(12), 8, "bank has 12 partitions"),
+    ],
+)
+def test_other_numbers_are_refused(found: AggregateStanding, after: int, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        plan_growth(found, after, "murmur2")
+
+
+def test_older_owners_are_refused() -> None:
+    """But for those that have ended."""
+    older = replace(OURS, lineage=0)
+    with pytest.raises(ConfigurationError, match="of a version that knows of no growth"):
+        plan_growth(standing(claims=(OURS, older)), 8, "murmur2")
+    assert plan_growth(standing(claims=(replace(older, attempt=TERMINAL),)), 8, "murmur2").after == 8
+
+
+def test_unknown_homes_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="nothing says whose a key is"):
+        plan_growth(standing(), 8, "off")
+
+
+@pytest.fixture
+def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    return counters(connection, prefix, tmp_path)
+
+
+def grow(harness: TopicHarness, after: int) -> None:
+    repartition(harness.connection, harness.topics, after, "murmur2")
+    harness.partitions = after
+    harness.reconnect()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("done", range(4))
+def test_same_call_completes_a_growth(pair: TopicHarness, done: int) -> None:
+    """After the operator's process died behind each step."""
+    pair.send(*round_of(0))
+    quietly(pair.plan())
+    with Admin(pair.connection) as admin:
+        steps: list[Callable[[], object]] = [
+            lambda: make_lineage(admin, pair.topics),
+            lambda: wish(pair.connection, pair.topics, Grow(2, 4)),
+            lambda: admin.grow(pair.topics.events, 4),
+        ]
+        for step in steps[:done]:
+            step()
+    grow(pair, 4)
+    grow(pair, 4)
+    pair.send(*round_of(1))
+    quietly(pair.plan())
+    check(pair, 0, 1)
+    assert lineage(pair).counts == (2, 4)
+
+
+@pytest.mark.kafka
+def test_two_operators_come_to_one_result(pair: TopicHarness) -> None:
+    errors: list[CqrsError] = []
+
+    def operate(after: int) -> None:
+        try:
+            repartition(pair.connection, pair.topics, after, "murmur2")
+        except CqrsError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=operate, args=(after,)) for after in (4, 6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (one, other) = lineage(pair).counts
+    assert one == 2 and other in (4, 6) and len(errors) == 1
+    with Admin(pair.connection) as admin:
+        assert {len(admin.leaders(pair.topics.name(kind))) for kind in KINDS} == {other}
+
+
+@pytest.mark.kafka
+def test_hand_grown_topics_are_adopted(pair: TopicHarness) -> None:
+    pair.send(*round_of(0))
+    quietly(pair.plan())
+    grown_by_hand(pair, 4)
+    grow(pair, 4)
+    pair.send(*round_of(1))
+    quietly(pair.plan())
+    check(pair, 0, 1)

@@ -1,0 +1,80 @@
+"""A gateway follows partitions that grow: states, lists and numbers are as for one that had them from the start."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.following.gateway.follower import AggregateFollower
+from cqrs_cli.following.gateway.server import open_followers
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.registry import load
+from tests.support import ROOT
+from tests.support.grown import MANY, GrowingCounters
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def log(connection: Connection, prefix: str) -> GrowingCounters:
+    return GrowingCounters(connection, Topics("counter", prefix), 2)
+
+
+@contextmanager
+def following(log: GrowingCounters, folder: Path) -> Iterator[AggregateFollower]:
+    aggregates = {"counter": load("counter", "aggregates", ROOT)}
+    with ExitStack() as stack:
+        found = open_followers(log.connection, aggregates, log.topics.prefix, "murmur2", folder, print, stack)
+        found["counter"].start()
+        yield found["counter"]
+
+
+def reaches(log: GrowingCounters, follower: AggregateFollower) -> bool:
+    """True once a list, each look at one aggregate, and the number of all agree with the log."""
+    assert follower.error is None, follower.error
+    for one in range(log.lineage.counts[-1]):
+        follower.look_for(one)
+    listed = {name: saved.version for name, saved in follower.page("", "", len(MANY) + 1)}
+    looked = {name: saved.version for name in MANY if (saved := follower.saved(name)) is not None}
+    return listed == looked == dict(log.versions) and follower.count() == len(log.versions)
+
+
+def test_follower_goes_on_over_growths(log: GrowingCounters, tmp_path: Path) -> None:
+    """2 → 4 → 8, whatever has split; the second one is met by a gateway that starts."""
+    log.count(*MANY)
+    with following(log, tmp_path) as follower:
+        eventually(lambda: reaches(log, follower))
+        log.grow(4)
+        log.count(*MANY[:30])
+        eventually(lambda: reaches(log, follower))
+        log.split(0)
+        log.count(*MANY)
+        eventually(lambda: reaches(log, follower))
+        assert follower.partitions == 4
+    log.split()
+    log.grow(8)
+    log.split(1)
+    log.count(*MANY)
+    with following(log, tmp_path) as again:
+        eventually(lambda: reaches(log, again))
+        log.split()
+        log.count(*MANY)
+        eventually(lambda: reaches(log, again))
+
+
+def test_lost_replica_of_a_child_inherits_again(log: GrowingCounters, tmp_path: Path) -> None:
+    log.count(*MANY)
+    log.grow(4)
+    log.split()
+    log.count(*MANY)
+    with following(log, tmp_path / "a") as follower:
+        eventually(lambda: reaches(log, follower))
+        behind = {one: replica.position for one, replica in follower.replicas.items()}
+        assert follower.lineage.may_begin(2, behind) and not follower.lineage.may_begin(2, {**behind, 0: 1})
+    shutil.rmtree(next((tmp_path / "a").rglob("2")))
+    with following(log, tmp_path / "a") as again:
+        eventually(lambda: reaches(log, again))

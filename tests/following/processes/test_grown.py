@@ -1,0 +1,113 @@
+"""A process hears a topic that grows: each event once, and nothing of before its own time."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from cqrs_cli.core.messages.growth import Grow, Growth, Split, growth_value
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.following.processes.topics import heard_topics
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.event_tail import check_sizes
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.following.processes.stage import RunningProcess, Stage, errors, orders, react_here
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+class GrowingStage(Stage):
+    """Orders on one partition, then on two."""
+
+    def note(self, growth: Growth) -> None:
+        producer = clients.producer(self.connection)
+        producer.produce(Topics("order", self.prefix).lineage, growth_value(growth))
+        assert producer.flush(30) == 0
+
+    def grow(self) -> None:
+        """Nobody has split yet."""
+        topics = Topics("order", self.prefix)
+        with Admin(self.connection) as admin:
+            make_lineage(admin, topics)
+            self.note(Grow(1, 2))
+            grow_topics(admin, topics, 2)
+
+    def split(self, events: int) -> None:
+        self.note(Split(0, 1, 2, 0, events, 0, 0, 0))
+
+
+@pytest.fixture
+def stage(connection: Connection, prefix: str) -> Iterator[GrowingStage]:
+    yield GrowingStage(connection, prefix)
+
+
+def end(stage: Stage) -> int:
+    position = stage.position()
+    assert position is not None
+    return position.offset
+
+
+def test_process_goes_on_over_a_growth(stage: GrowingStage) -> None:
+    """It has heard 0 up to the split, so it hears 1 from its first event on."""
+    stage.place(0, 5)
+    stage.react(beginning=True)
+    stage.grow()
+    stage.split(end(stage))
+    stage.place(0, 4, partition=1)
+    stage.react()
+    assert stage.asked() == orders(0, 5) + orders(0, 4, 1)
+    stage.react()
+    assert stage.asked() == orders(0, 5) + orders(0, 4, 1)
+
+
+def test_child_waits_for_its_parent(stage: GrowingStage) -> None:
+    """While 0 has not split, 1 has no position; the split is noticed by the run that is at work."""
+    stage.react(beginning=True)
+    stage.grow()
+    running = RunningProcess(stage.plan(once=False))
+    stage.place(0, 5)
+    eventually(lambda: stage.asked() == orders(0, 5))
+    assert stage.position(1) is None
+    stage.split(end(stage))
+    stage.place(0, 4, partition=1)
+    eventually(lambda: stage.asked() == orders(0, 5) + orders(0, 4, 1))
+    running.end()
+    assert errors(running.results) == []
+
+
+@pytest.mark.parametrize("beginning", [True, False])
+def test_new_process_begins_everywhere_at_once(stage: GrowingStage, beginning: bool) -> None:
+    """Begun after the split, at the end it hears nothing of the past."""
+    stage.place(0, 5)
+    stage.grow()
+    stage.split(0)
+    stage.place(0, 4, partition=1)
+    stage.react(beginning=beginning)
+    past = orders(0, 5) + orders(0, 4, 1) if beginning else Counter()
+    assert stage.asked() == past
+    stage.place(10, 3, partition=1)
+    stage.react()
+    assert stage.asked() == past + orders(10, 3, 1)
+
+
+def test_process_of_before_hears_all_behind(stage: GrowingStage) -> None:
+    stage.place(0, 5)
+    stage.grow()
+    stage.react()
+    stage.split(end(stage))
+    stage.place(0, 4, partition=1)
+    stage.react()
+    assert stage.asked() == orders(0, 4, 1)
+
+
+def test_process_alone_ends_at_growth(stage: GrowingStage) -> None:
+    plan = stage.plan(once=False)
+    stage.grow()
+    sizes = heard_topics(plan, plan.subscriptions).check()
+    with pytest.raises(UnavailableError, match="has 2 partitions now, 1 of them are read"):
+        check_sizes(sizes, [one.source for one in plan.subscriptions])
+    assert errors(react_here(stage.plan())) == []

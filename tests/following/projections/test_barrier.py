@@ -1,0 +1,61 @@
+"""A partition that came by a growth waits for those that had its keys before; a run notices that a topic has grown."""
+
+from dataclasses import fields
+
+import pytest
+from sqlalchemy import Engine
+
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.messages.growth import Grow, Split
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.following.projections.barrier import Barrier
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
+from cqrs_cli.following.projections.plan import ProjectionPlan
+from cqrs_cli.following.projections.positions import move_position
+from cqrs_cli.kafka.event_tail import check_sizes
+from tests.following.projections.feeding import TOPIC, Logs, opened, plan, recent_orders, source, take
+
+LOGS: Logs = {source(0): [], source(1): []}
+
+
+class GrownPlan(ProjectionPlan):
+    """0 gave keys to 1 behind three events."""
+
+    def lineage(self, aggregate: str) -> PartitionLineage | None:
+        return PartitionLineage((1,)).with_record(Grow(1, 2)).with_record(Split(0, 1, 2, 0, 3, 0, 0, 0))
+
+
+def move(engine: Engine, made: ProjectionPlan, before: int, after: int) -> None:
+    """Move the position of 0."""
+    with engine.begin() as db:
+        move_position(db, made, source(0), before, after)
+
+
+def test_restored_backup_closes_the_barrier(file: DatabaseAddress) -> None:
+    """The child stands at its beginning, has looked, and then all positions go back."""
+    simple = plan(LOGS, file)
+    made = GrownPlan(**{one.name: getattr(simple, one.name) for one in fields(simple)})
+    take(made, recent_orders())
+    barrier = Barrier(made, source(1))
+    with opened(file) as engine:
+        assert not barrier.has_opened(engine)
+        move(engine, made, 0, 3)
+        assert barrier.has_opened(engine)
+        move(engine, made, 3, 0)
+        with engine.connect() as db:
+            assert not barrier.is_open(db)
+
+
+def test_never_grown_asks_nobody(file: DatabaseAddress) -> None:
+    """Neither the broker of the plan, which is none, nor the database, which has no tables."""
+    with opened(file) as engine:
+        assert Barrier(plan(LOGS, file), source(1)).has_opened(engine)
+
+
+def test_growth_ends_a_run() -> None:
+    sources = [source(0), source(1)]
+    check_sizes({TOPIC: 2}, sources)
+    with pytest.raises(
+        UnavailableError, match=r"order\.events has 4 partitions now, 2 of them are read; start"
+    ):
+        check_sizes({TOPIC: 4}, [*sources, *sources])

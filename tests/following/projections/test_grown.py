@@ -1,0 +1,67 @@
+"""Projecting an aggregate whose partitions grow: a child begins behind its parent's split."""
+
+from dataclasses import fields
+from typing import Any
+
+from aggregates.order import Placed, Shipped
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.messages.growth import Split
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
+from cqrs_cli.following.projections.plan import ProjectionPlan
+from cqrs_cli.kafka.event_tail import EventPartition
+from tests.following.projections.feeding import (
+    ListTail,
+    Logs,
+    errors,
+    model,
+    plan,
+    projected,
+    recent_orders,
+    record,
+    source,
+    take,
+    told,
+)
+from tests.support.waiting import eventually
+
+#: Order `o` is placed at 0, and shipped at its child.
+LOGS: Logs = {
+    source(0): [record(0, "o", 1, Placed("ann")), record(1, "p", 1, Placed("bob"))],
+    source(1): [record(0, "o", 2, Shipped(), 1)],
+}
+
+
+class GrownPlan(ProjectionPlan):
+    """It knows its lineage."""
+
+    def lineage(self, aggregate: str) -> PartitionLineage | None:
+        return PartitionLineage((1, 2), (Split(0, 1, 2, 1, 1, 1, 0, 0),))
+
+
+def grown(place: DatabaseAddress, logs: Logs = LOGS) -> GrownPlan:
+    made = plan(logs, place)
+    return GrownPlan(**{one.name: getattr(made, one.name) for one in fields(made)})
+
+
+def test_child_waits_for_its_parent(file: DatabaseAddress) -> None:
+    notes: list[str] = []
+
+    def tail(one: EventPartition, start: int) -> Any:
+        if one.partition == 0:
+            eventually(lambda: notes)
+        return ListTail(LOGS[one], start, 1)
+
+    made, loaded = grown(file), recent_orders()
+    take(made, loaded)
+    assert errors(projected(made, LOGS, loaded, tail=tail, notes=notes)) == []
+    assert notes == [
+        "projection recent_orders, order.events partition 1: waits for the partition that had its keys"
+    ]
+    assert told(file) == model(LOGS)
+
+
+def test_child_without_events_holds_up_nobody(file: DatabaseAddress) -> None:
+    logs: Logs = {source(0): [], source(1): []}
+    made, loaded = grown(file, logs), recent_orders()
+    take(made, loaded)
+    assert errors(projected(made, logs, loaded)) == []

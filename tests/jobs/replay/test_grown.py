@@ -1,0 +1,99 @@
+"""Readers of whole logs give for a log that grew what they give for one that had its partitions from the start."""
+
+import json
+
+import pytest
+
+from cqrs_cli.client.history import find_ranges, fold_history, parse_at, read_records
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.jobs.export.driver import exported_rows, plan_export
+from cqrs_cli.jobs.replay.driver import plan_replay
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.registry import load
+from cqrs_cli.scans.replay.fold import NOTHING, Total
+from cqrs_cli.scans.replay.task import total_part
+from tests.support import ROOT
+from tests.support.eventlog import append, counted
+from tests.support.grown import MANY, GrowingCounters
+
+pytestmark = pytest.mark.kafka
+
+
+def replayed(log: GrowingCounters, parts: int = 1, positions: dict[int, int] | None = None) -> Total:
+    plan = plan_replay(log.connection, log.topics, "aggregates", ROOT, None, positions, "murmur2")
+    total = NOTHING
+    for task in plan.tasks:
+        result = total_part(plan, task)
+        assert result.error is None, result.error
+        total = total.plus(result.total)
+    return total
+
+
+@pytest.fixture
+def log(connection: Connection, prefix: str) -> GrowingCounters:
+    return GrowingCounters(connection, Topics("counter", prefix), 4)
+
+
+def test_grown_log_replays_like_another(log: GrowingCounters, prefix: str) -> None:
+    """4 → 8 → 16, at every step: grown, half split, split; and up to the offsets of four partitions."""
+    even = GrowingCounters(log.connection, Topics("counter", f"{prefix}even."), 16)
+
+    def counted_alike() -> None:
+        log.count(*MANY)
+        even.count(*MANY)
+        assert replayed(log) == replayed(even)
+
+    counted_alike()
+    four, before = {one: log.end(one) for one in range(4)}, replayed(even)
+    for count in (8, 16):
+        log.grow(count)
+        counted_alike()
+        log.split(0, 1)
+        counted_alike()
+        log.split()
+        counted_alike()
+    log.split()  # the children of the first growth, to 16
+    counted_alike()
+    assert replayed(log, positions=four) == before
+    assert (replayed(log).aggregates, replayed(log).events) == (len(MANY), sum(log.versions.values()))
+
+
+def test_grown_log_shows_and_exports_in_order(log: GrowingCounters) -> None:
+    log.count(*MANY)
+    log.grow(8)
+    log.split()
+    log.count(*MANY)
+    plan = plan_export(log.connection, log.topics, "aggregates", ROOT, "murmur2")
+    rows = [
+        json.loads(row)
+        for home in plan.bounds
+        for made in exported_rows(plan, home, "jsonl")
+        for row in made.column(0).to_pylist()
+    ]
+    seen = [(row["subject"], row["aggregateversion"]) for row in rows]
+    assert sorted(seen) == sorted((one, version) for one in MANY for version in (1, 2))
+    assert all(seen.index((one, 1)) < seen.index((one, 2)) for one in MANY)
+    for one in MANY[:8]:
+        places = find_ranges(log.connection, log.topics, one.encode(), "murmur2")
+        found = fold_history(
+            load("counter", "aggregates", ROOT),
+            one,
+            read_records(log.connection, one.encode(), places),
+            parse_at(None),
+        )
+        assert found.version == 2 and len(places) == len({log.home(one), log.home(one) % 4})
+
+
+def test_fault_behind_a_growth_names_its_place(log: GrowingCounters) -> None:
+    log.count(*MANY)
+    log.grow(8)
+    log.split()
+    one = next(one for one in MANY if log.home(one) >= 4)
+    append(log.connection, log.topics.events, log.home(one), [counted(one, 3)])
+    plan = plan_replay(log.connection, log.topics, "aggregates", ROOT)
+    error = total_part(plan, log.home(one)).error
+    assert isinstance(error, ContradictionError)
+    assert f"{log.topics.events}:{log.home(one)}@0" in str(error) or f"partition {log.home(one)}" in str(
+        error
+    )

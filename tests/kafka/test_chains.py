@@ -1,0 +1,37 @@
+"""Whoever reads a whole log reads each record once, and a key's records in order, however the partitions have grown."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.kafka.chains import Chains
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.support.lineages import lineages
+
+KEYS = st.binary(min_size=1, max_size=8)
+BOUNDS = dict.fromkeys(range(24), (0, 9))
+
+
+def log(partition: int) -> PartitionLog:
+    return PartitionLog(Connection("localhost:1"), Topics("bank"), partition)
+
+
+@given(lineages(), KEYS)
+def test_one_home_reads_a_key(lineage: PartitionLineage, key: bytes) -> None:
+    """Its chain, which has the partition that decides it, whatever has split."""
+    chains = Chains(lineage.counts, "murmur2")
+    links = (list(chains.links(log(home), BOUNDS)) for home in chains.homes)
+    read = [[one.log for one in some if not one.log.keeps or one.log.keeps.has(key)] for some in links]
+    judging = ((one, lineage.count(one)) for one in range(lineage.counts[-1]))
+    decides = next(one for one, count in judging if count and target("murmur2", key, count) == one)
+    if chains.have_grown:
+        (mine,) = filter(None, read)
+        assert decides in {one.partition for one in mine}
+
+
+def test_aggregate_that_never_grew_is_not_filtered() -> None:
+    (link,) = Chains((4,), "murmur2").links(log(3), BOUNDS)
+    assert link.log == log(3)

@@ -1,0 +1,151 @@
+"""An owner's memory from the logs, and its decision on one command."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
+
+from cqrs_cli.core.lineage import PartitionLineage
+from tests.model.growing.world import Command, Entry, Memory, Outcome, Partition, Place, Rules, World
+
+States: TypeAlias = dict[int, int]
+Ids: TypeAlias = dict[tuple[int, str], Place]
+Entries: TypeAlias = dict[str, Entry]
+
+
+@cache
+def count_of(lineage: PartitionLineage, partition: int) -> int | None:
+    """The count by which a partition judges."""
+    return lineage.count(partition)
+
+
+def recovered(rules: Rules, world: World, lineage: PartitionLineage, number: int) -> Memory:
+    """What the logs say to the owner of a partition: its inheritance, then its own, of the keys that are its own."""
+    states: States = {}
+    ids: Ids = {}
+    entries: Entries = {}
+    for split in lineage.ancestry(number):
+        parent = world.partitions[split.partition]
+        if not rules.inherit_ids:
+            ids = {}
+        entries = {}  # a parent has begun before it splits: what it inherited is in its own topic
+        part = parent._replace(
+            events=parent.events[: split.events],
+            outcomes=parent.outcomes[: split.outcomes],
+            deferred=parent.deferred[: split.deferred],
+        )
+        _fold(split.partition, part, states, ids, entries)
+    if not rules.inherit_ids:
+        ids = {}
+    if rules.adopt and number in lineage.begun:
+        entries = {}
+    _fold(number, world.partitions[number], states, ids, entries)
+    count = count_of(lineage, number)
+    return remaining(Memory(sorted_items(states), sorted_items(ids), sorted_items(entries)), number, count)
+
+
+def remaining(memory: Memory, number: int, count: int | None) -> Memory:
+    """What is left of it once the keys that have moved are dropped."""
+    if count is None:
+        return memory
+    return Memory(
+        tuple(one for one in memory.states if one[0] % count == number),
+        tuple(one for one in memory.ids if one[0][0] % count == number),
+        tuple(one for one in memory.entries if one[1].key % count == number),
+    )
+
+
+def _fold(number: int, part: Partition, states: States, ids: Ids, entries: Entries) -> None:
+    for event in part.events:
+        states[event.key] = max(event.version, states.get(event.key, 0))
+    for record in part.deferred:
+        if record is not None:
+            put(entries, *record)
+    for outcome in part.outcomes:
+        if not outcome.visible:
+            continue
+        if outcome.id and outcome.status in ("accepted", "rejected"):
+            ids[outcome.key, outcome.id] = (number, outcome.offset)
+        if outcome.entry and outcome.status != "deferred":
+            entries.pop(outcome.entry, None)
+
+
+def put(entries: Entries, key: str, entry: Entry | None) -> None:
+    """An entry as it is from now on."""
+    if entry is None:
+        entries.pop(key, None)
+    else:
+        entries[key] = entry
+
+
+def sorted_items(found: Mapping[Any, Any]) -> Any:
+    """A memory that may be compared and hashed."""
+    return tuple(sorted(found.items()))
+
+
+class Decision(NamedTuple):
+    """`version`: of the event that it makes, 0 for none. `entry`: the one that its outcome ends."""
+
+    status: str
+    version: int = 0
+    entry: str = ""
+    changes: tuple[tuple[str, Entry | None], ...] = ()
+    forward: int | None = None
+
+
+def decide(
+    rules: Rules,
+    lineage: PartitionLineage,
+    number: int,
+    count: int,
+    at: int,
+    command: Command,
+    known: Memory,
+    fails: bool,
+) -> Decision:
+    """Decide the command at an offset of a partition whose owner judges by `count`."""
+    if rules.home and command.key % count != number:
+        return _elsewhere(rules, lineage, number, count, command.key)
+    states, ids, entries = dict(known.states), dict(known.ids), dict(known.entries)
+    waiting = {entry.id: key for key, entry in entries.items()}
+    next_version = states.get(command.key, 0) + 1
+    if command.what == "cancel":
+        return _cancelled(entries, waiting)
+    if command.what == "again":
+        said = next((key for key, entry in entries.items() if entry.said == (number, at)), None)
+        if said is not None and entries[said].state == "said, cancelled":
+            return Decision("rejected", 0, said, ((said, None),))
+        if said is not None:
+            return Decision(
+                "failed" if fails else "accepted", 0 if fails else next_version, said, ((said, None),)
+            )
+    if command.id in waiting or (command.key, command.id) in ids:
+        return Decision("duplicate")
+    if command.what == "again":
+        return Decision("NOT_RELEASED")
+    if command.what == "later":
+        key = rules.entry_key(number, at)
+        return Decision("deferred", 0, key, ((key, Entry(command.id, command.key)),))
+    return Decision("accepted", next_version)
+
+
+def _elsewhere(rules: Rules, lineage: PartitionLineage, number: int, count: int, key: int) -> Decision:
+    heir = lineage.heir(number, lambda one: key % one)
+    if heir is None or not rules.forward:
+        return Decision("WRONG_PARTITION")
+    return Decision("moved", forward=heir if rules.hop_by_hop else key % count)
+
+
+def _cancelled(entries: Entries, waiting: dict[str, str]) -> Decision:
+    if "n" not in waiting:
+        return Decision("rejected")
+    key = waiting["n"]
+    entry = entries[key]
+    state = entry.state if entry.state.endswith("cancelled") else f"{entry.state}, cancelled"
+    return Decision("unchanged", changes=((key, entry._replace(state=state)),))
+
+
+def outcome_of(at: int, command: Command, decision: Decision) -> Outcome:
+    """The outcome. A cancel has an id of its own, which is of no interest here."""
+    return Outcome(
+        at, decision.status, "" if command.what == "cancel" else command.id, command.key, decision.entry
+    )

@@ -1,0 +1,67 @@
+"""The mutations of partitions that grow: rules of the lineage, of forwarding, and of what is inherited."""
+
+from tests.mutations.table import Mutation
+
+_LINEAGE = "tests/core/test_lineage.py"
+_CHECKS = "tests/core/test_checks.py"
+
+GROWING = [
+    Mutation(
+        "a wish counts that does not follow",
+        "cqrs_cli/core/lineage.py",
+        (("if growth.before != self.counts[-1] or not self.follows(growth.after):", "if False:"),),
+        f"{_LINEAGE}::test_first_wish_wins",
+    ),
+    Mutation(
+        "two growths are one split",
+        "cqrs_cli/core/lineage.py",
+        (
+            (
+                "next((one for one in self.counts if before is not None and one > before), None)",
+                "next((one for one in self.counts[::-1] if before is not None and one > before), None)",
+            ),
+        ),
+        f"{_LINEAGE}::test_one_growth_at_a_time",
+    ),
+    Mutation(
+        "a partition splits before its topics have grown",
+        "cqrs_cli/core/lineage.py",
+        (("None if step is None or step[1] > there else step[1]", "None if step is None else step[1]"),),
+        f"{_LINEAGE}::test_topics_are_waited_for",
+    ),
+    Mutation(
+        "a reader begins with a child at once",
+        "cqrs_cli/core/lineage.py",
+        (("        return read >= born.events and", "        return read >= 0 or"),),
+        f"{_LINEAGE}::test_reader_begins_behind_the_split",
+    ),
+    Mutation(
+        "a command whose key has moved is refused",
+        "cqrs_cli/core/checks.py",
+        (("(heir := heir_of(key)) is not None", "(heir := heir_of(key)) == -1"),),
+        f"{_CHECKS}::test_moved_commands_are_forwarded",
+    ),
+    Mutation(
+        "a forward that is too large is written",
+        "cqrs_cli/core/overlay.py",
+        (("        if not self.deferrals.may_send(key, value):\n", "        if False:\n"),),
+        f"{_CHECKS}::test_forwarding_needs_room",
+    ),
+    Mutation(
+        "an inherited deferred command has the key of another",
+        "cqrs_cli/core/deferral/entry.py",
+        (
+            (
+                "        if self.partition is None:\n            return f",
+                "        if True:\n            return f",
+            ),
+        ),
+        "tests/core/deferral/test_deciding.py::test_inherited_entries_share_no_key",
+    ),
+    Mutation(
+        "an inherited decision forgets its partition",
+        "cqrs_cli/state/encoding.py",
+        (("    if not _OWN.issuperset(", "    if False and not _OWN.issuperset("),),
+        "tests/state/test_memory.py",
+    ),
+]

@@ -1,0 +1,44 @@
+"""Clients that send by an older number of partitions: whoever waits gets the final outcome."""
+
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.client.outcomes import OutcomeWaiter
+from cqrs_cli.client.producer import CommandProducer
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.partitioner import target
+from tests.deciding.growing import SUBJECTS, check, counters, round_of
+from tests.support.growth import grow, lineage
+from tests.support.owners import running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+class StaleProducer(CommandProducer):
+    """A client that has not heard of any growth."""
+
+    def partition_of(self, topic: str, key: bytes) -> int:
+        return target("murmur2", key, 1)
+
+
+def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    """Over two growths, hop by hop; also when the outcome is there before the client looks."""
+    single = counters(connection, prefix, tmp_path, 1)
+    grow(single, 2)
+    grow(single, 4)
+    with (
+        running(single.plan(once=False)),
+        StaleProducer(connection, "murmur2", reports=True) as sender,
+        OutcomeWaiter(connection, sender) as waiter,
+    ):
+        eventually(lambda: lineage(single).begun == {1, 2, 3})
+        for number in (0, 1):
+            for subject, sent in zip(SUBJECTS, round_of(number), strict=True):
+                waiter.send(single.topics, subject.encode(), sent.value or b"", f"{subject}.{number}")
+        found = [one for some in waiter.rest(20) for one in some]
+    assert sorted(one.number for one in found) == list(range(1, 25)) and not waiter.outstanding
+    assert {one.read.data.status for one in found} == {"accepted"}
+    assert {one.read.data.partition for one in found} == {single.home(one) for one in SUBJECTS}
+    check(single, 0, 1)

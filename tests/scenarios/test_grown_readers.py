@@ -1,0 +1,89 @@
+"""Readers of whole logs after a growth: each key has its whole story, once, in its order."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.client.history import find_ranges, fold_history, parse_at, read_records
+from cqrs_cli.core.digest import as_hex
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.jobs.export.driver import exported_rows, plan_export
+from cqrs_cli.jobs.replay.driver import plan_replay
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.scans.replay.fold import NOTHING
+from cqrs_cli.scans.replay.task import ReplayPlan, total_part
+from tests.deciding.growing import SUBJECTS, counters, round_of, told
+from tests.support import ROOT
+from tests.support.growth import grow, grown_by_hand
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    """Decided before and behind a growth, and once more while a second one has not split."""
+    found = counters(connection, prefix, tmp_path)
+    found.send(*round_of(0), *round_of(1))
+    quietly(found.plan())
+    eventually(lambda: found.settled("events"))
+    grow(found, 4)
+    found.send(*round_of(2))
+    quietly(found.plan())
+    grow(found, 8)
+    return found
+
+
+def replayed(plan: ReplayPlan) -> tuple[int, int, str]:
+    total = NOTHING
+    for task in plan.tasks:
+        result = total_part(plan, task)
+        assert result.error is None
+        total = total.plus(result.total)
+    return total.aggregates, total.events, as_hex(total.digest)
+
+
+def test_replay_reads_the_chain(grown: TopicHarness) -> None:
+    plan = plan_replay(grown.connection, grown.topics, "aggregates", ROOT)
+    before = replayed(plan)
+    assert before[:2] == (12, 36)
+    quietly(grown.plan())
+    assert replayed(plan) == before and before[2] == grown.digest()
+
+
+def test_past_before_the_growth_is_read(grown: TopicHarness) -> None:
+    """By the positions of the partitions that there were then."""
+    positions = {one: sum(1 for _ in grown.records("events", one)) for one in range(2)}
+    plan = plan_replay(grown.connection, grown.topics, "aggregates", ROOT, positions=positions)
+    assert len(plan.tasks) == 2 and replayed(plan)[0] == 12
+
+
+def test_history_is_along_the_chain(grown: TopicHarness) -> None:
+    for subject in SUBJECTS:
+        key = subject.encode()
+        places = find_ranges(grown.connection, grown.topics, key, "murmur2")
+        records = read_records(grown.connection, key, places)
+        found = fold_history(grown.aggregate, subject, records, parse_at(None))
+        assert [(one.aggregateversion, one.causationid) for one in found.events] == told(0, 1, 2)[subject]
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_export_has_each_event_once(grown: TopicHarness) -> None:
+    plan = plan_export(grown.connection, grown.topics, "aggregates", ROOT)
+    versions: dict[str, list[int]] = {}
+    for home in plan.chains.homes:
+        for batch in exported_rows(plan, home, "jsonl"):
+            for line in batch.column(0).to_pylist():
+                event = json.loads(line)
+                versions.setdefault(event["subject"], []).append(event["aggregateversion"])
+    assert versions == {subject: [1, 2, 3] for subject in SUBJECTS}
+
+
+def test_growth_by_hand_is_not_read(grown: TopicHarness) -> None:
+    grown_by_hand(grown, 9)
+    with pytest.raises(ConfigurationError, match="have 9 partitions, its lineage says 8"):
+        plan_replay(grown.connection, grown.topics, "aggregates", ROOT)

@@ -1,0 +1,34 @@
+"""Lineages as they come about: growths, splits in any order that is allowed, and children that begin."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.messages.growth import Begun, Grow, Growth, Split
+
+
+def split(lineage: PartitionLineage, partition: int, there: int) -> Split:
+    """The split that is next for a partition, of empty logs."""
+    before, after = lineage.count(partition), lineage.next_count(partition, there)
+    assert before is not None and after is not None
+    return Split(partition, before, after, 0, 0, 0, 0, 0)
+
+
+def possible(lineage: PartitionLineage, multiples: list[int]) -> list[Growth]:
+    """What may be written next."""
+    last, there = lineage.counts[-1], range(lineage.counts[-1])
+    grown = [Grow(last, last * one) for one in multiples if last * one <= 24]
+    splits = [split(lineage, one, last) for one in there if lineage.phase(one, last) == "settle"]
+    return [*grown, *splits, *(Begun(one) for one in there if lineage.phase(one, last) == "adopt")]
+
+
+@st.composite
+def lineages(draw: Any) -> PartitionLineage:
+    """Any lineage of 1 to 4 partitions that grew to 24 at most."""
+    lineage = PartitionLineage((draw(st.integers(1, 4)),))
+    for _ in range(draw(st.integers(0, 30))):
+        if not (choices := possible(lineage, [2, 3])):
+            break
+        lineage = lineage.with_record(draw(st.sampled_from(choices)))
+    return lineage
