@@ -1,7 +1,8 @@
 """Commands of every kind from several senders, while every part of the system is killed: `make soak`
 
 The seed repeats the commands and the order of the blows, not their moments. Afterwards the log, the shards and the
-replay must say what the reference model says.
+replay must say what the reference model says, a process must have sent each of its commands once, and a projection and
+a gateway must tell what the log tells.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from pathlib import Path
 from cqrs_cli.failpoints import POINTS, VARIABLE
 from cqrs_cli.kafka.offsets import committed_now
 from tests.support import ROOT
+from tests.support.beside import Beside, write_project
 from tests.support.brokers import Broker, broker
 from tests.support.commands import endless
 from tests.support.processes import family, jvm, living, python_workers
@@ -28,7 +30,7 @@ from tests.support.project import Project
 from tests.support.waiting import eventually
 
 SENDERS = 3
-RUN = ("run", "bank_account", "--quiet", "--master", "local[2]")
+RUN = ("run", "--quiet", "--master", "local[2]")
 STATE = ".cqrs/state"
 
 #: After each blow this number of commands must be decided within this number of seconds.
@@ -44,6 +46,8 @@ class Soak:
         self.project, self.mortal, self.seed, self.say = project, mortal, seed, say
         self.choice = random.Random(seed)
         self.bank = self.project.harness(partitions=4)
+        self.project.harness("counter", partitions=1)
+        self.beside = Beside(project, self.bank, self.choice)
         self.began = time.monotonic()
         self.sent = [0] * SENDERS
         self.resting = threading.Event()
@@ -58,6 +62,7 @@ class Soak:
             self.pause_broker,
             self.terminate,
             self.strike_somewhere,
+            *self.beside.blows(self.resting),
         ]
 
     def go_on(self, minutes: float) -> None:
@@ -77,14 +82,16 @@ class Soak:
         self._end(signal.SIGTERM, 143)
 
     def check(self) -> None:
-        """Everything is decided, once, as in one go; shards and replay agree."""
-        self.project.cqrs(*RUN, "--once")
+        """Everything is decided, once, as in one go; shards, replay and what stands beside agree."""
+        for _ in range(2):  # the second one decides what the process has sent in the first
+            self.project.cqrs(*RUN, "--once")
         self.bank.check(STATE)
         digest = self.project.json("replay", "bank_account")["digest"]
         status = self.project.json("status", "bank_account", "--digest")
         assert (status["lag"], status["aggregates"]["bank_account"]["digest"]) == (0, digest)
         assert digest == self.bank.digest(STATE)
         self.project.cqrs("verify", "bank_account", "--state")  # would end with 5
+        self.beside.check()
         self.say(f"{self.decided()} commands decided once each; digest {digest[:16]}…")
 
     def decided(self) -> int:
@@ -177,6 +184,7 @@ class Soak:
 
     def abandon(self) -> None:
         """Leave no process behind."""
+        self.beside.end()
         everybody = living(family(self.current.pid))
         for pid in everybody:
             os.kill(pid, signal.SIGKILL)
@@ -186,7 +194,10 @@ class Soak:
 def soak(folder: Path, minutes: float, seed: int, say: Callable[[str], None]) -> None:
     """In `folder`, with a broker of its own."""
     (folder / "cqrs.toml").touch()
-    shutil.copytree(ROOT / "aggregates", folder / "aggregates", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "aggregates").mkdir()
+    for name in ("__init__", "bank_account", "counter"):
+        shutil.copy(ROOT / "aggregates" / f"{name}.py", folder / "aggregates")
+    write_project(folder)
     say(f"seed {seed}")
     with ExitStack() as stack:
         mortal = stack.enter_context(broker(folder))

@@ -1,0 +1,182 @@
+"""What else runs in a soak: a process in the run, and beside it a projection and a gateway, struck like everything."""
+
+import json
+import os
+import random
+import re
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from urllib.request import urlopen
+
+from cqrs_cli.core.messages.event import read_event
+from tests.support.harness import TopicHarness
+from tests.support.processes import family, living
+from tests.support.project import Project
+from tests.support.waiting import eventually
+
+#: Each account that is opened is counted, by a command for another aggregate.
+PROCESS = """
+from collections.abc import Iterator
+from typing import Any
+
+import cqrs_cli as cqrs
+from aggregates.bank_account import Opened
+from aggregates.counter import Increment
+
+
+def react(event: Opened, at: cqrs.Recorded[Any]) -> Iterator[cqrs.Send]:
+    yield cqrs.Send("counter", at.aggregate_id, Increment())
+
+
+process = cqrs.Process(react)
+"""
+
+#: Rows that two events would spoil: one that is projected twice, and one that is left out.
+PROJECTION = """
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Column, Connection, Integer, MetaData, String, Table
+
+import cqrs_cli as cqrs
+from aggregates.bank_account import Closed, Deposited, Opened, Withdrawn
+from cqrs_cli.projections import upsert
+
+metadata = MetaData()
+accounts = Table(
+    "accounts", metadata, Column("id", String, primary_key=True), Column("version", Integer), Column("events", Integer)
+)
+
+
+def project(db: Connection, events: Sequence[cqrs.Recorded[Opened | Deposited | Withdrawn | Closed]]) -> None:
+    for one in events:
+        key, new = {"id": one.aggregate_id}, {"version": one.version, "events": 1}
+        upsert(db, accounts, key, new, {"version": one.version, "events": accounts.c.events + 1})
+
+
+projection = cqrs.Projection(project, metadata)
+"""
+
+#: Seconds until a companion that was struck is told to have ended, and until it is level.
+WITHIN = 120.0
+
+ACCOUNTS = ("--to", "sqlite:///accounts.db", "--master", "local[1]")
+
+
+class Companion:
+    """A command that runs beside, and is started again whenever it was struck."""
+
+    def __init__(self, project: Project, *arguments: str) -> None:
+        self._project, self._arguments = project, arguments
+        self.log = project.folder / f"{arguments[0]}.log"
+        self._start()
+
+    def _start(self) -> None:
+        with self.log.open("wb") as said:
+            self._running = self._project.start_logging(said, *self._arguments)
+
+    def kill(self) -> None:
+        """kill -9 of all its processes, and start again."""
+        self.end()
+        self._start()
+
+    def pause(self, resting: threading.Event, seconds: float) -> None:
+        """Stop its process for a while."""
+        os.kill(self._running.pid, signal.SIGSTOP)
+        resting.wait(seconds)
+        os.kill(self._running.pid, signal.SIGCONT)
+
+    def check_lives(self) -> None:
+        """It ends by no fault of another part."""
+        assert self._running.poll() is None, self.log.read_text()
+
+    def end(self) -> None:
+        """kill -9 of all its processes."""
+        everybody = living(family(self._running.pid))
+        for pid in everybody:
+            os.kill(pid, signal.SIGKILL)
+        self._running.wait(WITHIN)
+        eventually(lambda: not living(everybody))
+
+
+class Beside:
+    """The companions of one soak."""
+
+    def __init__(self, project: Project, bank: TopicHarness, choice: random.Random) -> None:
+        self._project, self._bank, self._choice = project, bank, choice
+        self._companions = {
+            "projection": Companion(project, "project", "accounts", *ACCOUNTS),
+            "gateway": Companion(project, "serve", "bank_account", "--port", "0"),
+        }
+
+    def blows(self, resting: threading.Event) -> list[Callable[[], str]]:
+        """What may happen to them."""
+        return [lambda: self._kill(), lambda: self._pause(resting)]
+
+    def _kill(self) -> str:
+        name = self._any()
+        self._companions[name].kill()
+        return f"killed the {name}, started again"
+
+    def _pause(self, resting: threading.Event) -> str:
+        name, seconds = self._any(), self._choice.uniform(0.5, 5)
+        self._companions[name].pause(resting, seconds)
+        return f"paused the {name} for {seconds:.1f} s"
+
+    def _any(self) -> str:
+        return self._choice.choice(sorted(self._companions))
+
+    def check(self) -> None:
+        """All of them tell what the log tells."""
+        versions = self._versions()
+        for companion in self._companions.values():
+            companion.check_lives()
+        eventually(lambda: self._served(versions) == versions, WITHIN)
+        self.end()
+        self._project.cqrs("project", "accounts", "--once", *ACCOUNTS)
+        with closing(sqlite3.connect(self._project.folder / "accounts.db")) as db:
+            rows = db.execute("select id, version, events from accounts").fetchall()
+        assert {name: (version, events) for name, version, events in rows} == {
+            name: (version, version) for name, version in versions.items()
+        }
+        self._project.cqrs("verify", "process", "openings")  # would end with 5
+
+    def _versions(self) -> dict[str, int]:
+        """The version of each account, from its events."""
+        found: dict[str, int] = {}
+        for partition in range(self._bank.partitions):
+            for record in self._bank.records("events", partition):
+                event = read_event(record.value)
+                assert event.aggregateversion == found.get(event.subject, 0) + 1
+                found[event.subject] = event.aggregateversion
+        return found
+
+    def _served(self, wanted: dict[str, int]) -> dict[str, int]:
+        """The versions of these accounts as the gateway has them."""
+        address = re.findall(r"http://[\d.]+:\d+", self._companions["gateway"].log.read_text())
+        try:
+            return {name: _version(f"{address[0]}/bank_account/{name}") for name in wanted}
+        except (IndexError, OSError):  # it is starting
+            return {}
+
+    def end(self) -> None:
+        """Leave no process behind."""
+        for companion in self._companions.values():
+            companion.end()
+
+
+def write_project(folder: Path) -> None:
+    """The process and the projection, in a project with aggregates."""
+    for package, name, code in (("processes", "openings", PROCESS), ("projections", "accounts", PROJECTION)):
+        (folder / package).mkdir()
+        (folder / package / "__init__.py").touch()
+        (folder / package / f"{name}.py").write_text(code)
+
+
+def _version(url: str) -> int:
+    with urlopen(url, timeout=10) as answer:
+        return int(json.load(answer)["version"])
