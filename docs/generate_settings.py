@@ -101,7 +101,7 @@ def spelled_flags() -> dict[str, str]:
     root: Any = typer.main.get_command(app)
     commands = {name: command for name, command in root.commands.items() if not hasattr(command, "commands")}
     found: dict[str, list[str]] = {}
-    for name, command in commands.items():
+    for name, command in sorted(commands.items()):  # they come in the order in which they were imported
         for option in (option for param in command.params for option in param.opts):
             found.setdefault(option, []).append(f"`{name}`")
     flags = {}

@@ -126,7 +126,7 @@ open("status", "w").write(str(status))
 """
     (tmp_path / "cqrs.toml").touch()
     (tmp_path / "aggregates").symlink_to(AGGREGATES)
-    child = pexpect.spawn(sys.executable, ["-c", code], cwd=str(tmp_path), timeout=60)
+    child = pexpect.spawn(sys.executable, ["-c", code], cwd=str(tmp_path), timeout=60, use_poll=True)
     child.expect("waiting")
     os.close(child.child_fd)
     os.waitpid(child.pid, 0)

@@ -193,6 +193,7 @@ def test_notes_stay_above_live_line() -> None:
         env={**os.environ, "TERM": "xterm"},
         dimensions=(24, 100),
         encoding="utf-8",
+        use_poll=True,  # a worker of the tests may have many files open
         timeout=60,
         echo=False,
     )

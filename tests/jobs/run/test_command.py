@@ -82,6 +82,7 @@ def test_terminal_shows_progress_until_interrupted(project: Project) -> None:
         env={**project.environment, "TERM": "xterm"},
         dimensions=(24, 160),
         encoding="utf-8",
+        use_poll=True,  # a worker of the tests may have many files open
         timeout=90,
     )
     try:

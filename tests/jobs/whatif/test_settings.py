@@ -46,6 +46,7 @@ RULES = st.builds(
     st.just("way.commands"),
     st.just(TOPIC),
     st.sampled_from([None, lambda key: 0, lambda key: 1]),
+    st.none(),
     st.sampled_from([1, 1000, 2000, 86_400_000]),
     st.sampled_from([700, 800, 10_000]),
     st.builds(
