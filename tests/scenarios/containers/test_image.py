@@ -35,7 +35,7 @@ def test_every_job_runs_in_it(image: str, kafka_jars: Path) -> None:
         ],
         kafka_jars,
     )
-    assert "The same as a row of a database" in said
+    assert "The order as a row of a database" in said
     assert "no violation" in said
     assert "stopped" in said
 
