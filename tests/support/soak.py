@@ -47,6 +47,7 @@ class Soak:
         self.choice = random.Random(seed)
         self.bank = self.project.harness(partitions=4)
         self.project.harness("counter", partitions=1)
+        self.project.cqrs("init")  # also the topic of the process's positions
         self.beside = Beside(project, self.bank, self.choice)
         self.began = time.monotonic()
         self.sent = [0] * SENDERS
