@@ -54,10 +54,12 @@ def broker(request: pytest.FixtureRequest) -> str | None:
     [*cases(RULES), *cases([*DETAILS, *PROVING, *REACTING, *WAITING, *GROWING], pytest.mark.faults)],
 )
 def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """The rules are broken one by one; a test notices each break."""
+    """The rules are broken one by one; a test notices each break, if not at once on a busy machine, the second time."""
     root = copy(tmp_path)
     (root / mutation.file).write_text(broken(mutation), encoding="utf-8")
     done = run(root, [mutation.noticed_by], broker(request))
+    if not done.failed:
+        done = run(root, [mutation.noticed_by], broker(request))
     print(done.output)
     assert done.failed, f"nobody has noticed: {mutation.name}"
 
