@@ -12,17 +12,15 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from benchmarks.arena import Arena, arena, command, open_accounts, workers
-from benchmarks.latency import ACCOUNTS, waits
+from benchmarks.latency import ACCOUNTS, is_owned, waits
 from benchmarks.report import report
-from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.ownership.claim import TERMINAL, parse_claim
 
 #: Seconds of quiet work before the blow, and after a run has come up, so that its shards and its code are warm.
 _QUIET = 5.0
 
 #: What happens to the run at work.
-Blow = Callable[[], None]
+Blow = Callable[[], object]
 
 
 class Runs:
@@ -55,7 +53,7 @@ class Runs:
     def at_work(self) -> None:
         """Start a run and wait until it owns every partition."""
         self.start()
-        until(self._is_owned)
+        until(lambda: is_owned(self._here, self._topics, self._partitions))
 
     def standing_by(self) -> None:
         """Start a run that stands by, and wait until it does."""
@@ -69,11 +67,6 @@ class Runs:
     def kill_worker(self) -> None:
         """kill -9 of one Python worker of the first run."""
         os.kill(workers(self._started[0].pid)[-1], signal.SIGKILL)
-
-    def _is_owned(self) -> bool:
-        found = committed_now(self._here.connection, self._topics, range(self._partitions)).values()
-        claims = [parse_claim(one.metadata) for one in found]
-        return all(claim is not None and claim.attempt < TERMINAL for claim in claims)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -91,7 +84,7 @@ def steady(runs: Runs) -> Blow:
 def newer_run(runs: Runs) -> Blow:
     """Another run is started, which takes over."""
     runs.at_work()
-    return lambda: void(runs.start())
+    return runs.start
 
 
 def worker_killed(runs: Runs) -> Blow:
@@ -116,10 +109,6 @@ def run_killed_and_started(runs: Runs) -> Blow:
         runs.start()
 
     return blow
-
-
-def void(_: object) -> None:
-    """Nothing."""
 
 
 CASES = {

@@ -66,14 +66,17 @@ def deciding(
     """`cqrs run`, with more arguments if there are any, once it owns every partition."""
     with subprocess.Popen(command("run", "bank_account", *arguments, "-q"), cwd=here.root) as run:
         try:
-            while not all(
-                (claim := parse_claim(found.metadata)) and claim.attempt < TERMINAL
-                for found in committed_now(here.connection, topics, range(partitions)).values()
-            ):
+            while not is_owned(here, topics, partitions):
                 time.sleep(0.2)
             yield run
         finally:
             run.terminate()  # SIGINT may be ignored: a shell's background jobs inherit that
+
+
+def is_owned(here: Arena, topics: Topics, partitions: int) -> bool:
+    """True if a run owns every partition."""
+    found = committed_now(here.connection, topics, range(partitions)).values()
+    return all((claim := parse_claim(one.metadata)) and claim.attempt < TERMINAL for one in found)
 
 
 @contextmanager

@@ -45,20 +45,19 @@ class StalledError(UnavailableError):
 
 def partitions(connection: Cluster, topic: str) -> int:
     """The number of the topic's partitions; raises `ConfigurationError` if it does not exist."""
-    probe = consumer(connection)
-    try:
-        found = described(connection, probe, topic).topics[topic]
-    finally:
-        probe.close()
-    if found.error is not None and is_denied(found.error):
-        raise RequiredAcl("Read", "topic", topic).denied()
-    if found.error or not found.partitions:
+    found = _count(connection, topic)
+    if not found:
         raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
-    return len(found.partitions)
+    return found
 
 
 def exists(connection: Cluster, topic: str) -> bool:
     """True if the cluster has a topic of this name; raises `ConfigurationError` if we may not know."""
+    return _count(connection, topic) > 0
+
+
+def _count(connection: Cluster, topic: str) -> int:
+    """The number of the topic's partitions, 0 if it does not exist."""
     probe = consumer(connection)
     try:
         found = described(connection, probe, topic).topics[topic]
@@ -66,7 +65,7 @@ def exists(connection: Cluster, topic: str) -> bool:
         probe.close()
     if found.error is not None and is_denied(found.error):
         raise RequiredAcl("Read", "topic", topic).denied()
-    return not found.error and bool(found.partitions)
+    return 0 if found.error else len(found.partitions)
 
 
 def bounds(

@@ -117,7 +117,7 @@ class Beside:
 
     def blows(self, resting: threading.Event) -> list[Callable[[], str]]:
         """What may happen to them."""
-        return [lambda: self._kill(), lambda: self._pause(resting)]
+        return [self._kill, lambda: self._pause(resting)]
 
     def _kill(self) -> str:
         name = self._any()
