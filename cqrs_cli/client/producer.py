@@ -173,7 +173,7 @@ class CommandProducer:
             self._fatal = clients.kafka_error(error)
 
     def _failed_by(self, topic: str, error: KafkaError) -> CqrsError:
-        """What a command's failure means: `_FATAL` says only that there is a fatal error, which was told before."""
+        """The error to raise: `_FATAL` says only that there is a fatal error, which was told before."""
         if self._fatal is not None and error.code() == KafkaError._FATAL:
             error = self._fatal
         return send_failure(self._connection, topic, error)

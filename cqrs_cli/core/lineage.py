@@ -115,7 +115,7 @@ class PartitionLineage:
         return None if step is None or step[1] > there else step[1]
 
     def phase(self, partition: int, there: int) -> Phase:
-        """What its owner has to do, where all topics have `there` partitions."""
+        """The next task of its owner, where all topics have `there` partitions."""
         if self.count(partition) is None:
             return "wait"
         if self.birth(partition) is not None and partition not in self.begun:

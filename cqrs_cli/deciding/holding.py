@@ -23,7 +23,7 @@ class Holding(NamedTuple):
 
     @property
     def phase(self) -> Phase:
-        """What the owner has to do next."""
+        """The next task of the owner."""
         return self.lineage.phase(self.number, self.there)
 
     @property

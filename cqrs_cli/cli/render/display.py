@@ -100,7 +100,7 @@ class JobDisplay(Generic[_T]):
         return self.done(now)
 
     def done(self, now: _T) -> int:
-        """What the rate is of."""
+        """The number whose growth in a second is the rate."""
         raise NotImplementedError
 
     def line(self, now: _T) -> str:

@@ -63,7 +63,7 @@ def growth_value(growth: Growth) -> bytes:
 
 
 def read_growth(value: bytes | None) -> Growth:
-    """What a record says; raises `ValueError` for any other record."""
+    """The growth that a record tells of; raises `ValueError` for any other record."""
     if value is None:
         raise ValueError("a null value says nothing")
     try:

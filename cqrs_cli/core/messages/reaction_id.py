@@ -21,7 +21,7 @@ class ReactionId(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """What the ids of all commands for the event have in common."""
+        """The common beginning of the ids of all commands for the event."""
         return f"{self.process}/{self.topic}/{self.event}@{self.time}"
 
     def __str__(self) -> str:
