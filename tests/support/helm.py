@@ -1,8 +1,8 @@
-"""Helm for tests: the machine's, or one that Go builds from its module, once per user."""
+"""Helm for tests: the machine's, or the one that lies on PyPI."""
 
-import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +12,17 @@ import yaml
 from tests.support import ROOT
 
 CHART = ROOT / "deploy/helm/cqrs"
-MODULE = "helm.sh/helm/v3/cmd/helm@v3.22.0"
 
-#: A Helm that Go builds does not know for which Kubernetes it is.
+#: For the Helm that is there: by itself it takes the Kubernetes of its own release.
 _KUBERNETES = ("--kube-version", "1.35.0")
 
 
 def find_helm() -> Path:
-    """Skips where neither Helm nor Go is there."""
-    if found := shutil.which("helm"):
+    """Skips where there is none: PyPI has it for the most usual machines alone."""
+    beside = Path(sys.executable).parent
+    if found := shutil.which("helm") or shutil.which("helm", path=str(beside)):
         return Path(found)
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cqrs-tests"
-    helm = cache / MODULE.rpartition("@")[2] / "helm"
-    if not helm.exists():
-        if shutil.which("go") is None:
-            pytest.skip("neither helm nor go is there")
-        environment = os.environ | {"GOBIN": str(helm.parent), "GOFLAGS": "-mod=mod"}
-        built = subprocess.run(
-            ["go", "install", "-ldflags=-s -w", MODULE], env=environment, capture_output=True, text=True
-        )
-        if built.returncode:
-            pytest.skip(f"go cannot build helm: {built.stderr.strip().splitlines()[-1]}")
-    return helm
+    pytest.skip("no helm is there")
 
 
 def call(helm: Path, verb: str, values: dict[str, Any]) -> "subprocess.CompletedProcess[str]":
