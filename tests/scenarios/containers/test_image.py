@@ -1,4 +1,7 @@
-"""The image as docs/containers.md has it: small, nobody special, and able to do what every command does."""
+"""The image as docs/containers.md has it: small, nobody special, and able to do what every command does.
+
+And the whole system of compose/ in it: from the gateway to a row of PostgreSQL, also while its runs are updated.
+"""
 
 import json
 import os
@@ -10,7 +13,9 @@ import docker
 import pytest
 
 from cqrs_cli import scaffold
+from tests.scenarios.containers.system import PATIENCE, System, goes_on, orders
 from tests.support.containers import find_image, free_ports, run
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -67,3 +72,18 @@ def test_new_projects_run_in_containers(engine: docker.DockerClient, image: str,
             assert json.load(answer)["version"] == 1
     finally:
         run(["docker", "compose", "down", "--volumes", "--rmi", "local", "--timeout", "5"], shop, environment)
+
+
+def test_orders_reach_the_database(system: System) -> None:
+    assert system.send("first", "Place", customer="ada") == 1
+    eventually(lambda: system.rows().get("first") == "placed", PATIENCE)
+
+
+def test_updates_keep_deciding(system: System) -> None:
+    """The one that stands by first, then the one that decides: every order that is sent meanwhile is decided."""
+    with orders(system) as placed:
+        for service in ("standby", "run"):
+            goes_on(placed)
+            system.compose("up", "--detach", "--wait", "--no-deps", "--force-recreate", service)
+        goes_on(placed)
+    eventually(lambda: system.rows().keys() >= set(placed), PATIENCE)

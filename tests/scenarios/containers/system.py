@@ -1,4 +1,4 @@
-"""The whole system of compose/: from the gateway to a row of PostgreSQL, also while its runs are updated."""
+"""The whole system of compose/, for tests: its services, and clients that place orders."""
 
 import json
 import os
@@ -10,13 +10,10 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import docker
-import pytest
 
 from tests.support import ROOT
 from tests.support.containers import find_image, free_ports, run
 from tests.support.waiting import eventually
-
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 PROFILES = "run,gateway,projection"
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -66,18 +63,6 @@ class System:
         return dict(line.split("|") for line in said.splitlines() if "|" in line)
 
 
-@pytest.fixture(scope="module")
-def system(
-    engine: docker.DockerClient, image: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[System]:
-    made = System(engine, image, tmp_path_factory.mktemp("system"))
-    try:
-        made.compose("up", "--detach", "--wait", "--quiet-pull")
-        yield made
-    finally:
-        made.compose("down", "--volumes", "--timeout", "1")
-
-
 @contextmanager
 def orders(system: System) -> Iterator[list[str]]:
     """Orders that are placed one after the other while the block lasts; each comes back decided."""
@@ -106,18 +91,3 @@ def goes_on(placed: list[str]) -> None:
     """Orders are still decided."""
     before = len(placed)
     eventually(lambda: len(placed) > before + 3, PATIENCE)
-
-
-def test_orders_reach_the_database(system: System) -> None:
-    assert system.send("first", "Place", customer="ada") == 1
-    eventually(lambda: system.rows().get("first") == "placed", PATIENCE)
-
-
-def test_updates_keep_deciding(system: System) -> None:
-    """The one that stands by first, then the one that decides: every order that is sent meanwhile is decided."""
-    with orders(system) as placed:
-        for service in ("standby", "run"):
-            goes_on(placed)
-            system.compose("up", "--detach", "--wait", "--no-deps", "--force-recreate", service)
-        goes_on(placed)
-    eventually(lambda: system.rows().keys() >= set(placed), PATIENCE)
