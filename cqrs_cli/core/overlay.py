@@ -40,7 +40,7 @@ class Overlay:
         self.event_bytes = 0
         self.told: dict[str, Any] = {}  # of the deferral, by the outcome under way
         self.timestamp: int | None = None
-        self.time, self.time_bytes = "", b""  # the text of `timestamp`
+        self.time = ""  # the text of `timestamp`
         self._partition = context.partition
         self._initial, self._plain_size = aggregate.decider.initial, plain_size(context)
         source, partition, types = aggregate.ce_source, context.partition, aggregate.event_types
@@ -62,7 +62,7 @@ class Overlay:
         offset, key, timestamp = record.offset, record.key, record.timestamp
         version, state = (before.version, before.state) if before else (0, self._initial)
         time, count, size = self.time, len(answer), 0
-        shared = envelope.shared(self.time_bytes)
+        shared = envelope.shared(self.time)
         writers, encode, step = self._writers, self._encode, self._step
         events: list[OutputRecord] = []
         try:
@@ -116,7 +116,6 @@ class Overlay:
         """The greatest timestamp so far. Records of one millisecond come together, and share its text."""
         if record.timestamp != self.timestamp:
             self.timestamp, self.time = record.timestamp, rfc3339(record.timestamp)
-            self.time_bytes = self.time.encode()
             if record.timestamp > self.done.clock:
                 self.done.clock = record.timestamp
         return self.done.clock
@@ -163,8 +162,8 @@ class Overlay:
             if verdict.status != "failed" or envelope.type in self.aggregate.commands:
                 kind = f"{envelope.type}.{verdict.status}"
             if verdict.reason != "KEY_MISMATCH" or is_text(case.record.key):
-                shared = envelope.shared(self.time_bytes)
-        self._put(case, verdict, encode_json(kind), shared or unnamed(self.time_bytes), remembered)
+                shared = envelope.shared(self.time)
+        self._put(case, verdict, encode_json(kind), shared or unnamed(self.time), remembered)
 
     def _put(self, case: Case, verdict: WrittenVerdict, kind: bytes, shared: bytes, remembered: bool) -> None:
         """Write the outcome. `kind`: its type as JSON; `shared`: what it has alike with the events."""

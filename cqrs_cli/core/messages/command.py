@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 from msgspec.structs import replace
 
-from cqrs_cli.core.messages.attributes import NOTHING_HANDED_ON, HandedOn, handed_on_texts
+from cqrs_cli.core.messages.attributes import HandedOn, Shared
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_NESTING, check_nesting
@@ -27,10 +27,6 @@ MAX_ATTRIBUTE = 1024
 STRUCTURED = "application/cloudevents+json"
 
 _Moment = Annotated[datetime, Meta(tz=True)]
-
-
-#: What stands in events and outcome of one command alike, but for what is handed on.
-_SHARED = b'"subject":%b,"time":"%b","causationid":%b,"correlationid":%b'
 
 
 class CommandEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
@@ -71,21 +67,16 @@ class CommandEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
         """The payload that the data are, None for data that stand in the record."""
         return None if self.datasha256 is None else parse_reference(self.datasha256, self.datasize)
 
-    def shared(self, time: bytes) -> bytes:
+    def shared(self, time: str) -> bytes:
         """The members that events and outcome of the command have alike, as JSON without its braces."""
-        cause = encode_json(self.id)
-        correlation = encode_json(self.correlationid) if self.correlationid else cause
-        shared = _SHARED % (encode_json(self.subject), time, cause, correlation)
-        if handed_on_texts(self) == NOTHING_HANDED_ON:
-            return shared
-        for name, text in self.handed_on().items():
-            shared += b',"%b":%b' % (name.encode(), encode_json(text))
-        return shared
+        cause = self.id
+        alike = Shared(self.subject, time, cause, self.correlationid or cause, *self.handed_on_texts())
+        return encode_json(alike)[1:-1]
 
 
-def unnamed(time: bytes) -> bytes:
+def unnamed(time: str) -> bytes:
     """What the outcome of a record has in place of `CommandEnvelope.shared` if its command cannot be named."""
-    return b'"time":"%b"' % time
+    return b'"time":%b' % encode_json(time)
 
 
 class OrdinaryCommand(CommandEnvelope, frozen=True, kw_only=True, gc=False):

@@ -67,7 +67,7 @@ def test_events_are_the_contract(
     numbered: dict[str, Any] = {"aggregateversion": version, "eventindex": index, "eventcount": count}
     more = {**numbered, "data": Raw(data), **envelope.handed_on()}
     wanted = WrittenEvent("1.0", place, source, "note.Nöted", *mine, **more)
-    given = (offset, index, envelope.shared(TIME.encode()), version, index, count, data)
+    given = (offset, index, envelope.shared(TIME), version, index, count, data)
     assert event_writer(source, partition, "note.Nöted")(given) == encode_json(wanted)
 
 
@@ -94,6 +94,6 @@ def test_outcomes_are_the_contract(
     named = (UNSET, TIME, UNSET, UNSET) if envelope is None else members(envelope)
     handed_on = {} if envelope is None else envelope.handed_on()
     wanted = WrittenOutcome("1.0", f"{partition}/{offset}", source, kind, *named, data=verdict, **handed_on)
-    shared = unnamed(TIME.encode()) if envelope is None else envelope.shared(TIME.encode())
+    shared = unnamed(TIME) if envelope is None else envelope.shared(TIME)
     given = (offset, encode_json(kind), shared, encode_json(verdict))
     assert outcome_writer(source, partition)(given) == encode_json(wanted)
