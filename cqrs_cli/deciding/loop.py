@@ -48,6 +48,8 @@ class DecideLoop(Loop):
         self.aggregate = aggregate
         self.cache = cache
         self.attempts = attempts
+        holding = session.holding  # a split comes between two loops
+        self.rules = replace(session.rules, partition_of=holding.partition_of(), heir_of=holding.heir_of())
         self.deferring = Deferring(session, cache, attempts.note)
         self.payloads = PayloadExchange(session.plan.connection.payloads, session.log.topics.commands)
         self.next_batch_at = 0.0  # monotonic
@@ -170,9 +172,8 @@ class DecideLoop(Loop):
             size = min(4 * size, timing.piece)
 
     def _context(self, payloads: Payloads) -> BatchContext:
-        cache, attempts, holding = self.cache, self.attempts, self.session.holding
-        rules = replace(self.session.rules, partition_of=holding.partition_of(), heir_of=holding.heir_of())
-        return rules.context(
+        cache, attempts = self.cache, self.attempts
+        return self.rules.context(
             cache.state,
             cache.remembered,
             _now,
