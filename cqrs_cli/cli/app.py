@@ -36,6 +36,7 @@ PANELS = {
     "verify": "Operate",
     "certificate": "Operate",
     "rebuild": "Operate",
+    "repartition": "Operate",
     "status": "Operate",
     "top": "Operate",
     "doctor": "Operate",

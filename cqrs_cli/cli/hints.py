@@ -14,7 +14,8 @@ _PLACE = {
 
 #: A command in a hint: `create it: cqrs init`. Commands of the embedded broker take no such flags.
 _NAMED = re.compile(
-    r": cqrs (?:init|run|process|project|tail|trace|show|replay|verify(?: process)?|certificate \w+|status|doctor)\b"
+    r": cqrs (?:init|run|process|project|tail|trace|show|replay|verify(?: process)?|certificate \w+|status|doctor"
+    r"|repartition)\b"
 )
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.deciding.holding import Holding
 from cqrs_cli.deciding.position import LogState, contradiction, gap
 from cqrs_cli.deciding.recover import parse_outcome
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -18,10 +19,9 @@ def read_log_state(
     bounds: Mapping[Kind, tuple[int, int]],
     committed: int | None,
     claim: Claim | None,
-    judging: int,
+    holding: Holding,
 ) -> tuple[LogState, Record | None]:
-    """The state of a partition's logs, and its last outcome. `bounds`: (start, high watermark) of each log; `judging`:
-    the count by which it judges.
+    """The state of a partition's logs, and its last outcome. `bounds`: (start, high watermark) of each log.
 
     Raises `StalledError` for an open transaction that may hide an outcome, `ContradictionError` for a last outcome that
     cannot be read.
@@ -42,7 +42,7 @@ def read_log_state(
         partition=log.partition,
         topic_id=described.ids["commands"],
         other_ids=(described.ids["events"], described.ids["outcomes"]),
-        partitions=judging,
+        partitions=holding.judging,
         start=start,
         end=end,
         last_outcome=decided,
@@ -55,7 +55,7 @@ def read_log_state(
         committed=committed,
         claim=claim,
         deferred_id=described.ids["deferred"],
-        has_lineage=described.lineage_id is not None,
+        has_grown=holding.lineage.has_grown,
     )
     return state, last
 

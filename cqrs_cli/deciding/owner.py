@@ -142,9 +142,8 @@ class DecidingOwner:
         accept = self.plan.accept_loss.get(self.partition)
         bounds = {kind: session.bounds(kind) for kind in KINDS}  # all of them must be there
         session.holding = self.plan.read_holding(self.partition)
-        judging = session.holding.judging
         with session.naming_stalls():
-            state, last = read_log_state(session.log, session.described, bounds, *claimed, judging)
+            state, last = read_log_state(session.log, session.described, bounds, *claimed, session.holding)
             at = position(state, accept)
             if at != accept:
                 check_last_decided(state)

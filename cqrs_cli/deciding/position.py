@@ -30,7 +30,7 @@ class LogState(NamedTuple):
     committed: int | None  # the group's offset; None if it has none, or it expired
     claim: Claim | None  # what rides with it
     deferred_id: str = UNKNOWN_TOPIC  # of the deferred topic
-    has_lineage: bool = False  # then `partitions` is the count by which the partition judges
+    has_grown: bool = False  # then `partitions` is the count by which the partition judges
 
 
 def position(log: LogState, accept_loss: int | None = None) -> int:
@@ -79,8 +79,8 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
 
 def _check_count(log: LogState, claimed: int) -> None:
     """The count in the claim was committed with the split: a lineage that says less is not all of it."""
-    if not log.has_lineage and claimed != log.partitions:
-        raise another_count(log.topic, claimed, log.partitions)
+    if not log.has_grown and claimed != log.partitions:
+        raise another_count(log.aggregate, log.topic, claimed, log.partitions)
     if claimed > log.partitions:
         raise ContradictionError(
             f"{log.topic} partition {log.partition} has split to {claimed} partitions, "
@@ -89,12 +89,13 @@ def _check_count(log: LogState, claimed: int) -> None:
         )
 
 
-def another_count(topic: str, before: int, now: int) -> ConfigurationError:
+def another_count(aggregate: str, topic: str, before: int, now: int) -> ConfigurationError:
     """The error for a topic that has grown without its lineage."""
-    return ConfigurationError(
-        f"{topic} had {before} partitions and now has {now}",
-        "growing a topic splits aggregates: recreate it with the old count, or migrate to new topics",
-    )
+    hint = "fewer partitions split aggregates: recreate it with the old count, or migrate to new topics"
+    if now > before:
+        least = before * -(-now // before)
+        hint = f"the lineage must tell of it: cqrs repartition {aggregate} --partitions {least}"
+    return ConfigurationError(f"{topic} had {before} partitions and now has {now}", hint)
 
 
 def gap(log: LogState, at: int) -> tuple[int, int]:

@@ -50,8 +50,8 @@ def prepare(
     _check_partitions(topics, [*losses, *refused])
     seen = _committed_claims(connection, topics)
     for name, described in topics.items():
-        check_lineage(connection, described, settings.partitioner)
-        _check_counts(described, [claim for at, claim in seen.items() if at.aggregate == name])
+        if not check_lineage(connection, described, settings.partitioner):
+            _check_counts(described, [claim for at, claim in seen.items() if at.aggregate == name])
     _check_offsets(connection, topics, losses, refused, seen)
     return Plan(
         connection,
@@ -76,10 +76,13 @@ def prepare(
     )
 
 
-def check_lineage(connection: Connection, described: AggregateTopics, partitioner: Partitioner) -> None:
-    """Refuse topics that have grown otherwise than their lineage says: a key would be decided in two partitions."""
+def check_lineage(connection: Connection, described: AggregateTopics, partitioner: Partitioner) -> bool:
+    """Refuse topics that have grown otherwise than their lineage says: a key would be decided in two partitions.
+
+    True if they have grown at all. A growth that ended before its wish has left a lineage that says nothing.
+    """
     if described.lineage_id is None:
-        return
+        return False
     name, count = described.topics.aggregate, described.partitions
     lineage = read_lineage(connection, described.topics, count)
     if count not in lineage.counts:
@@ -92,14 +95,15 @@ def check_lineage(connection: Connection, described: AggregateTopics, partitione
             f'the partitions of {name} have grown, and partitioner = "off" does not say whose a key is',
             'set partitioner to what the clients use: "murmur2" or "crc32"',
         )
+    return lineage.has_grown
 
 
 def _check_counts(described: AggregateTopics, claims: Iterable[Claim | None]) -> None:
     """Refuse partitions that were added by hand before one of them decides: its own owner has no claim to compare."""
-    if described.lineage_id is None:
-        for claim in claims:
-            if claim is not None and claim.partitions != described.partitions:
-                raise another_count(described.topics.commands, claim.partitions, described.partitions)
+    for claim in claims:
+        if claim is not None and claim.partitions != described.partitions:
+            names = described.topics
+            raise another_count(names.aggregate, names.commands, claim.partitions, described.partitions)
 
 
 def _committed_claims(

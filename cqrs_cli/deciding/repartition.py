@@ -10,7 +10,7 @@ Each step may be done again: the same call completes a growth that ended half-wa
 import os
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from cqrs_cli.core.lineage import PartitionLineage
@@ -41,11 +41,12 @@ class AggregateStanding(NamedTuple):
 
 
 class PlannedGrowth(NamedTuple):
-    """`before` equals `after` if the growth was wished before: it is completed."""
+    """`before` equals `after` if the growth was wished before: it is completed. `lineage`: with this wish."""
 
     before: int
     after: int
     has_lineage: bool
+    lineage: PartitionLineage
 
 
 def plan_growth(standing: AggregateStanding, after: int, partitioner: Partitioner) -> PlannedGrowth:
@@ -54,27 +55,29 @@ def plan_growth(standing: AggregateStanding, after: int, partitioner: Partitione
     """
     name, lineage = standing.name, standing.lineage
     before, most = lineage.counts[-1], max(standing.has.values())
+    there = before * -(-most // before)  # the least number that adopts what was added by hand
+    least = max(there, 2 * before)
+    others = f"take {least}, {least + before} or another multiple"
     if partitioner == "off":
         raise ConfigurationError(
             f'{name} cannot grow with partitioner = "off": nothing says whose a key is',
             'set partitioner to what the clients use: "murmur2" or "crc32"',
         )
     if after < most:
+        adopting = f"; grown by hand, they are adopted by --partitions {there}" if most > before else ""
         raise UsageError(
             f"{name} has {most} partitions, and Kafka takes none away",
-            f"fewer are a migration to new topics; grown by hand, they are adopted by --partitions {most}",
+            f"fewer are a migration to new topics{adopting}",
         )
     if after != before and not lineage.follows(after):
         raise UsageError(
             f"{after} is no multiple of the {before} partitions of {name}: a key must move to a child of its home",
-            f"take {before * 2}, {before * 3} or another multiple",
+            others,
         )
-    if after == before and not standing.has_lineage:
-        raise UsageError(
-            f"{name} has {before} partitions", f"take {before * 2}, {before * 3} or another multiple"
-        )
+    if after == before and not lineage.has_grown:
+        raise UsageError(f"{name} has {before} partitions", others)
     _refuse_older(name, standing.claims)
-    return PlannedGrowth(before, after, standing.has_lineage)
+    return PlannedGrowth(before, after, standing.has_lineage, lineage.with_record(Grow(before, after)))
 
 
 def _refuse_older(name: str, claims: Iterable[Claim]) -> None:
@@ -105,8 +108,14 @@ def read_standing(connection: Cluster, topics: Topics) -> AggregateStanding:
     return AggregateStanding(topics.aggregate, has, PartitionLineage((before,)), lineage is not None, claims)
 
 
-def repartition(connection: Cluster, topics: Topics, after: int, partitioner: Partitioner) -> PlannedGrowth:
-    """Let an aggregate grow to `after` partitions, or complete what was begun.
+def repartition(
+    connection: Cluster,
+    topics: Topics,
+    after: int,
+    partitioner: Partitioner,
+    say: Callable[[str], object] = str,
+) -> PlannedGrowth:
+    """Let an aggregate grow to `after` partitions, or complete what was begun. `say` hears of each step that is done.
 
     Raises what `plan_growth` does, `ConfigurationError` if another operator's wish came first, and `UnavailableError`
     if a step could not be done: the same call goes on from there.
@@ -115,14 +124,17 @@ def repartition(connection: Cluster, topics: Topics, after: int, partitioner: Pa
     with Admin(connection) as admin:
         if not planned.has_lineage:
             make_lineage(admin, topics)
+            say(f"{topics.lineage} is there")
         if planned.before != after:
-            counts = wish(connection, topics, _grow(planned.before, after)).counts
-            if counts[-1] != after:
+            lineage = wish(connection, topics, _grow(planned.before, after))
+            if (last := lineage.counts[-1]) != after:
                 raise ConfigurationError(
-                    f"another operator came first: {topics.aggregate} grows to {counts[-1]} partitions",
-                    f"complete that: cqrs repartition {topics.aggregate} --partitions {counts[-1]}",
+                    f"another operator came first: {topics.aggregate} grows to {last} partitions",
+                    f"complete that: cqrs repartition {topics.aggregate} --partitions {last}",
                 )
-        grow_topics(admin, topics, after)
+            planned = planned._replace(lineage=lineage)
+            say(f"{topics.lineage} says {planned.before} → {after}")
+        grow_topics(admin, topics, after, say)
     return planned
 
 

@@ -55,7 +55,7 @@ class Settings(BaseModel):
     topic_prefix: str = Field(
         "", pattern=r"^[a-zA-Z0-9._-]{0,100}$", description="Put before every topic's name as it is."
     )
-    partitions: int = Field(4, ge=1, le=10_000, description="Of every new topic; fixed for life.")
+    partitions: int = Field(4, ge=1, le=10_000, description="Of every new topic; it can grow.")
     partitioner: Literal["murmur2", "crc32", "off"] = Field(
         "murmur2",
         description="How senders hash keys: as Java's clients, or as librdkafka by default; off is not checked.",

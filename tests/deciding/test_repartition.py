@@ -34,19 +34,23 @@ def standing(count: int = 4, counts: tuple[int, ...] = (4,), **members: Any) -> 
     return usual._replace(**members)
 
 
+def planned(before: int, after: int, has_lineage: bool) -> PlannedGrowth:
+    return PlannedGrowth(before, after, has_lineage, PartitionLineage((4, after)))
+
+
 @pytest.mark.parametrize("after", [8, 12])
 def test_multiples_are_taken(after: int) -> None:
-    assert plan_growth(standing(), after, "murmur2") == PlannedGrowth(4, after, False)
+    assert plan_growth(standing(), after, "murmur2") == planned(4, after, False)
 
 
 def test_growth_is_completed() -> None:
     """The wish is there, and some of the topics have grown, or none."""
     for count in (4, 8):
-        assert plan_growth(standing(count, (4, 8)), 8, "murmur2") == PlannedGrowth(8, 8, True)
+        assert plan_growth(standing(count, (4, 8)), 8, "murmur2") == planned(8, 8, True)
 
 
 def test_growth_by_hand_is_adopted() -> None:
-    assert plan_growth(standing(8), 8, "murmur2") == PlannedGrowth(4, 8, False)
+    assert plan_growth(standing(8), 8, "murmur2") == planned(4, 8, False)
 
 
 @pytest.mark.parametrize(
@@ -56,11 +60,14 @@ def test_growth_by_hand_is_adopted() -> None:
         (standing(), 4, "bank has 4 partitions"),
         (standing(), 6, "6 is no multiple of the 4 partitions"),
         (standing(12), 8, "bank has 12 partitions"),
+        (standing(12), 14, "take 12, 16 or another multiple"),
+        (standing(9), 8, "adopted by --partitions 12"),
     ],
 )
 def test_other_numbers_are_refused(found: AggregateStanding, after: int, says: str) -> None:
-    with pytest.raises(UsageError, match=says):
+    with pytest.raises(UsageError) as refused:
         plan_growth(found, after, "murmur2")
+    assert says in str(refused.value)
 
 
 def test_older_owners_are_refused() -> None:
@@ -79,6 +86,16 @@ def test_unknown_homes_are_refused() -> None:
 @pytest.fixture
 def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     return counters(connection, prefix, tmp_path)
+
+
+class Killed(BaseException):
+    """The operator's process, in a test."""
+
+
+def grown(harness: TopicHarness) -> set[int]:
+    """The numbers of partitions of the five topics."""
+    with Admin(harness.connection) as admin:
+        return {len(admin.leaders(harness.topics.name(kind))) for kind in KINDS}
 
 
 def grow(harness: TopicHarness, after: int) -> None:
@@ -110,7 +127,27 @@ def test_same_call_completes_a_growth(pair: TopicHarness, done: int) -> None:
 
 
 @pytest.mark.kafka
-def test_two_operators_come_to_one_result(pair: TopicHarness) -> None:
+@pytest.mark.parametrize("nth", range(7))
+def test_death_behind_each_step_is_completed(pair: TopicHarness, nth: int) -> None:
+    """The lineage, the wish, and each of five topics."""
+    steps: list[str] = []
+
+    def die(step: str) -> None:
+        steps.append(step)
+        if len(steps) > nth:
+            raise Killed
+
+    with pytest.raises(Killed):
+        repartition(pair.connection, pair.topics, 4, "murmur2", die)
+    left: list[str] = []
+    repartition(pair.connection, pair.topics, 4, "murmur2", left.append)
+    assert lineage(pair).counts == (2, 4) and len({*steps, *left}) == 7
+    assert grown(pair) == {4}
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("wanted", [(4, 6), (4, 4)])
+def test_two_operators_come_to_one_result(pair: TopicHarness, wanted: tuple[int, int]) -> None:
     errors: list[CqrsError] = []
 
     def operate(after: int) -> None:
@@ -119,15 +156,26 @@ def test_two_operators_come_to_one_result(pair: TopicHarness) -> None:
         except CqrsError as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=operate, args=(after,)) for after in (4, 6)]
+    threads = [threading.Thread(target=operate, args=(after,)) for after in wanted]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     (one, other) = lineage(pair).counts
-    assert one == 2 and other in (4, 6) and len(errors) == 1
+    assert one == 2 and other in wanted and len(errors) == len(set(wanted)) - 1
+    assert grown(pair) == {other}
+
+
+@pytest.mark.kafka
+def test_lineage_without_wish_adopts_nothing(pair: TopicHarness) -> None:
+    """The operator died before the wish: a run must not take the number of the topics."""
+    pair.send(*round_of(0))
+    quietly(pair.plan())
+    grown_by_hand(pair, 4)
     with Admin(pair.connection) as admin:
-        assert {len(admin.leaders(pair.topics.name(kind))) for kind in KINDS} == {other}
+        make_lineage(admin, pair.topics)
+    with pytest.raises(ConfigurationError, match="had 2 partitions and now has 4"):
+        pair.plan()
 
 
 @pytest.mark.kafka

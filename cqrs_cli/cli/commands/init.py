@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 def init(
     cli: Cli,
     aggregates: AggregateNames = None,
-    partitions: Annotated[
-        int | None, option("N", "Of each topic; fixed for life. Default: 4.", min=1)
-    ] = None,
+    partitions: Annotated[int | None, option("N", "Of each new topic. Default: 4.", min=1)] = None,
     dry_run: Annotated[bool, option("--dry-run", "Say what would be done, and do nothing.")] = False,
     manifests: Annotated[
         Literal["strimzi"] | None, option("--manifests strimzi", "Print manifests for Kubernetes instead.")

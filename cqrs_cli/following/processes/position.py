@@ -81,7 +81,7 @@ def resume(
     if found is not None and not _has_followed(found.claim.partitions, state):
         raise ConfigurationError(
             f"{state.source.topic} had {found.claim.partitions} partitions and now has {state.partitions}",
-            "growing a topic splits aggregates: recreate it with the old count, or migrate to new topics",
+            "if it was grown by hand, cqrs repartition adopts it; else recreate it with the old count",
         )
     error = position_contradiction(state)
     if error is not None:

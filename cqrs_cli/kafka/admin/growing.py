@@ -1,6 +1,7 @@
 """Letting an aggregate's topics grow: every step may be done again, by whoever completes what another has begun."""
 
 import time
+from collections.abc import Callable
 
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.admin.client import REQUEST_TIMEOUT_MS
@@ -18,8 +19,9 @@ def make_lineage(admin: Admin, topics: Topics) -> None:
     admin.create(topics.lineage, 1, TopicPlan.replication(brokers), configs)
 
 
-def grow_topics(admin: Admin, topics: Topics, count: int) -> None:
+def grow_topics(admin: Admin, topics: Topics, count: int, say: Callable[[str], object] = str) -> None:
     """Let the five topics grow to so many partitions, one after the other. Topics that have as many, or more, stay.
+    `say` hears of each that has grown.
 
     Raises `UnavailableError` if a broker does not show the new partitions in time: the same call goes on from there.
     """
@@ -28,6 +30,7 @@ def grow_topics(admin: Admin, topics: Topics, count: int) -> None:
         if len(admin.leaders(name)) < count:
             admin.grow(name, count)
             _await_leaders(admin, name, count)
+            say(f"{name} has {count} partitions")
 
 
 def _await_leaders(admin: Admin, name: str, count: int) -> None:

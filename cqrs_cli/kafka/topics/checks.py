@@ -68,7 +68,8 @@ def mistakes(
 ) -> list[ConfigurationError]:
     """Everything wrong with the topics that exist, gravest first."""
     return [
-        *(_partitions(topics, found, plan) if lineage is None else _grown(topics, found, lineage)),
+        *(_same_partitions(topics, found) if lineage is None else _grown(topics, found, lineage)),
+        *_wanted_partitions(topics, found, plan),
         *(error for kind, info in found.items() for error in _deletion(topics, kind, info)),
         *_timestamps(topics, found),
         *_outcomes_retention(topics, found, plan.dedup_window),
@@ -77,9 +78,7 @@ def mistakes(
     ]
 
 
-def _partitions(
-    topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan
-) -> Iterable[ConfigurationError]:
+def _same_partitions(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
     counts = {topics.name(kind): info.partitions for kind, info in found.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -87,11 +86,25 @@ def _partitions(
             f"the topics of {topics.aggregate} differ in their number of partitions: {listed}",
             "all five need the same: delete those that hold nothing yet, then cqrs init",
         )
-    elif counts and plan.insist and (count := next(iter(counts.values()))) != plan.partitions:
+
+
+def _wanted_partitions(
+    topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan
+) -> Iterable[ConfigurationError]:
+    """The number that an operator insists on is the one that is there."""
+    count = min((info.partitions for info in found.values()), default=plan.partitions)
+    if not plan.insist or count == plan.partitions:
+        return
+    what = f"the topics of {topics.aggregate} have {count} partitions, not {plan.partitions}"
+    if plan.partitions > count and plan.partitions % count == 0:
         yield ConfigurationError(
-            f"the topics of {topics.aggregate} have {count} partitions, not {plan.partitions}: their number is fixed "
-            "for life, since keys would move to other partitions and an aggregate would live twice",
-            "leave out --partitions; another number is a migration to new topics, under another --topic-prefix",
+            what, f"let them grow: cqrs repartition {topics.aggregate} --partitions {plan.partitions}"
+        )
+    else:
+        yield ConfigurationError(
+            what,
+            "leave out --partitions; they grow to a multiple: "
+            f"cqrs repartition {topics.aggregate} --partitions {2 * count}",
         )
 
 

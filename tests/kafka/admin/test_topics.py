@@ -122,7 +122,7 @@ def test_missing_topics_follow_existing_ones(admin: Admin, topics: Topics) -> No
 
 def test_partitions_are_not_grown(admin: Admin, topics: Topics) -> None:
     ensure_topics(admin, topics, TopicPlan(partitions=4))
-    with pytest.raises(ConfigurationError, match="have 4 partitions, not 8: their number is fixed"):
+    with pytest.raises(ConfigurationError, match="have 4 partitions, not 8; let them grow"):
         ensure_topics(admin, topics, TopicPlan(partitions=8, insist=True))
     assert check_topics(admin, topics).partitions == 4
 

@@ -153,8 +153,12 @@ def test_partition_counts_must_agree() -> None:
 
 def test_partition_count_matters_when_asked() -> None:
     assert said(sound(), TopicPlan(partitions=8)) == []
-    assert len(said(sound(), TopicPlan(partitions=8, insist=True))) == 1
     assert said({}, TopicPlan(partitions=8, insist=True)) == []
+    for found, lineage in ((sound(), None), (grown(), LINEAGE)):
+        (error,) = mistakes(TOPICS, found, TopicPlan(partitions=24, insist=True), lineage)
+        assert error.hint == "let them grow: cqrs repartition bank --partitions 24"
+    (error,) = mistakes(TOPICS, sound(), TopicPlan(partitions=6, insist=True))
+    assert error.hint.endswith("multiple: cqrs repartition bank --partitions 8")
 
 
 def test_what_is_missing_is_named() -> None:

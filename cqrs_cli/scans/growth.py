@@ -1,0 +1,69 @@
+"""The work that a growth makes: which partitions give keys away, and what of these keys is in the logs."""
+
+from collections import Counter
+from typing import NamedTuple
+
+from cqrs_cli.client.queries.deferred import waiting
+from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.partitioner import Partitioner, target
+from cqrs_cli.kafka.topics.topics import Topics
+
+#: Events of many millions that two cores read, fold and write into shards in a second: docs/operations.md, Sizes.
+FOLDED_PER_SECOND = 160_000
+
+
+class MovingKeys(NamedTuple):
+    """A partition that gives keys away."""
+
+    partition: int
+    children: tuple[int, ...]
+    events: int  # of these keys, estimated: the share of the homes that are the children's
+    deferred: int  # commands of these keys that wait, counted
+
+
+class GrowthWork(NamedTuple):
+    """`read`: events that are read to make all shards; a child reads its parents' logs, too."""
+
+    moving: tuple[MovingKeys, ...]
+    read: int
+
+    @property
+    def seconds(self) -> float:
+        """The time that two cores take for the shards."""
+        return self.read / FOLDED_PER_SECOND
+
+
+def growth_work(
+    connection: Connection, topics: Topics, lineage: PartitionLineage, partitioner: Partitioner
+) -> GrowthWork:
+    """What is left to do until every partition judges by the last count. Events are counted by their offsets."""
+    last = lineage.counts[-1]
+    numbers = range(readers.partitions(connection, topics.events))
+    sizes = {
+        one: end - start for one, (start, end) in readers.bounds(connection, topics.events, numbers).items()
+    }
+    judging = {
+        one: count for one in range(last) if (count := lineage.count(one)) is not None and count < last
+    }
+    holders = [
+        max(one for one in lineage.chain(home) if lineage.count(one) is not None) for home in range(last)
+    ]
+
+    def home(entry: Deferral) -> int:
+        return target(partitioner, entry.subject.encode(), last)
+
+    entries = waiting(connection, topics, partitioner, lambda one: holders[home(one)] != home(one))
+    deferred = Counter(holders[home(one)] for one in entries)
+    moving = tuple(
+        MovingKeys(
+            one,
+            tuple(range(one + count, last, count)),
+            round(sizes.get(one, 0) * (1 - count / last)),
+            deferred[one],
+        )
+        for one, count in judging.items()
+    )
+    return GrowthWork(moving, sum(sizes.get(one, 0) for home in range(last) for one in lineage.chain(home)))

@@ -1,0 +1,60 @@
+"""`cqrs repartition`: what it says before, what it does, and what it refuses."""
+
+import pytest
+
+from tests.cli.conftest import Cqrs
+
+pytestmark = pytest.mark.kafka
+
+
+def test_dry_run_says_what_moves(decided: Cqrs) -> None:
+    said = decided("repartition", "bank_account", "--partitions", "6", "--dry-run", "-o", "json").document
+    assert (said["dry_run"], said["from"], said["to"]) == (True, 2, 6)
+    assert [(one["partition"], one["children"]) for one in said["partitions"]] == [(0, [2, 4]), (1, [3, 5])]
+    assert decided("init", "bank_account", "--partitions", "2").status == 0
+
+
+def test_dry_run_is_a_table(decided: Cqrs) -> None:
+    title, header, *rows, making = decided(
+        "repartition", "bank_account", "--partitions", "4", "--dry-run"
+    ).out.splitlines()
+    assert title == "dry run: bank_account: 2 → 4 partitions"
+    assert header.split()[:4] == ["partition", "gives", "keys", "to"] and len(rows) == 2
+    assert making.startswith("making all shards: ")
+
+
+def test_same_call_again_completes(decided: Cqrs) -> None:
+    first, again = (
+        decided("repartition", "bank_account", "--partitions", "4", "-o", "json") for _ in range(2)
+    )
+    assert first.document == again.document
+    assert first.document == {
+        "aggregate": "bank_account",
+        "dry_run": False,
+        "from": 2,
+        "to": 4,
+        "left": [0, 1, 2, 3],
+    }
+    text = decided("repartition", "bank_account", "--partitions", "4").out
+    assert text == "bank_account: 2 → 4 partitions: the topics have them; the next run splits: cqrs run\n"
+
+
+@pytest.mark.parametrize(("partitions", "says"), [("1", "Kafka takes none away"), ("3", "3 is no multiple")])
+def test_numbers_that_do_not_fit_end_with_2(decided: Cqrs, partitions: str, says: str) -> None:
+    said = decided("repartition", "bank_account", "--partitions", partitions, "--dry-run")
+    assert (said.status, said.out) == (2, "") and says in said.err
+
+
+def test_unchecked_homes_end_with_3(decided: Cqrs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CQRS_PARTITIONER", "off")
+    said = decided("repartition", "bank_account", "--partitions", "4")
+    assert said.status == 3 and 'with partitioner = "off"' in said.err
+
+
+def test_init_names_the_command(decided: Cqrs) -> None:
+    """Its hint has the flags of the call."""
+    assert decided("repartition", "bank_account", "--partitions", "4").status == 0
+    said = decided("init", "bank_account", "--partitions", "8")
+    assert (
+        said.status == 3 and "cqrs repartition -b " in said.err and "bank_account --partitions 8" in said.err
+    )

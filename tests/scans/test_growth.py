@@ -1,0 +1,60 @@
+"""What a growth would move: counted and estimated on the real broker, along the lineage."""
+
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.messages.growth import Grow
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.scans.growth import GrowthWork, growth_work
+from tests.deciding.growing import FAR, SUBJECTS, counters, round_of
+from tests.support.growth import grow, lineage
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    found = counters(connection, prefix, tmp_path)
+    found.send(*round_of(0), *round_of(1, notbefore=FAR))
+    quietly(found.plan())
+    return found
+
+
+def work(harness: TopicHarness, known: PartitionLineage) -> GrowthWork:
+    return growth_work(harness.connection, harness.topics, known, "murmur2")
+
+
+def moving(harness: TopicHarness, count: int) -> dict[int, int]:
+    """The subjects whose home is another one by this count, by their home now."""
+    before = {one: harness.home(one) for one in SUBJECTS}
+    harness.partitions, known = count, harness.partitions
+    moved = [before[one] for one in SUBJECTS if harness.home(one) != before[one]]
+    harness.partitions = known
+    return {one: moved.count(one) for one in range(known)}
+
+
+def test_deferred_commands_that_move_are_counted(pair: TopicHarness) -> None:
+    found = work(pair, PartitionLineage((2, 6)))
+    assert {one.partition: one.deferred for one in found.moving} == moving(pair, 6)
+    assert [one.children for one in found.moving] == [(2, 4), (3, 5)]
+
+
+def test_events_that_move_are_estimated(pair: TopicHarness) -> None:
+    """By the share of the homes; and each child reads its parent's log."""
+    sizes = [pair.end("events", one) for one in range(2)]
+    found = work(pair, PartitionLineage((2, 4)))
+    assert [one.events for one in found.moving] == [round(size / 2) for size in sizes]
+    assert found.read == 2 * sum(sizes) and found.seconds == pytest.approx(found.read / 160_000)
+
+
+def test_only_what_is_left_counts(pair: TopicHarness) -> None:
+    grow(pair, 4)
+    assert [one.partition for one in work(pair, lineage(pair)).moving] == [0, 1]
+    quietly(pair.plan())
+    assert work(pair, lineage(pair)).moving == ()
+    again = work(pair, lineage(pair).with_record(Grow(4, 8))).moving
+    assert {one.partition: one.deferred for one in again} == moving(pair, 8)
