@@ -22,6 +22,11 @@ Home = Callable[[int], int]
 #: sent before the growth, or decides.
 Phase = Literal["wait", "adopt", "settle", "decide"]
 
+#: A partition in a growth that is under way, in a word: its topics are made, it is at a phase, or its part is done.
+Stage = Literal["grows", "waits", "adopts", "settles", "split", "begun"]
+
+_STAGES: dict[Phase, Stage] = {"wait": "waits", "adopt": "adopts", "settle": "settles"}
+
 
 class LineageError(ValueError):
     """A record of the lineage that cannot follow those before it."""
@@ -121,6 +126,19 @@ class PartitionLineage:
         if self.birth(partition) is not None and partition not in self.begun:
             return "adopt"
         return "decide" if self.next_count(partition, there) is None else "settle"
+
+    def stages(self, there: int) -> dict[int, Stage]:
+        """Every partition of a growth that is under way; nothing where all have come to the last count."""
+        last = self.counts[-1]
+        phases = {one: self.phase(one, there) for one in range(last)}
+        if last <= there and set(phases.values()) == {"decide"}:
+            return {}
+        done: Stage = "grows" if last > there else "split"
+        split = {one.partition for one in self.splits}
+        return {
+            one: _STAGES.get(phase, done if done == "grows" or one in split else "begun")
+            for one, phase in phases.items()
+        }
 
     def chain(self, home: int) -> tuple[int, ...]:
         """The partitions whose events, read one after the other, are those of the keys with this home, in their order.

@@ -11,7 +11,9 @@ from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.admin.clock import OwnClock, clocks_text, this_clock
 from cqrs_cli.kafka.admin.topics import Admin, find_with_lineage
 from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.lineage_log import visible_lineage
 from cqrs_cli.kafka.topics.acls import Role, needs
 from cqrs_cli.kafka.topics.checks import TopicInfo, missing_topics, mistakes
 from cqrs_cli.kafka.topics.process_topics import ProcessUse
@@ -111,6 +113,8 @@ def _topics(
     yield from (fail("topics", error) for error in wrong)
     if wrong:
         return
+    if lineage is not None:
+        yield from _growth(admin.connection, topics, there["commands"].partitions)
     copies = min(info.replication for info in there.values())
     if copies < TopicPlan.replication(brokers):
         yield warn(
@@ -120,6 +124,25 @@ def _topics(
         )
     else:
         yield ok("topics", f"{topics.aggregate}: {there['commands'].partitions} partitions, set up right")
+
+
+def _growth(connection: Cluster, topics: Topics, there: int) -> Iterator[Check]:
+    """Check whether a growth is under way, and for whom it waits."""
+    lineage = visible_lineage(connection, topics, there)
+    count = lineage.counts[-1]
+    left = [one for one in range(count) if lineage.phase(one, there) != "decide"]
+    if count > there:
+        yield warn(
+            "topics",
+            f"{topics.aggregate} grows to {count} partitions, its commands have {there}",
+            f"complete it: cqrs repartition {topics.aggregate} --partitions {count}",
+        )
+    elif left:
+        yield warn(
+            "topics",
+            f"{topics.aggregate} grows to {count} partitions: {len(left)} have not split or begun",
+            "the next run splits: cqrs run",
+        )
 
 
 def _positions(admin: Admin, processes: Sequence[ProcessUse], found: dict[str, TopicInfo]) -> Iterator[Check]:

@@ -29,6 +29,10 @@ def read_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLi
             f"{topics.lineage} begins at {start}: what it said of earlier growths was deleted",
             "restore the topic, and set its retention.ms and retention.bytes to -1",
         )
+    return _folded(connection, topics, count, start, end)
+
+
+def _folded(connection: Cluster, topics: Topics, count: int, start: int, end: int) -> PartitionLineage:
     growths: list[Growth] = []
     lineage = fold_lineage((), count)
     for record in _records(connection, topics, start, end):
@@ -52,8 +56,7 @@ def _records(connection: Cluster, topics: Topics, start: int, end: int) -> Itera
 
 def visible_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
     """The lineage as far as no transaction hides it."""
-    start, end = readers.bounds(connection, topics.lineage, [0])[0]
-    return fold_lineage((read_growth(one.value) for one in _records(connection, topics, start, end)), count)
+    return _folded(connection, topics, count, *readers.bounds(connection, topics.lineage, [0])[0])
 
 
 def lineage_end(connection: Cluster, topics: Topics) -> int:

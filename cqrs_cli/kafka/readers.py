@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import partial
 from typing import Any, TypeVar
 
@@ -58,11 +59,13 @@ def exists(connection: Cluster, topic: str) -> bool:
 
 def _count(connection: Cluster, topic: str) -> int:
     """The number of the topic's partitions, 0 if it does not exist."""
-    probe = consumer(connection)
-    try:
-        found = described(connection, probe, topic).topics[topic]
-    finally:
-        probe.close()
+    with closing(consumer(connection)) as probe:
+        return count_with(connection, probe, topic)
+
+
+def count_with(connection: Cluster, reader: Consumer, topic: str) -> int:
+    """The number of the topic's partitions, 0 if it does not exist, asked with a client that is there."""
+    found = described(connection, reader, topic).topics[topic]
     if found.error is not None and is_denied(found.error):
         raise RequiredAcl("Read", "topic", topic).denied()
     return 0 if found.error else len(found.partitions)

@@ -50,6 +50,11 @@ def largest(values: Iterable[Any]) -> Any:
     return max((value for value in values if value is not None), default=None)
 
 
+def each_word(values: Iterable[Any]) -> Any:
+    """Each word that is there, once; None for none."""
+    return ", ".join(sorted({value for value in values if value})) or None
+
+
 def one_owner(owners: list[PlaceOwner | None]) -> PlaceOwner | str | None:
     """The owner, if all have the same, else the number of owners."""
     different = set(map(owner_text, owners))

@@ -39,6 +39,7 @@ class PlaceColumn(Column[PlaceStatus]):
     total: Callable[[list[Any]], Any] | None = None  # of several partitions; None: nothing
     metric: Metric | None = None
     key: str = ""  # which sorts the live table by it
+    rare: bool = False  # a table in which no row has it does not show it
     spare: int = 0  # of a narrow screen the column with the highest is left out first, with 0 never
 
     def of(self, row: PlaceStatus) -> Any:
@@ -72,6 +73,7 @@ COLUMNS: tuple[PlaceColumn, ...] = (
     PlaceColumn("oldest", None, "oldest", time_text, kinds=_RUNS, view=_TOP, total=largest, key="o", spare=1),
     PlaceColumn("latency", None, "latency", time_text, kinds=_RUNS, view=_TOP, total=largest, spare=4),
     PlaceColumn("owner", None, "owner", cells.owner_text, cells.owner_json, left=True, total=cells.one_owner),
+    PlaceColumn("growth", None, "growth", kinds=_RUNS, total=cells.each_word, rare=True, spare=2),
     PlaceColumn("owned", kinds=_LOGS, view=_METRIC, metric=_OWNED),
     PlaceColumn("since", cells.since, "since", kinds=_LOGS, view=_STATUS, spare=5),
     PlaceColumn("commands", count("commands"), "commands", kinds=_RUNS, view=_STATUS, total=added, spare=4),

@@ -1,18 +1,21 @@
 """Reads the status of each partition of an aggregate: how far it is decided, and by whom. Needs no Spark."""
 
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException
 
+from cqrs_cli.core.lineage import PartitionLineage, Stage
 from cqrs_cli.deciding.explain import hidden_commands
 from cqrs_cli.deciding.plan import partition_seat, shard_folder
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.lineage_log import visible_lineage
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.standing import Standing, Standings
@@ -41,12 +44,16 @@ class DecidedReader:
         """
         self._connection, self._topics, self._again = connection, topics, again
         self._numbers = range(readers.partitions(connection, topics.commands))
+        self._growth = _Growth(connection, topics)
         self._folder = shard_folder(state_dir, topics)
         self._sampler = Sampler(connection, topics) if sampling else None
         self._hidden: set[int] = set()  # behind a transaction at the look before
-        seats = {number: partition_seat(topics, number) for number in self._numbers}
-        self._standings = Standings(connection, seats)
+        self._standings = self._seated()
         self._reader: Consumer | None = None
+
+    def _seated(self) -> Standings[int]:
+        seats = {number: partition_seat(self._topics, number) for number in self._numbers}
+        return Standings(self._connection, seats)
 
     def close(self) -> None:
         """Give the connections back; another look makes new ones."""
@@ -58,11 +65,14 @@ class DecidedReader:
     def look(self) -> list[PlaceStatus]:
         """Every partition now; raises `UnavailableError` if the broker does not answer."""
         try:
+            stages = self._look_at_growth()
             standings, at = self._standings.look(), time.monotonic()
             bounds, stable = self._standings.bounds(), self._stable()
             waiting = self._standings.standbys()
             seen = [
-                self._place(number, at, one, waiting[number], *bounds[number])
+                replace(
+                    self._place(number, at, one, waiting[number], *bounds[number]), growth=stages.get(number)
+                )
                 for number, one in standings.items()
             ]
             if self._sampler is not None:
@@ -72,6 +82,15 @@ class DecidedReader:
             self.close()  # a client that met a broker alone may believe it for minutes
             raise self._failure(error) from error
         return self._with_hiding(seen, {number for number, end in stable.items() if end < bounds[number][1]})
+
+    def _look_at_growth(self) -> Mapping[int, Stage]:
+        """Partitions that have come are looked at, too, by clients that have not known these topics without them."""
+        count = readers.count_with(self._connection, self._connected(), self._topics.commands)
+        if count > len(self._numbers):
+            self.close()
+            self._numbers = range(count)
+            self._standings = self._seated()
+        return self._growth.look(self._connected(), len(self._numbers))
 
     def _connected(self) -> Consumer:
         """A client that sees only what is committed."""
@@ -132,6 +151,24 @@ class DecidedReader:
         if isinstance(error, KafkaException):
             return clients.failed(self._connection, error, need)
         return clients.unreachable(self._connection, error.message) if _passes(error) else error
+
+
+class _Growth:
+    """How far a growth is. The lineage is read again only where more is in it."""
+
+    def __init__(self, connection: Connection, topics: Topics) -> None:
+        self._connection, self._topics = connection, topics
+        self._lineage: PartitionLineage | None = None
+        self._end = 0
+
+    def look(self, reader: Consumer, there: int) -> Mapping[int, Stage]:
+        topic = self._topics.lineage
+        if self._lineage is None and not readers.count_with(self._connection, reader, topic):
+            return {}
+        end = readers.watermarks(reader, topic, 0)[1]
+        if self._lineage is None or end != self._end:
+            self._lineage, self._end = visible_lineage(self._connection, self._topics, there), end
+        return self._lineage.stages(there)
 
 
 def _passes(error: CqrsError) -> bool:

@@ -80,6 +80,7 @@ class PlaceStatus:
     lag: int | None = None  # records that are not done; an upper bound, as offsets have holes
     owner: PlaceOwner | None = None
     owned: bool | None = None  # whether a run at work has claimed it
+    growth: str | None = None  # what the growth of the aggregate that is under way has come to here
     standbys: tuple[str, ...] = ()  # runs that stand by for the owner
     idle: str = ""  # why nothing is done there now, as far as the asked run knows
     topic_id: str | None = None  # that the owner has claimed

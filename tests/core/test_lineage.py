@@ -112,6 +112,19 @@ def test_topics_are_waited_for() -> None:
     assert wished.phase(0, 2) == "decide" and wished.phase(0, 4) == "settle"
 
 
+def test_stages_end_with_the_growth() -> None:
+    lineage = PartitionLineage((2,)).with_record(Grow(2, 4))
+    told = [dict(lineage.stages(2)), dict(lineage.stages(4))]
+    for record in (split(lineage, 0, 4), Begun(2), split(lineage, 1, 4)):
+        lineage = lineage.with_record(record)
+        told.append(lineage.stages(4))
+    assert [" ".join(one.values()) for one in told] == [
+        *("grows grows waits waits", "settles settles waits waits", "split settles adopts waits"),
+        *("split settles begun waits", "split split begun adopts"),
+    ]
+    assert lineage.with_record(Begun(3)).stages(4) == PartitionLineage((4,)).stages(4) == {}
+
+
 def test_one_growth_at_a_time() -> None:
     lineage = fold_lineage([Grow(1, 2), Grow(2, 4)], 1)
     assert lineage.next_count(0, 4) == 2

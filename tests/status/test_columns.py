@@ -10,7 +10,7 @@ from rich.console import Console
 from cqrs_cli.cli.live.model import Choices
 from cqrs_cli.cli.live.screen import picture
 from cqrs_cli.cli.render.status import status_document, status_text
-from cqrs_cli.status.columns import COLUMNS, Metric, PlaceColumn, Row, View, place_document, total
+from cqrs_cli.status.columns import COLUMNS, Metric, PlaceColumn, Row, View, place_document, row, total
 from cqrs_cli.status.metrics import families
 from cqrs_cli.status.place import PLACE_KINDS, PlaceStatus
 from tests.support.places import decided, heard, look, projected
@@ -24,10 +24,10 @@ MORE = (
 PLACES = [decided(1), heard(2), projected(3)]
 
 
-def text_of(columns: Any) -> str:
+def text_of(columns: Any, *places: PlaceStatus) -> str:
     console = Console(file=io.StringIO(), width=200)
     with console.capture() as captured:
-        console.print(status_text(look(*PLACES), "lmdb", columns=columns))
+        console.print(status_text(look(*(places or PLACES)), "lmdb", columns=columns))
     return captured.get()
 
 
@@ -41,6 +41,14 @@ def test_new_column_is_in_text() -> None:
     assert headers == ["height"] * 3
     assert "height" not in text_of(COLUMNS)
     assert [number in text_of(MORE) for number in ("101", "102", "103")] == [True] * 3
+
+
+def test_rare_column_is_shown_where_it_speaks() -> None:
+    """In the total each word of it once."""
+    growing = [decided(1, growth="settles"), decided(2, growth="waits"), decided(3, growth="waits")]
+    shown = [column for column in COLUMNS if column.name == "growth"]
+    assert total("", [row(place, shown) for place in growing], shown).values == ("settles, waits",)
+    assert "growth" not in text_of(COLUMNS) and "growth" in text_of(COLUMNS, *growing)
 
 
 def test_new_column_is_in_json() -> None:
@@ -71,7 +79,7 @@ def test_new_column_is_in_top() -> None:
     [
         (
             decided(),
-            "partition start end position lag owner trial deciding waits_for state hidden_by",
+            "partition start end position lag owner growth trial deciding waits_for state hidden_by",
         ),
         (heard(), "topic partition start end position lag owner stopped_at waits_for"),
         (projected(), "topic partition end position lag owner"),

@@ -14,8 +14,9 @@ from cqrs_cli.status.reader import StatusReader
 from tests.cli.live.terminal import terminal
 from tests.support import AGGREGATES
 from tests.support.commands import Sent, command
+from tests.support.growth import grow
 from tests.support.harness import TopicHarness
-from tests.support.owners import running
+from tests.support.owners import quietly, running
 from tests.support.stretch import begin, settled
 from tests.support.waiting import eventually
 
@@ -56,6 +57,22 @@ def test_looks_see_what_happens(single_bank: TopicHarness) -> None:
         assert (place.counts.accepted, place.counts.rejected) == (1, 1)
     ended = only(reader)
     assert ended.owner is not None and ended.owner.stopped and not ended.owned
+    reader.close()
+
+
+def stages(reader: StatusReader) -> str:
+    return " ".join(place.growth or "-" for place in reader.look().places)
+
+
+def test_looks_follow_a_growth(single_bank: TopicHarness) -> None:
+    """Over the same connections: partitions that come are there, and what the lineage says of each."""
+    reader = reader_of(single_bank)
+    quietly(single_bank.plan())
+    assert stages(reader) == "-"
+    grow(single_bank, 2)
+    assert stages(reader) == "settles waits"
+    with running(single_bank.plan(once=False)):
+        eventually(lambda: stages(reader) == "- -")
     reader.close()
 
 

@@ -57,6 +57,9 @@ def status(
     So is a command on which workers die, one that its owner on this machine has been deciding for seconds, and what
     owners and processes of this machine wait for, such as a payload.
 
+    While partitions grow, the column growth says what each has come to: its topics grow, it waits for its parent's
+    split, adopts what waits, or has begun; a parent settles, then it has split.
+
     Without names it shows the project's processes, too: how far each has reacted, its owner, and the event that
     stopped it, with the way out.
 

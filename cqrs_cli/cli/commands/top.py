@@ -27,7 +27,8 @@ def top(
     Rates are those between the last two looks, not averages. Oldest is the age of the first command that waits; latency
     is what the last decided command took, from the broker's clock to the owner's. Reasons are of the last minute, of at
     most 500 outcomes for each partition and look. It says so where a command is on trial, takes long, or is hidden by
-    an open transaction, and what owners and processes of this machine wait for.
+    an open transaction, and what owners and processes of this machine wait for. While partitions grow, it says what
+    each has come to.
 
     Without names it shows processes, too, a row for each partition of events that one hears, as "checkout < order 0":
     sent are the events that came, decided those that it has read. A narrow terminal shows fewer columns.

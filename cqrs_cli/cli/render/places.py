@@ -80,13 +80,15 @@ class _Fit(NamedTuple):
 
 
 def _fitting(kind: PlaceKind, rows: Sequence[Row], columns: Sequence[PlaceColumn], width: int) -> _Fit:
-    """Leave out columns that can be spared until the rest finds room; then names are cut."""
+    """Leave out columns that say nothing if they are rare, and that can be spared until the rest finds room; then names
+    are cut.
+    """
     cells = [list(texts(row, columns)) for row in rows]
     widths = [
         _GAP + max(cell_len(text) for text in (header_of(column, kind), *(line[number] for line in cells)))
         for number, column in enumerate(columns)
     ]
-    left = list(range(len(columns)))
+    left = [n for n, one in enumerate(columns) if not one.rare or any(line[n] for line in cells)]
     room = width - _GAP - max(cell_len(row.label) for row in rows)
     while (over := sum(widths[number] for number in left) - room) > 0:
         spared = max(left, key=lambda number: columns[number].spare)

@@ -39,6 +39,16 @@ def test_same_call_again_completes(decided: Cqrs) -> None:
     assert text == "bank_account: 2 → 4 partitions: the topics have them; the next run splits: cqrs run\n"
 
 
+def test_status_and_doctor_say_what_is_left(decided: Cqrs) -> None:
+    decided("repartition", "bank_account", "--partitions", "4")
+    said = decided("status", "bank_account", "-o", "json").document["aggregates"]["bank_account"]
+    assert [one["growth"] for one in said["partitions"]] == ["settles", "settles", "waits", "waits"]
+    assert "settles, waits" in decided("status", "bank_account").out
+    checks = decided("doctor", "-o", "json").document["checks"]
+    (growth,) = [one for one in checks if one["name"] == "topics" and "grows to 4" in one["detail"]]
+    assert (growth["status"], growth["hint"]) == ("warn", "the next run splits: cqrs run")
+
+
 @pytest.mark.parametrize(("partitions", "says"), [("1", "Kafka takes none away"), ("3", "3 is no multiple")])
 def test_numbers_that_do_not_fit_end_with_2(decided: Cqrs, partitions: str, says: str) -> None:
     said = decided("repartition", "bank_account", "--partitions", partitions, "--dry-run")
