@@ -155,7 +155,9 @@ def ids(project: Project, name: str) -> list[str]:
     """The ids of the outcomes there are, which name the command's partition and offset."""
     topic = Topics(name, project.prefix).outcomes
     found = []
-    for partition, (start, end) in readers.bounds(project.connection, topic, range(4)).items():
+    for partition, (start, end) in readers.bounds(
+        project.connection, topic, range(readers.partitions(project.connection, topic))
+    ).items():
         for records in readers.read(project.connection, topic, partition, start, end):
             found += [str((r.value or b"").split(b'"id":"')[1].split(b'"')[0]) for r in records]
     return found

@@ -1,0 +1,53 @@
+"""An aggregate grows as its operator sees it: the real command line, and two runs, one after the other."""
+
+import pytest
+
+from tests.support.project import LOCAL, Project, decided, increments
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+COUNTER = ["counter"]
+
+
+def stages(project: Project) -> list[str | None]:
+    (found,) = project.json("status", "counter")["aggregates"].values()
+    return [one["growth"] for one in found["partitions"]]
+
+
+def round_of_twenty(project: Project, number: int) -> None:
+    project.send(increments(20))
+    decided(project, 20 * number, COUNTER)
+
+
+def grow_beside(project: Project) -> None:
+    """While a run decides: what is sent to the new partitions waits."""
+    preview = project.json("repartition", "counter", "--partitions", "4", "--dry-run")
+    assert [one["children"] for one in preview["partitions"]] == [[2], [3]] and stages(project) == [None] * 2
+    assert project.json("repartition", "counter", "--partitions", "4")["left"] == [0, 1, 2, 3]
+    assert stages(project) == ["settles", "settles", "waits", "waits"]
+    project.send(increments(20))
+
+
+def check_counters(project: Project, rounds: int) -> None:
+    """Each has all its events, wherever they are."""
+    replayed = project.json("replay", "counter")
+    assert (replayed["aggregates"], replayed["events"]) == (20, 20 * rounds)
+    assert {project.json("show", "counter", f"n-{one}")["version"] for one in (0, 7, 19)} == {rounds}
+    assert replayed["digest"] == project.json("status", "counter", "--digest")["digest"]
+
+
+def test_aggregate_grows_between_two_runs(project: Project) -> None:
+    project.cqrs("init", "counter", "--partitions", "2")
+    with project.running("run", "counter", *LOCAL) as first:
+        round_of_twenty(project, 1)
+        grow_beside(project)
+        with project.running("run", "counter", *LOCAL) as second:
+            assert first.wait(timeout=90) == 6
+            decided(project, 40, COUNTER)
+            eventually(lambda: stages(project) == [None] * 4, within=60)
+            round_of_twenty(project, 3)
+            second.terminate()
+            assert second.wait(timeout=60) == 143
+    assert project.json("repartition", "counter", "--partitions", "4")["left"] == []
+    check_counters(project, 3)
