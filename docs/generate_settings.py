@@ -34,7 +34,7 @@ current folder. `cqrs doctor` shows each setting in force and where it came from
 
 A duration is a number with its unit, or several: `500ms`, `30s`, `15m`, `24h`, `7d`, `2w`, `1h30m`. Bytes may
 have a unit: `256MiB`, `1GB`. `partitions` and the retentions count when topics are made: retentions of topics that
-exist are changed with Kafka's own tools, the number of partitions never.
+exist are changed with Kafka's own tools, the number of partitions by `cqrs repartition`.
 """
 
 ENDING = """\
@@ -100,6 +100,7 @@ def spelled_flags() -> dict[str, str]:
     load_commands()
     root: Any = typer.main.get_command(app)
     commands = {name: command for name, command in root.commands.items() if not hasattr(command, "commands")}
+    del commands["repartition"]  # its --partitions is of one aggregate, whatever is set
     found: dict[str, list[str]] = {}
     for name, command in sorted(commands.items()):  # they come in the order in which they were imported
         for option in (option for param in command.params for option in param.opts):

@@ -20,7 +20,7 @@ from tests.support.page import Page
 
 PAGE = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
 FIGURES = (ROOT / "docs/figures.md").read_text(encoding="utf-8")
-DEPLOY, BACKUP, WATCH = Page("docs/operations.md").commands()
+DEPLOY, GROW, BACKUP, WATCH = Page("docs/operations.md").commands()
 CODES = dict(re.findall(r"^\| ([\d, ]+) \| [^|]+ \| (yes|no)\b", PAGE, re.MULTILINE))
 
 
@@ -69,7 +69,9 @@ def test_unit_waits_for_the_last_checkpoint() -> None:
     assert "terminationGracePeriodSeconds: 60" in PAGE
 
 
-@pytest.mark.parametrize("line", [line for line in (*DEPLOY, *BACKUP, *WATCH) if line.startswith("cqrs ")])
+@pytest.mark.parametrize(
+    "line", [line for line in (*DEPLOY, *GROW, *BACKUP, *WATCH) if line.startswith("cqrs ")]
+)
 def test_its_commands_are_understood(line: str) -> None:
     assert isinstance(main.parse(shlex.split(line)[1:]), Call)
 

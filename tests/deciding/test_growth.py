@@ -20,6 +20,7 @@ def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     return counters(connection, prefix, tmp_path)
 
 
+@pytest.mark.pins("growing")
 def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
     """Before it, by the old count behind it, and by the new one."""
     pair.send(*round_of(0))
@@ -37,6 +38,7 @@ def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
     assert lineage(pair).begun == {2, 3}
 
 
+@pytest.mark.pins("growing")
 def test_growth_needs_no_pause(pair: TopicHarness) -> None:
     """The run decides on while the topics grow; the next one, which takes over, splits."""
     with running(pair.plan(once=False)):
@@ -50,6 +52,7 @@ def test_growth_needs_no_pause(pair: TopicHarness) -> None:
     check(pair, 0, 1, 2)
 
 
+@pytest.mark.pins("growing")
 def test_what_waits_moves_too(pair: TopicHarness) -> None:
     """Its child says it again, knows its id, and ends it; a lost shard of the child makes no difference."""
     pair.send(*round_of(0), *round_of(1, notbefore=FAR))

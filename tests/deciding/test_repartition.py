@@ -126,6 +126,7 @@ def test_same_call_completes_a_growth(pair: TopicHarness, done: int) -> None:
     assert lineage(pair).counts == (2, 4)
 
 
+@pytest.mark.pins("growing")
 @pytest.mark.kafka
 @pytest.mark.parametrize("nth", range(7))
 def test_death_behind_each_step_is_completed(pair: TopicHarness, nth: int) -> None:
@@ -145,6 +146,7 @@ def test_death_behind_each_step_is_completed(pair: TopicHarness, nth: int) -> No
     assert grown(pair) == {4}
 
 
+@pytest.mark.pins("growing")
 @pytest.mark.kafka
 @pytest.mark.parametrize("wanted", [(4, 6), (4, 4)])
 def test_two_operators_come_to_one_result(pair: TopicHarness, wanted: tuple[int, int]) -> None:
@@ -166,6 +168,7 @@ def test_two_operators_come_to_one_result(pair: TopicHarness, wanted: tuple[int,
     assert grown(pair) == {other}
 
 
+@pytest.mark.pins("growing")
 @pytest.mark.kafka
 def test_lineage_without_wish_adopts_nothing(pair: TopicHarness) -> None:
     """The operator died before the wish: a run must not take the number of the topics."""
@@ -178,6 +181,7 @@ def test_lineage_without_wish_adopts_nothing(pair: TopicHarness) -> None:
         pair.plan()
 
 
+@pytest.mark.pins("growing")
 @pytest.mark.kafka
 def test_hand_grown_topics_are_adopted(pair: TopicHarness) -> None:
     pair.send(*round_of(0))

@@ -23,6 +23,7 @@ class StaleProducer(CommandProducer):
         return target("murmur2", key, 1)
 
 
+@pytest.mark.pins("growing")
 def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """Over two growths, hop by hop; also when the outcome is there before the client looks."""
     single = counters(connection, prefix, tmp_path, 1)

@@ -50,7 +50,7 @@ def test_status_and_doctor_say_what_is_left(decided: Cqrs) -> None:
 
 
 @pytest.mark.parametrize(("partitions", "says"), [("1", "Kafka takes none away"), ("3", "3 is no multiple")])
-def test_numbers_that_do_not_fit_end_with_2(decided: Cqrs, partitions: str, says: str) -> None:
+def test_other_numbers_end_with_2(decided: Cqrs, partitions: str, says: str) -> None:
     said = decided("repartition", "bank_account", "--partitions", partitions, "--dry-run")
     assert (said.status, said.out) == (2, "") and says in said.err
 
