@@ -5,22 +5,14 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.client.outcomes import OutcomeWaiter
-from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import target
 from tests.deciding.growing import SUBJECTS, check, counters, round_of
 from tests.support.growth import grow, lineage
 from tests.support.owners import running
+from tests.support.traffic import StaleProducer
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
-
-
-class StaleProducer(CommandProducer):
-    """A client that has not heard of any growth."""
-
-    def partition_of(self, topic: str, key: bytes) -> int:
-        return target("murmur2", key, 1)
 
 
 @pytest.mark.pins("growing")
@@ -31,7 +23,7 @@ def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_
     grow(single, 4)
     with (
         running(single.plan(once=False)),
-        StaleProducer(connection, "murmur2", reports=True) as sender,
+        StaleProducer(connection, 1) as sender,
         OutcomeWaiter(connection, sender) as waiter,
     ):
         eventually(lambda: lineage(single).begun == {1, 2, 3})

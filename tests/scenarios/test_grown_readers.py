@@ -11,11 +11,9 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
 from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.scans.replay.fold import NOTHING
-from cqrs_cli.scans.replay.task import ReplayPlan, total_part
 from tests.deciding.growing import SUBJECTS, counters, round_of, told
 from tests.support import ROOT
-from tests.support.growth import grow, grown_by_hand
+from tests.support.growth import grow, grown_by_hand, replayed
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 from tests.support.waiting import eventually
@@ -37,28 +35,19 @@ def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     return found
 
 
-def replayed(plan: ReplayPlan) -> tuple[int, int, str]:
-    total = NOTHING
-    for task in plan.tasks:
-        result = total_part(plan, task)
-        assert result.error is None
-        total = total.plus(result.total)
-    return total.aggregates, total.events, as_hex(total.digest)
-
-
 def test_replay_reads_the_chain(grown: TopicHarness) -> None:
     plan = plan_replay(grown.connection, grown.topics, "aggregates", ROOT)
     before = replayed(plan)
     assert before[:2] == (12, 36)
     quietly(grown.plan())
-    assert replayed(plan) == before and before[2] == grown.digest()
+    assert replayed(plan) == before and as_hex(before.digest) == grown.digest()
 
 
 def test_past_before_the_growth_is_read(grown: TopicHarness) -> None:
     """By the positions of the partitions that there were then."""
     positions = {one: sum(1 for _ in grown.records("events", one)) for one in range(2)}
     plan = plan_replay(grown.connection, grown.topics, "aggregates", ROOT, positions=positions)
-    assert len(plan.tasks) == 2 and replayed(plan)[0] == 12
+    assert len(plan.tasks) == 2 and replayed(plan).aggregates == 12
 
 
 def test_history_is_along_the_chain(grown: TopicHarness) -> None:

@@ -9,6 +9,8 @@ from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.lineage_log import read_lineage, wish
 from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.scans.replay.fold import NOTHING, Total
+from cqrs_cli.scans.replay.task import ReplayPlan, total_part
 from tests.support.commands import Sent
 from tests.support.harness import TopicHarness
 
@@ -62,3 +64,13 @@ def story(harness: TopicHarness, subject: str) -> list[tuple[int, str]]:
         events = [read_event(record.value) for record in harness.records("events", partition)]
         found += [(one.aggregateversion, one.causationid or "") for one in events if one.subject == subject]
     return found
+
+
+def replayed(plan: ReplayPlan) -> Total:
+    """The total of a replay, its tasks one after the other."""
+    total = NOTHING
+    for task in plan.tasks:
+        result = total_part(plan, task)
+        assert result.error is None, result.error
+        total = total.plus(result.total)
+    return total

@@ -1,8 +1,11 @@
 """The failpoints that owners pass whatever their commands are.
 
-Others are passed only where there are checkpoints or deferred commands: `tests/deciding` kills there.
+Others are passed only where there are checkpoints or deferred commands (`tests/deciding` kills there), or where
+partitions grow (`tests/scenarios/test_grown_crashes.py` does).
 """
 
 from cqrs_cli.failpoints import POINTS
 
-ALWAYS_PASSED = tuple(point for point in POINTS if not point.startswith(("checkpoint.", "again.")))
+_SOMETIMES = ("checkpoint.", "again.", "split.", "adopt.", "forward.")
+
+ALWAYS_PASSED = tuple(point for point in POINTS if not point.startswith(_SOMETIMES))

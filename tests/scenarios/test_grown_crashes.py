@@ -1,0 +1,120 @@
+"""Partitions grow under traffic while owners are killed: nothing is lost, nothing is decided twice, all in order."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.digest import as_hex
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict, read_outcome
+from cqrs_cli.core.messages.reasons import Reason
+from cqrs_cli.deciding.repartition import repartition
+from cqrs_cli.deciding.state_cache import pack
+from cqrs_cli.jobs.replay.driver import plan_replay
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.support import ROOT
+from tests.support.growth import lineage, replayed
+from tests.support.harness import TopicHarness
+from tests.support.owners import Process, quietly
+from tests.support.sampling import sampled
+from tests.support.traffic import Client, Document, decided, in_one_go, traffic
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+#: The final outcomes of each account.
+Stories = dict[str, list[OutcomeEnvelope]]
+
+#: Where the owners of each growth are killed, one after the other, on the way from 2 to 4 partitions, and to 8.
+BLOWS = {
+    "at each step": (
+        ("split.before:1", "split.after:1", "adopt.before_begun:1", "adopt.chunk:1", "forward.said:2"),
+        ("split.after:2", "adopt.chunk:3", "forward.said:1"),
+    ),
+    "in commits": (
+        ("commit.sent:3", "commit.sent:4", "commit.after:5", "offsets.after:6", "recover.deferred:3"),
+        ("commit.sent:9", "commit.sent:12", "commit.after:15", "again.said:1"),
+    ),
+    "without a run between": ((), ("split.before:3", "split.after:1", "adopt.before_begun:1")),
+}
+
+
+@pytest.mark.pins("one-outcome")
+@pytest.mark.parametrize("blows", sampled(BLOWS, "at each step"))
+def test_growth_under_traffic_harms_nothing(
+    connection: Connection, prefix: str, tmp_path: Path, blows: str
+) -> None:
+    bank = TopicHarness(connection, prefix, tmp_path, "bank_account", partitions=2)
+    with traffic(bank) as clients:
+        owner = Process(bank.plan(once=False))
+        eventually(lambda: all(client.rounds > 1 for client in clients))
+        for deaths in BLOWS[blows]:
+            repartition(connection, bank.topics, bank.partitions * 2, "murmur2")
+            bank.partitions *= 2
+            for place in deaths:
+                assert Process(bank.plan(once=False), f"{place}:kill", transaction_timeout=3.0).killed()
+        owner = Process(bank.plan(once=False))
+        reached = [client.rounds for client in clients]
+        eventually(lambda: all(one.rounds > was + 1 for one, was in zip(clients, reached, strict=True)))
+    quietly(bank.plan())
+    assert owner.endings() is not None
+    assert lineage(bank).counts == (2, 4, 8) and lineage(bank).begun == set(range(2, 8))
+    check(bank, clients)
+
+
+def check(bank: TopicHarness, clients: list[Client]) -> None:
+    """Assert that nothing that the clients sent is lost, or decided twice, and that all that is told of it agrees."""
+    assert [client.error for client in clients if client.error is not None] == []
+    found = decided(bank)
+    check_each_once(clients, found)
+    check_like_a_sequence(bank, {id: said for one in clients for id, said in one.sent.items()}, found)
+    check_events(bank, found)
+
+
+def check_each_once(clients: list[Client], found: Stories) -> None:
+    """One final outcome for each id; of a client that waits, in the order in which it sent."""
+    told = {account: [one.causationid or "" for one in story] for account, story in found.items()}
+    sent = [id for client in clients for id in client.sent]
+    assert Counter(id for ids in told.values() for id in ids) == Counter(sent)
+    for client in clients:
+        for account in client.accounts:
+            mine = [id for id, said in client.sent.items() if said["subject"] == account]
+            assert [id for id in told[account] if not is_later(id)] == [id for id in mine if not is_later(id)]
+
+
+def check_like_a_sequence(bank: TopicHarness, sent: dict[str, Document], found: Stories) -> None:
+    """The commands of each account, one after the other as they were decided, come to the same."""
+    shards = [bank.shard(partition=one) for one in range(bank.partitions)]
+    kept = {name: saved for shard in shards for name, saved in shard.items()}
+    assert sum(map(len, shards)) == len(kept) == len(found)
+    for account, story in found.items():
+        done = [one for one in story if one.causationid is not None and is_the_accounts(one)]
+        alone = in_one_go(bank, [sent[one.causationid or ""] for one in done])
+        wanted = [read_outcome(value).data for value, _, _ in alone.outcomes]
+        assert [facts(one.data) for one in done] == [facts(one) for one in wanted]
+        state = pack(bank.aggregate, alone.states[account])
+        assert (kept[account].version, kept[account].state) == (state.version, state.state)
+
+
+def check_events(bank: TopicHarness, found: Stories) -> None:
+    """Each accepted command has its event, once; a replay comes to what the shards have."""
+    accepted = [one.causationid for story in found.values() for one in story if one.data.status == "accepted"]
+    records = [record for one in range(bank.partitions) for record in bank.records("events", one)]
+    assert Counter(read_event(record.value).causationid for record in records) == Counter(accepted)
+    total = replayed(plan_replay(bank.connection, bank.topics, "aggregates", ROOT))
+    assert (total.aggregates, total.events) == (len(found), len(accepted))
+    assert as_hex(total.digest) == bank.digest()
+
+
+def is_later(id: str) -> bool:
+    return id.endswith(".later")
+
+
+def is_the_accounts(outcome: OutcomeEnvelope) -> bool:
+    """True unless it is about a deferred command, or of one that was cancelled: `decide` was not asked."""
+    return not outcome.type.startswith("cqrs.") and outcome.data.reason != Reason.CANCELLED.name
+
+
+def facts(verdict: Verdict) -> tuple[object, ...]:
+    return verdict.status, verdict.version, verdict.events, verdict.reason, verdict.code, verdict.message

@@ -1,0 +1,138 @@
+"""Clients that send to bank accounts all the while, and wait for each round's outcomes before the next one."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from cqrs_cli.client.outcomes import OutcomeWaiter
+from cqrs_cli.client.producer import CommandProducer
+from cqrs_cli.core.context import BatchContext, Decisions
+from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.partitioner import target
+from tests.support.commands import document
+from tests.support.growth import lineage
+from tests.support.harness import TopicHarness
+
+#: Years from now.
+FAR = "2999-01-01T00:00:00Z"
+
+#: Accounts of each client, besides the one that all of them share.
+OWN = 4
+
+Document = dict[str, Any]
+
+
+class StaleProducer(CommandProducer):
+    """A client that has not heard of any growth: it sends by an older number of partitions."""
+
+    def __init__(self, connection: Connection, count: int) -> None:
+        super().__init__(connection, "murmur2", reports=True)
+        self._count = count
+
+    def partition_of(self, topic: str, key: bytes) -> int:
+        return target("murmur2", key, self._count)
+
+
+class Client(threading.Thread):
+    """Sends round after round until it is told to stop. `sent`: its commands by their ids, in their order."""
+
+    def __init__(self, bank: TopicHarness, number: int, stale: bool, stopping: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.accounts = [f"acc-{number}-{one}" for one in range(OWN)]
+        self.sent: dict[str, Document] = {}
+        self.rounds = 0
+        self.error: BaseException | None = None
+        self._bank, self._number, self._stale, self._stopping = bank, number, stale, stopping
+
+    def run(self) -> None:
+        try:
+            with ExitStack() as stack:
+                connection = self._bank.connection
+                made = (
+                    StaleProducer(connection, self._bank.partitions)
+                    if self._stale
+                    else CommandProducer(connection, "murmur2", reports=True)
+                )
+                sender = stack.enter_context(made)
+                waiter = stack.enter_context(OutcomeWaiter(connection, sender))
+                while not self._stopping.is_set() or self.rounds % 6:  # what waits is released before the end
+                    self._round(waiter)
+        except BaseException as error:
+            self.error = error
+
+    def _round(self, waiter: OutcomeWaiter) -> None:
+        for account in [*self.accounts, "shared"]:
+            said = self._command(account)
+            self.sent.setdefault(said["id"], said)
+            value = json.dumps(said).encode()
+            waiter.send(self._bank.topics, account.encode(), value, said["id"])
+        for _ in waiter.rest(60):
+            pass
+        assert not waiter.outstanding, f"no outcome of {waiter.outstanding}"
+        self.rounds += 1
+
+    def _command(self, account: str) -> Document:
+        """In six rounds: money comes, what is to come later, it again, money goes, what waits is let go, more goes."""
+        round, step = divmod(self.rounds, 6)
+        id = f"{account}.{self._number}.{round}"
+        later = document("bank_account.Deposit", account, f"{id}.later", {"amount": 2}, notbefore=FAR)
+        match step:
+            case 0 if round == 0:
+                return document("bank_account.Open", account, f"{id}.0", {"owner": "ann"})
+            case 0:
+                return document("bank_account.Deposit", account, f"{id}.0", {"amount": 5})
+            case 1 | 2:
+                return later
+            case 4:
+                kind = "cqrs.Release" if round % 2 else "cqrs.Cancel"
+                return document(kind, account, f"{id}.4", {"id": later["id"]})
+            case _:
+                return document("bank_account.Withdraw", account, f"{id}.{step}", {"amount": 4})
+
+
+@contextmanager
+def traffic(bank: TopicHarness, clients: int = 8, stale: int = 4) -> Iterator[list[Client]]:
+    """So many clients at work while the block lasts, of which so many never hear of a growth."""
+    stopping = threading.Event()
+    found = [Client(bank, number, number < stale, stopping) for number in range(clients)]
+    for client in found:
+        client.start()
+    try:
+        yield found
+    finally:
+        stopping.set()
+        for client in found:
+            client.join(120)
+
+
+def decided(bank: TopicHarness) -> dict[str, list[OutcomeEnvelope]]:
+    """The final outcomes of each account's commands, in the order of its chain."""
+    known, found = lineage(bank), dict[str, list[OutcomeEnvelope]]()
+    outcomes = [bank.outcomes(one) for one in range(bank.partitions)]
+    for home in range(known.counts[-1]):
+        for partition in known.chain(home):
+            for one in outcomes[partition]:
+                subject = one.subject or ""
+                final = one.data.status not in ("deferred", "duplicate")
+                if final and target("murmur2", subject.encode(), known.counts[-1]) == home:
+                    found.setdefault(subject, []).append(one)
+    return found
+
+
+def in_one_go(bank: TopicHarness, sent: list[Document]) -> Decisions:
+    """The decisions on commands one after the other, in one partition: what waits is decided at its place."""
+    records = [
+        Record(number, 0, one["subject"].encode(), json.dumps(_ripe(one)).encode(), [*HEADERS])
+        for number, one in enumerate(sent)
+    ]
+    return decide_batch(bank.aggregate, records, BatchContext(0, lambda _: None, lambda *_: None, lambda: 0))
+
+
+def _ripe(said: Document) -> Document:
+    return {name: value for name, value in said.items() if name != "notbefore"}
