@@ -65,9 +65,7 @@ class OutcomeWaiter:
         self._waiting: dict[tuple[str, int, int], int] = {}
         self._early: dict[tuple[str, int, int], ReceivedOutcome] = {}
         self._met: list[ReceivedOutcome] = []
-        self._moved: dict[
-            _Moved, list[int]
-        ] = {}  # where the outcomes will be of these numbers, in this order
+        self._moved: dict[_Moved, list[int]] = {}  # where these numbers have their outcomes, in this order
         self._ahead: dict[_Moved, ReceivedOutcome] = {}  # that came before `MOVED`: ours, as far as ids say
         self._heirs: dict[tuple[str, int], int] = {}  # that are to be read, and since when, ms
         self._followed: set[tuple[str, int]] = set()  # the heirs that are read
@@ -102,6 +100,7 @@ class OutcomeWaiter:
             self._ahead.clear()
             if topics.outcomes in self._grown:
                 self._sender.look_again(topics.commands)
+                clients.described(self._connection, self._reader, topics.outcomes)  # it may have grown
                 self._grown.remove(topics.outcomes)
         self._watch(topics.outcomes, self._sender.partition_of(topics.commands, key))
         self._sent = number = self._sent + 1

@@ -67,3 +67,17 @@ def test_waiter_hears_of_a_growth_once(connection: Connection, pair: TopicHarnes
                 assert sorted(one.read.subject or "" for one in outcomes) == sorted(SUBJECTS)
     moved = sum(reasons(pair, one)["MOVED"] for one in (0, 1))
     assert moved == len([one for one in SUBJECTS if pair.home(one) > 1])
+
+
+def test_waiter_hears_of_growth_upon_growth(connection: Connection, pair: TopicHarness) -> None:
+    """The second one comes between the first command that has moved and the next that is sent."""
+    topics = {"counter": pair.topics}
+    with CommandProducer(connection, "murmur2") as producer, OutcomeWaiter(connection, producer) as waiter:
+        assert producer.partitions(pair.topics.commands) == 2
+        grown(pair)
+        for number in range(2):
+            with running(pair.plan(once=False)):
+                arrived = send_and_wait(producer, waiter, topics, composed(number), 30)
+                assert sum(map(len, arrived)) == len(SUBJECTS)
+            grow(pair, pair.partitions * 2)
+    assert producer.partitions(pair.topics.commands) == 8
