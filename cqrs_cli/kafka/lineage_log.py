@@ -7,7 +7,7 @@ from cqrs_cli.core.messages.growth import Grow, Growth, growth_value, read_growt
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation, producer
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.topics import Topics
 
@@ -23,16 +23,21 @@ def read_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLi
 
     Raises `ContradictionError` for a record that cannot follow, `HiddenLineageError` for one that cannot be seen.
     """
-    start, end = readers.bounds(connection, topics.lineage, [0], "read_uncommitted")[0]
+    return _read(connection, topics, count, "read_uncommitted")
+
+
+def visible_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
+    """The lineage as far as no transaction hides it."""
+    return _read(connection, topics, count, "read_committed")
+
+
+def _read(connection: Cluster, topics: Topics, count: int, isolation: Isolation) -> PartitionLineage:
+    start, end = readers.bounds(connection, topics.lineage, [0], isolation)[0]
     if start > 0:
         raise ContradictionError(
             f"{topics.lineage} begins at {start}: what it said of earlier growths was deleted",
             "restore the topic, and set its retention.ms and retention.bytes to -1",
         )
-    return _folded(connection, topics, count, start, end)
-
-
-def _folded(connection: Cluster, topics: Topics, count: int, start: int, end: int) -> PartitionLineage:
     growths: list[Growth] = []
     lineage = fold_lineage((), count)
     for record in _records(connection, topics, start, end):
@@ -52,11 +57,6 @@ def _records(connection: Cluster, topics: Topics, start: int, end: int) -> Itera
             yield from records
     except readers.StalledError as error:
         raise HiddenLineageError(error.message, "a partition is splitting: try again") from error
-
-
-def visible_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
-    """The lineage as far as no transaction hides it."""
-    return _folded(connection, topics, count, *readers.bounds(connection, topics.lineage, [0])[0])
 
 
 def lineage_end(connection: Cluster, topics: Topics) -> int:

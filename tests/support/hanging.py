@@ -3,8 +3,8 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection
-from typing import Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from confluent_kafka import TopicPartition
 from msgspec.structs import replace
@@ -16,8 +16,7 @@ from cqrs_cli.core.recorded import record_event
 from cqrs_cli.following.processes.position import position_key
 from cqrs_cli.following.processes.supervisor import reacting
 from cqrs_cli.kafka import clients
-from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.topics.topics import Kind
+from cqrs_cli.kafka.connection.connection import Connection
 from tests.following.processes.stage import Stage, records
 from tests.support.commands import Sent
 from tests.support.harness import TopicHarness
@@ -31,6 +30,56 @@ Part = Literal["events", "outcomes", "position"]
 ReactionPart = Literal["payment", "order", "positions", "group"]
 
 
+class Output(NamedTuple):
+    """What a transaction writes to one partition."""
+
+    topic: str
+    partition: int
+    records: Sequence[OutputRecord]
+
+
+class Hanging(NamedTuple):
+    """A transaction: its records by the names of its parts, and the position of `group` under the name `repeated`."""
+
+    transactional_id: str
+    group: str
+    outputs: Mapping[str, Output]
+    place: TopicPartition
+    repeated: str = "position"
+
+    def leave(
+        self, connection: Connection, broker: Raw, visible: Collection[str], hidden: Collection[str]
+    ) -> None:
+        """Write it, some parts committed, others left open. The broker must take records whose transaction it does not
+        know.
+        """
+        self._commit(connection, visible)
+        eventually(lambda: broker.state(self.transactional_id) in ("Empty", "CompleteCommit"))
+        hanging = broker.writer(self.transactional_id)
+        for part in self.outputs.keys() & set(hidden):
+            topic, partition, written = self.outputs[part]
+            assert broker.produce_outputs(topic, partition, written, hanging, self.transactional_id) == 0
+        if self.repeated in hidden:
+            broker.commit_pending(self.group, self.place, hanging, self.transactional_id)
+
+    def _commit(self, connection: Connection, visible: Collection[str]) -> None:
+        writer = clients.producer(connection, transactional_id=self.transactional_id)
+        writer.init_transactions(10)
+        if not visible:
+            return
+        group = clients.consumer(connection, group=self.group)
+        writer.begin_transaction()
+        for part in self.outputs.keys() & set(visible):
+            topic, partition, written = self.outputs[part]
+            for value, key, timestamp in written:
+                headers: list[tuple[str, str | bytes | None]] = list(HEADERS)
+                writer.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
+        if self.repeated in visible:
+            writer.send_offsets_to_transaction([self.place], group.consumer_group_metadata())
+        writer.commit_transaction(10)
+        group.close()
+
+
 def decide_hanging(
     harness: TopicHarness,
     broker: Raw,
@@ -38,40 +87,18 @@ def decide_hanging(
     visible: Collection[Part],
     hidden: Collection[Part],
 ) -> None:
-    """Send commands and write their decisions: some parts of the transaction committed, others left open.
-
-    The broker must take records whose transaction it does not know.
-    """
+    """Send commands and write their decisions: some parts of the transaction committed, others left open."""
     harness.send(*commands)
-    count, decided = len(commands), harness.decided_in_one_go()
-    outputs: dict[Kind, list[OutputRecord]] = {
-        "events": decided.events[-count:],
-        "outcomes": decided.outcomes[-count:],
+    count, decided, topics = len(commands), harness.decided_in_one_go(), harness.topics
+    outputs = {
+        "events": Output(topics.events, 0, decided.events[-count:]),
+        "outcomes": Output(topics.outcomes, 0, decided.outcomes[-count:]),
     }
-    topics, id = harness.topics, harness.topics.transactional_id(0)
-    group = clients.consumer(harness.connection, group=topics.group)
-    (before,) = group.committed([TopicPartition(topics.commands, 0)], timeout=10)
+    _, claim = harness.standing()
     end = harness.records("commands")[-1].offset + 1
-    place = TopicPartition(topics.commands, 0, end, before.metadata or "")
-    writer = clients.producer(harness.connection, transactional_id=id)
-    writer.init_transactions(10)
-    if visible:
-        writer.begin_transaction()
-        for kind in outputs.keys() & set(visible):
-            for value, key, timestamp in outputs[kind]:
-                headers: list[tuple[str, str | bytes | None]] = list(HEADERS)
-                writer.produce(topics.name(kind), value, key, 0, timestamp=timestamp, headers=headers)
-        if "position" in visible:
-            writer.send_offsets_to_transaction([place], group.consumer_group_metadata())
-        writer.commit_transaction(10)
-    group.close()
-    eventually(lambda: harness.transaction() in ("Empty", "CompleteCommit"))
-    hanging = broker.writer(id)
-    for kind in outputs.keys() & set(hidden):
-        name = topics.name(kind)
-        assert broker.produce_outputs(name, 0, outputs[kind], hanging, id) == 0
-    if "position" in hidden:
-        broker.commit_pending(topics.group, place, hanging, id)
+    place = TopicPartition(topics.commands, 0, end, "" if claim is None else claim.metadata())
+    hanging = Hanging(topics.transactional_id(0), topics.group, outputs, place)
+    hanging.leave(harness.connection, broker, visible, hidden)
 
 
 def react_hanging(
@@ -82,39 +109,20 @@ def react_hanging(
     assert before is not None
     subscription = next(one for one in plan.subscriptions if one.source.topic == stage.events)
     doing = reacting(plan, [subscription], 0, threading.Event())[0].reacting
-    outputs: dict[str, list[OutputRecord]] = defaultdict(list)
+    sent_to: dict[str, list[OutputRecord]] = defaultdict(list)
     now = int(time.time() * 1000)
     for one in records(stage.connection, stage.events, 0):
         if one.offset >= before.offset:
             event = record_event(doing.loaded.sources["order"], one.value, stage.events, 0, one.offset)
             for sent in doing.composer.compose(event, reaction(doing.loaded.process, event)):
-                outputs[sent.topic].append((sent.value, sent.key, now))
+                sent_to[sent.topic].append((sent.value, sent.key, now))
             end = one.offset + 1
     after = replace(before, offset=end)
-    outputs[stage.topics.positions] = [(after.encode(), position_key(subscription.source), now)]
+    sent_to[stage.topics.positions] = [(after.encode(), position_key(subscription.source), now)]
     named = {"payment": stage.topic("commands"), "order": stage.topic("commands", "order")}
     topic_of = {**named, "positions": stage.topics.positions}
-    id = stage.topics.transactional_id(stage.events, 0)
-    group = clients.consumer(stage.connection, group=stage.topics.group)
+    outputs = {part: Output(topic, 0, sent_to[topic]) for part, topic in topic_of.items()}
     place = TopicPartition(stage.events, 0, end, after.claim.metadata())
-    writer = clients.producer(stage.connection, transactional_id=id)
-    writer.init_transactions(10)
-    if visible:
-        writer.begin_transaction()
-        for part in topic_of.keys() & set(visible):
-            for value, key, _ in outputs[topic_of[part]]:
-                headers: list[tuple[str, str | bytes | None]] = list(HEADERS)
-                writer.produce(topic_of[part], value, key, 0, headers=headers)
-        if "group" in visible:
-            writer.send_offsets_to_transaction([place], group.consumer_group_metadata())
-        writer.commit_transaction(10)
-    group.close()
-    with Admin(stage.connection) as admin:
-        eventually(
-            lambda: admin._client.describe_transactions([id])[id].state.value in ("Empty", "CompleteCommit")
-        )
-    hanging = broker.writer(id)
-    for part in topic_of.keys() & set(hidden):
-        assert broker.produce_outputs(topic_of[part], 0, outputs[topic_of[part]], hanging, id) == 0
-    if "group" in hidden:
-        broker.commit_pending(stage.topics.group, place, hanging, id)
+    id = stage.topics.transactional_id(stage.events, 0)
+    hanging = Hanging(id, stage.topics.group, outputs, place, "group")
+    hanging.leave(stage.connection, broker, visible, hidden)

@@ -104,6 +104,10 @@ class Raw:
         known = self._client.describe_transactions([id])[id]
         return Producer(known.producer_id, known.producer_epoch)
 
+    def state(self, id: str) -> str:
+        """The state of a transactional id's transaction, as its coordinator sees it."""
+        return str(self._client.describe_transactions([id])[id].state.value)
+
     def append(self, topic: str, partition: int, key: bytes, value: bytes, header: bytes) -> int:
         """Write one record with a header of this name, which need not be text: the answer's error code."""
         from kafka.record.default_records import DefaultRecordBatchBuilder

@@ -1,7 +1,7 @@
 """A transaction that nobody will ever end, on a topic where only owners should write."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,21 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
+from tests.deciding.growing import FAR, check, released, round_of
+from tests.deciding.growing import counters as counters_on
 from tests.following.processes.stage import Stage, orders
-from tests.support import ROOT
+from tests.support import ROOT, hanging_growth
 from tests.support.brokers import broker as broker_of_its_own
 from tests.support.checkout import verified
 from tests.support.commands import increments
-from tests.support.hanging import Part, ReactionPart, decide_hanging, react_hanging
+from tests.support.growth import finals, grow, stale
+from tests.support.hanging import Hanging, Part, ReactionPart, decide_hanging, react_hanging
 from tests.support.harness import TopicHarness
 from tests.support.impatience import impatience
 from tests.support.owners import owned, quietly, running
 from tests.support.raw import Producer, Raw, raw
 from tests.support.sampling import sampled
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -189,3 +193,43 @@ def test_half_a_reaction_is_settled(connection: Connection, prefix: str, broker:
         found = verified(stage)
     assert (found.named, found.others) == ([], 0)
     assert "KAFKA-20734" in notes[0] and ("it is committed" in notes[0]) is bool(visible)
+
+
+#: Parts of a growth's transactions that are visible, and those that are left open.
+GROWTHS: dict[str, tuple[Callable[[TopicHarness], Hanging], list[str], list[str]]] = {
+    "no split visible": (hanging_growth.split, [], ["lineage", "position"]),
+    "split missing": (hanging_growth.split, ["position"], ["lineage"]),
+    "claim of a split missing": (hanging_growth.split, ["lineage"], ["position"]),
+    "no beginning visible": (hanging_growth.begin, [], ["entries", "lineage", "position"]),
+    "beginning missing": (hanging_growth.begin, ["entries", "position"], ["lineage"]),
+    "beginning visible": (hanging_growth.begin, ["lineage"], ["entries", "position"]),
+    "entries visible": (hanging_growth.begin, ["entries"], ["lineage", "position"]),
+    "claim of a beginning missing": (hanging_growth.begin, ["entries", "lineage"], ["position"]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.pins("one-outcome")
+@pytest.mark.parametrize(
+    "half",
+    sampled(GROWTHS, "split missing", "beginning missing"),
+)
+def test_half_a_growth_is_settled(
+    connection: Connection, prefix: str, tmp_path: Path, broker: Raw, half: str
+) -> None:
+    """By the next owners: every command is decided once, by the owner of its key."""
+    made, visible, hidden = GROWTHS[half]
+    single = counters_on(connection, prefix, tmp_path, 1)
+    single.send(*round_of(0), *round_of(1, notbefore=FAR))
+    quietly(single.plan())
+    grow(single, 2)
+    hanging_growth.reach(single, broker, made)
+    made(single).leave(connection, broker, visible, hidden)
+    with impatience(), running(single.plan()) as owner:
+        assert owner.error() is None
+        assert any("KAFKA-20734" in note for note in owner.notes())
+    rounds = (0, 2, 3, 1) if made is hanging_growth.forward else (0, 3, 1)
+    single.send(*(stale(one, 1) for one in [*round_of(3), *released(1)]))
+    with running(single.plan(once=False)):
+        eventually(lambda: len(finals(single)) == 12 * (len(rounds) + 1))
+    check(single, *rounds)
