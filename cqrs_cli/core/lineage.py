@@ -96,6 +96,11 @@ class PartitionLineage:
                 return partition % before
         return None
 
+    def children(self, partition: int) -> list[int]:
+        """The partitions to which it has given keys."""
+        mine = [split for split in self.splits if split.partition == partition]
+        return [one for split in mine for one in range(split.before + partition, split.after, split.before)]
+
     def birth(self, partition: int) -> Split | None:
         """The split that gave a partition its first keys; None for one of the first, and before it took place."""
         for split in self.splits:

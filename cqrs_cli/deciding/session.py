@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace as replace_log
 
 from msgspec.structs import replace
 
@@ -11,6 +12,7 @@ from cqrs_cli.deciding.explain import explain_log_stall
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.recover import parse_outcome
+from cqrs_cli.deciding.settle import hides_forwards
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import FencedWriter
@@ -37,6 +39,20 @@ class OwnerSession(Session[FencedWriter]):
     def bounds(self, kind: Kind) -> tuple[int, int]:
         """(start, high watermark) of a log: a read_committed client would give the last stable offset."""
         return self.log.watermarks(self.watcher, kind)
+
+    def check_forwards(self) -> None:
+        """Look for commands that this partition forwarded and Kafka hides in a child's log, which no step here reads:
+        the writer's next transaction there would end theirs in one way or the other. Raises `StalledError`.
+        """
+        hidden = [one for one in self.holding.lineage.children(self.log.partition) if self._hides(one)]
+        if hidden and hides_forwards(self.log, hidden):
+            raise StalledError(f"commands that {self.log.place('commands')} forwarded are hidden")
+
+    def _hides(self, child: int) -> bool:
+        """True if a transaction, whosever it is, is open on the commands of a child."""
+        log = replace_log(self.log, partition=child)
+        stable, end = (log.watermarks(one, "commands")[1] for one in (self.consumer, self.watcher))
+        return stable < end
 
     def logs(self) -> list[tuple[str, int]]:
         return [(self.log.topics.name(kind), self.log.partition) for kind in KINDS]

@@ -4,7 +4,7 @@ Kafka may leave a transaction open on some of its partitions and count it as com
 log behind it is hidden then, or the group's offset stays pending, from every owner that comes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -96,6 +96,16 @@ def settled(
     return end is not None
 
 
+def hides_forwards(log: PartitionLog, children: Iterable[int]) -> bool:
+    """True if the writer has a transaction open on the commands of one of these children. Ask behind its fence: then
+    Kafka has left it open.
+    """
+    with Admin(log.connection) as admin:
+        writer = admin.producer_of(log.topics.transactional_id(log.partition))
+        found = admin.open_producers((log.topics.commands, one) for one in children)
+    return any(writer in opened for opened in found.values())
+
+
 def _settle(
     log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool, lineage: PartitionLineage | None
 ) -> bool | None:
@@ -136,8 +146,7 @@ def _shared(log: PartitionLog, lineage: PartitionLineage | None) -> list[tuple[s
     """Where other writers have transactions open, too: the lineage, and the commands of the partition's children."""
     if lineage is None:
         return []
-    children = (one for one in range(lineage.counts[-1]) if lineage.parent(one) == log.partition)
-    return [(log.topics.lineage, 0), *((log.topics.commands, one) for one in children)]
+    return [(log.topics.lineage, 0), *((log.topics.commands, one) for one in lineage.children(log.partition))]
 
 
 def _growth(

@@ -44,6 +44,15 @@ def test_old_homes_forward_to_the_home(lineage: PartitionLineage, hashed: int) -
 
 
 @given(lineages(), HASHES, st.integers(0, 23))
+def test_heirs_are_children(lineage: PartitionLineage, hashed: int, partition: int) -> None:
+    """Commands are forwarded to those alone to which a partition has given keys."""
+    children = lineage.children(partition)
+    assert lineage.heir(partition, lambda count: hashed % count) in [None, *children]
+    born = {one: lineage.birth(one) for one in range(lineage.counts[-1])}
+    assert children == [one for one, split in born.items() if split and split.partition == partition]
+
+
+@given(lineages(), HASHES, st.integers(0, 23))
 def test_strangers_forward_nothing(lineage: PartitionLineage, hashed: int, partition: int) -> None:
     stranger = all(hashed % count != partition for count in lineage.counts)
     assert not stranger or lineage.heir(partition, lambda count: hashed % count) is None

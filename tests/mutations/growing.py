@@ -4,6 +4,7 @@ from tests.mutations.table import Mutation
 
 _LINEAGE = "tests/core/test_lineage.py"
 _CHECKS = "tests/core/test_checks.py"
+_HANGING = "tests/scenarios/crashes/test_hanging.py"
 
 GROWING = [
     Mutation(
@@ -40,6 +41,12 @@ GROWING = [
         "cqrs_cli/core/checks.py",
         (("(heir := heir_of(key)) is not None", "(heir := heir_of(key)) == -1"),),
         f"{_CHECKS}::test_moved_commands_are_forwarded",
+    ),
+    Mutation(
+        "nobody looks for hidden commands that have moved",
+        "cqrs_cli/deciding/owner.py",
+        (("        session.check_forwards()\n", ""),),
+        f"{_HANGING}::test_half_a_growth_is_settled[moved commands missing]",
     ),
     Mutation(
         "a forward that is too large is written",

@@ -47,6 +47,11 @@ def fence(client: Any, transactional_id: str, timeout_ms: int) -> FencedProducer
     return FencedProducer(transactional_id, found.producer_id, found.producer_epoch, node)
 
 
+def producer_of(client: Any, transactional_id: str) -> int:
+    """The id of the producer that has a transactional id now; it is not fenced."""
+    return int(client.describe_transactions([transactional_id])[transactional_id].producer_id)
+
+
 def open_producers(client: Any, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], dict[int, int]]:
     """The producers that have a transaction open on each (topic, partition): where it begins there, by their id."""
     from kafka import TopicPartition

@@ -125,6 +125,10 @@ class Admin:
         """Fence the producer of a transactional id, to end what it left hanging."""
         return self._ask(hanging.fence, self._client, transactional_id, timeout_ms)
 
+    def producer_of(self, transactional_id: str) -> int:
+        """The id of the producer that has a transactional id now."""
+        return self._ask(hanging.producer_of, self._client, transactional_id)
+
     def open_producers(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], dict[int, int]]:
         """The producers with an open transaction on each (topic, partition): where it begins, by their id."""
         return self._ask(hanging.open_producers, self._client, places)

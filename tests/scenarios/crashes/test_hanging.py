@@ -205,6 +205,10 @@ GROWTHS: dict[str, tuple[Callable[[TopicHarness], Hanging], list[str], list[str]
     "beginning visible": (hanging_growth.begin, ["lineage"], ["entries", "position"]),
     "entries visible": (hanging_growth.begin, ["entries"], ["lineage", "position"]),
     "claim of a beginning missing": (hanging_growth.begin, ["entries", "lineage"], ["position"]),
+    "no moved command visible": (hanging_growth.forward, [], ["commands", "outcomes", "position"]),
+    "moved commands missing": (hanging_growth.forward, ["outcomes", "position"], ["commands"]),
+    "moved commands visible": (hanging_growth.forward, ["commands"], ["outcomes", "position"]),
+    "moved commands left": (hanging_growth.forward, [], ["commands"]),
 }
 
 
@@ -212,7 +216,7 @@ GROWTHS: dict[str, tuple[Callable[[TopicHarness], Hanging], list[str], list[str]
 @pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize(
     "half",
-    sampled(GROWTHS, "split missing", "beginning missing"),
+    sampled(GROWTHS, "split missing", "beginning missing", "moved commands missing"),
 )
 def test_half_a_growth_is_settled(
     connection: Connection, prefix: str, tmp_path: Path, broker: Raw, half: str
