@@ -5,13 +5,14 @@ ends its entry, too. A rule of order holds for every shard: it has folded its de
 outcomes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.entry import (
+    LAST_MOMENT,
     Deferral,
     DeferredView,
     key_of_place,
@@ -99,10 +100,24 @@ def closed(
     return ended
 
 
+def entries_of(cache: FoldingCache) -> Iterator[Deferral]:
+    """Every command that waits. Ask inside the block in which the cache may be read."""
+    view = cache.deferred()
+    yield from view.said()
+    yield from view.due(LAST_MOMENT, 2**31)
+
+
 def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> None:
     """Refuse a shard with deferred commands that has not folded the outcomes which retention has deleted: they may have
     ended some. Raises `CorruptError`: it is set aside, and made from the log.
+
+    One that has folded no outcome at all forgets them, and folds them again: its owner was interrupted before that, or
+    they are inherited and its partition had not begun.
     """
+    if cache.positions.outcomes == 0 and cache.has_deferred:
+        with cache.reading():
+            forgotten = {entry.key: None for entry in entries_of(cache)}
+        cache.fold(cache.positions._replace(deferred=0), deferred=forgotten)
     if 0 < cache.positions.outcomes < start and cache.has_deferred:
         raise CorruptError(
             f"the shard of {log.place('commands')} has deferred commands, and outcomes up to {start} are deleted",

@@ -7,11 +7,11 @@ from itertools import islice
 from msgspec.structs import replace as changed
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.deferral.entry import LAST_MOMENT, Deferral
+from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.messages.growth import Split
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.stored import DedupEntry, remember
-from cqrs_cli.deciding.deferred_fold import FoldingCache, entry_change
+from cqrs_cli.deciding.deferred_fold import entries_of, entry_change
 from cqrs_cli.deciding.holding import Holding
 from cqrs_cli.deciding.recover import check_reached, fold_records, parse_outcome
 from cqrs_cli.deciding.state_cache import StateCache
@@ -81,13 +81,6 @@ def _inherited(entry: Deferral, parent: int) -> Deferral:
     """The entry as the child has it."""
     partition = parent if entry.partition is None else entry.partition
     return changed(entry, partition=partition, said=None, said_topic="")
-
-
-def entries_of(cache: FoldingCache) -> Iterator[Deferral]:
-    """Every command that waits. Ask inside the block in which the cache may be read."""
-    view = cache.deferred()
-    yield from view.said()
-    yield from view.due(LAST_MOMENT, 2**31)
 
 
 def drop_moved(cache: StateCache, keeps: KeyHome | None) -> None:

@@ -64,6 +64,7 @@ def fold_visible(
 
     Raises `ContradictionError`, also where a transaction shows in part only: then the next look finds it whole.
     """
+    check_outcomes_kept(log, cache, log.bounds("outcomes")[0])
     if holding is not None:
         inherit_keys(log, aggregate, cache, holding, window)
         log = replace(log, keeps=holding.keeps)
@@ -73,6 +74,5 @@ def fold_visible(
     accepted = claim.accepted if claim else None
     cache.watch_folding(measures, events[1], outcomes[1])
     fold_events(log, aggregate, cache, events, accepted)
-    check_outcomes_kept(log, cache, outcomes[0])
     fold_deferred(log, cache, deferred)
     fold_outcomes(log, cache, outcomes, last, window, accepted=accepted, topic_id=topic_id)

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import FAR, check, counters, released, round_of
+from tests.deciding.growing import FAR, SUBJECTS, check, counters, released, round_of
 from tests.support.growth import finals, grow, grown_by_hand, lineage, reasons, stale
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
@@ -108,6 +109,34 @@ def test_killed_owners_split_once(pair: TopicHarness, point: str) -> None:
     for _ in range(3):
         quietly(pair.plan())
     assert all(len(found) == 1 for found in finals(pair).values())
+
+
+def delete_old(harness: TopicHarness, partition: int) -> None:
+    """Of what has ended nothing is left: outcomes grow old, and the deferred topic is compacted."""
+    harness.configure("deferred", "cleanup.policy", "compact,delete")
+    with Admin(harness.connection) as admin:
+        for kind in ("outcomes", "deferred"):
+            admin.delete_before(harness.topics.name(kind), {partition: harness.end(kind, partition)})
+    harness.configure("deferred", "cleanup.policy", "compact")
+
+
+@pytest.mark.faults
+def test_old_shard_of_a_child_repeats_nothing(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    """It inherited what waits, had not begun, and is used again after a long time."""
+    single = counters(connection, prefix, tmp_path, 1)
+    single.send(*round_of(0), *round_of(1, notbefore=FAR))
+    quietly(single.plan())
+    grow(single, 2)
+    old = single.plan(once=False, machine="old")
+    assert Process(old, "adopt.before_begun:1:kill", transaction_timeout=3.0).killed()
+    single.send(*released(1))
+    with running(single.plan(once=False)):
+        eventually(lambda: len(finals(single)) == 36)
+    delete_old(single, 1)
+    with running(single.plan(once=False, machine="old")):
+        single.send(*released(1))
+        eventually(lambda: reasons(single, 1)["NOT_FOUND"] == sum(single.home(one) for one in SUBJECTS))
+    assert reasons(single, 1).keys() == {"NOT_FOUND"}
 
 
 def test_topics_grown_by_hand_are_refused(pair: TopicHarness) -> None:

@@ -1,0 +1,40 @@
+"""A shard that may have missed the end of a deferred command does not say that command again."""
+
+import pytest
+
+from aggregates.counter import decider
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.deciding.deferred_fold import check_outcomes_kept
+from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.state.errors import CorruptError
+from cqrs_cli.state.memory import MemoryStore
+from cqrs_cli.state.store import Positions
+
+NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 0)
+PARKED = Deferral("T", 0, "a", "x", 1, 2, 3, 5, 1, "LATER", b"{}")
+
+
+def folded(outcomes: int) -> StateCache:
+    """The cache of a shard that has folded its deferred commands up to 5, and so many outcomes."""
+    store = MemoryStore(1000)
+    store.take_ownership("me", "")
+    cache = StateCache(Aggregate.of("counter", decider), store, "me")
+    cache.fold(Positions(outcomes=outcomes, deferred=5), deferred={PARKED.key: PARKED})
+    return cache
+
+
+@pytest.mark.parametrize(("outcomes", "kept", "deferred"), [(0, False, 0), (3, True, 5)])
+def test_entries_without_outcomes_are_folded_again(outcomes: int, kept: bool, deferred: int) -> None:
+    """Those that a child inherited before it began, or whose owner died before it folded outcomes."""
+    cache = folded(outcomes)
+    check_outcomes_kept(NOWHERE, cache, 3)
+    assert (cache.has_deferred, cache.positions.deferred) == (kept, deferred)
+
+
+def test_entries_behind_deleted_outcomes_are_refused() -> None:
+    with pytest.raises(CorruptError, match="outcomes up to 4 are deleted"):
+        check_outcomes_kept(NOWHERE, folded(3), 4)
