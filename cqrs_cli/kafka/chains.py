@@ -73,6 +73,14 @@ def find_chains(connection: Cluster, topics: Topics, partitioner: Partitioner, c
     """
     if not readers.exists(connection, topics.lineage):
         return Chains((count,), partitioner)
+    return Chains(find_lineage(connection, topics, count).counts, partitioner)
+
+
+def find_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
+    """The lineage of an aggregate whose topics have `count` partitions, as far as they have grown.
+
+    Raises what `find_chains` does.
+    """
     lineage = read_lineage(connection, topics, count)
     counts = tuple(one for one in lineage.counts if one <= count)
     if not counts or counts[-1] != count:
@@ -80,4 +88,4 @@ def find_chains(connection: Cluster, topics: Topics, partitioner: Partitioner, c
             f"the topics of {topics.aggregate} have {count} partitions, its lineage says {lineage.counts[-1]}",
             f"let them grow by: cqrs repartition {topics.aggregate} --partitions {lineage.counts[-1]}",
         )
-    return Chains(counts, partitioner)
+    return lineage.within(count)

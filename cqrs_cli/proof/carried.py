@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from cqrs_cli.proof.deferrals import Open
 from cqrs_cli.proof.findings import LogName, Report
+from cqrs_cli.proof.places import Open, ProvedPlace
 from cqrs_cli.proof.scope import Loss
 from cqrs_cli.proof.traces import EventsTrace, Index
 
@@ -30,7 +30,7 @@ class Carried(Struct, frozen=True):
     last: dict[LogName, int]  # by topic: the command of the last record
     began_again: dict[LogName, bool]
     open_events: tuple[int, EventsTrace] | None  # a later command, whose events may go on
-    deferred: dict[int, Open]  # the commands that are deferred
+    deferred: dict[ProvedPlace, Open]  # the commands that are deferred
     known_from: dict[LogName, int]  # by topic: the first command of which it had records
     has_begin: bool  # the events were there from the first one on
     loss: Loss | None

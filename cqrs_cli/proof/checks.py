@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from cqrs_cli.core.checks import without_bytes
+from cqrs_cli.core.deferral.document import forwarded_document
 from cqrs_cli.core.deferral.entry import due_of
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.fingerprint import fingerprint
@@ -69,12 +70,36 @@ def _check_readable(
         return
     if key != envelope.subject.encode():
         yield f"is {outcome.result}, though the key of its command is not the subject"
-    partition = scope.home(key)
-    if partition is not None and (outcome.reason == "WRONG_PARTITION") != (partition != scope.partition):
-        yield f"is {outcome.result}, and the partition of {envelope.subject!r} is {partition}"
+    yield from _check_home(scope, record, key, envelope, outcome)
     yield from _check_expiry(record, envelope.expirytime, outcome)
     if outcome.deferredfrom is None:
         yield from _check_not_before(record, envelope.notbefore, outcome)
+
+
+def _check_home(
+    scope: Scope, record: Record, key: bytes, envelope: CommandEnvelope, outcome: OutcomeTrace
+) -> Iterator[str]:
+    """Check that the key's home has decided, by the count of its time, and that what came late was handed on."""
+    home, homes = scope.home_at(key, record.offset), scope.homes
+    if home is None:
+        return
+    heir = None if homes is None or home == scope.partition else homes.heir(key, record.offset)
+    if heir is None:
+        if (outcome.reason == "WRONG_PARTITION") != (home != scope.partition) or outcome.movedto is not None:
+            yield f"is {outcome.result}, and the partition of {envelope.subject!r} is {home}"
+    elif outcome.movedto != heir and not _cannot_follow(scope, record, envelope, outcome):
+        yield f"is {outcome.result}, and {envelope.subject!r} has moved to partition {heir}"
+
+
+def _cannot_follow(scope: Scope, record: Record, envelope: CommandEnvelope, outcome: OutcomeTrace) -> bool:
+    """True for a command of which no readable document can be made."""
+    if outcome.reason != "INVALID_PAYLOAD":
+        return False
+    try:
+        forwarded_document(record, envelope, f"{scope.partition}/{record.offset}")
+    except Refused:
+        return True
+    return False
 
 
 def _check_not_before(record: Record, moment: datetime | None, outcome: OutcomeTrace) -> Iterator[str]:

@@ -17,7 +17,9 @@ FLUSH_EVERY = 5_000
 class DedupIndex:
     """Versions and ids, read and written in the order of the commands. Use as a context manager."""
 
-    def __init__(self, store: Store, flush_every: int = FLUSH_EVERY) -> None:
+    def __init__(self, store: Store, flush_every: int = FLUSH_EVERY, parent: int | None = None) -> None:
+        """`parent`: the partition whose proof fills it, if it is for a child of that one."""
+        self.parent = parent
         self._store = store
         self._flush_every = flush_every
         self.clock = store.positions().clock  # the greatest timestamp so far, ms
@@ -47,7 +49,7 @@ class DedupIndex:
 
     def save(self, aggregate_id: str, version: int, command: int) -> None:
         """Remember that a command led to this version."""
-        self._states[aggregate_id] = StoredState(version, command, 0, b"")
+        self._states[aggregate_id] = StoredState(version, command if self.parent is None else 0, 0, b"")
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
         """The last decision on an id; None also for one that is too old to count."""

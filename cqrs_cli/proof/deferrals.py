@@ -6,7 +6,6 @@ it. The latest entries of the deferred topic are exactly those that are open. Ab
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.entry import LAST_MOMENT, due_of
@@ -18,8 +17,9 @@ from cqrs_cli.proof.deferred_log import Entry
 from cqrs_cli.proof.documents import deferred_document, fits, requested_id, resubmitted_document
 from cqrs_cli.proof.findings import DecidedRange, Findings
 from cqrs_cli.proof.join import find_outcome
+from cqrs_cli.proof.places import Open, ProvedPlace, read_place
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import Index, OutcomeTrace
+from cqrs_cli.proof.traces import Lookup, OutcomeTrace
 
 #: Reasons of the checks 1 to 5: a command with a `deferredfrom` that nobody gave it ends with one of them.
 _EARLY = {reason.name for reason in Reason if reason.check <= 5}
@@ -29,23 +29,12 @@ _EARLY = {reason.name for reason in Reason if reason.check <= 5}
 _WAITED = {"NOT_YET", "CANCELLED"}
 
 
-class Open(Struct, frozen=True, array_like=True, gc=False):
-    """A command that is deferred, as its outcomes and requests say."""
-
-    due: int | None  # ms
-    attempt: int
-    document: bytes | None = None  # a digest of the command; None if its record was deleted
-    cancelled: bool = False
-    released: bool = False  # since it was last put off
-
-
 class DeferralRules:
     """Checks outcome after outcome, in the order of the commands; `conclude` when there are no more."""
 
-    def __init__(self, scope: Scope, decided: DecidedRange, outcomes: Index, findings: Findings) -> None:
-        self.open: dict[int, Open] = {}  # the commands that are deferred
+    def __init__(self, scope: Scope, decided: DecidedRange, outcomes: Lookup, findings: Findings) -> None:
+        self.open: dict[ProvedPlace, Open] = {}  # the commands that are deferred
         self._scope, self._decided, self._outcomes, self._findings = scope, decided, outcomes, findings
-        self._own = f"{scope.partition}/"
 
     def check(self, offset: int, record: Record | None, outcome: OutcomeTrace) -> None:
         """Check the outcome of the command at an offset."""
@@ -55,7 +44,7 @@ class DeferralRules:
         if outcome.deferredfrom is not None:
             self._check_again(record, envelope, outcome, outcome.deferredfrom)
             return
-        if outcome.status == "deferred":
+        if outcome.status == "deferred" and outcome.reason != "MOVED":
             self._check_due(outcome, 0 if outcome.reason == "NOT_YET" else 1)
             self.open[offset] = Open(outcome.due, outcome.attempt or 0, deferred_document(record))
         claims = envelope is not None and envelope.deferredfrom is not None
@@ -83,7 +72,7 @@ class DeferralRules:
             self._add(outcome, f"is about command {target}, which is not deferred")
 
     def _check_named(
-        self, target: int, named: str, envelope: CommandEnvelope | None, outcome: OutcomeTrace
+        self, target: ProvedPlace, named: str, envelope: CommandEnvelope | None, outcome: OutcomeTrace
     ) -> None:
         about = find_outcome(self._outcomes, target)
         if about is not None and (about.subject, about.cause) != (outcome.subject, named):
@@ -102,12 +91,10 @@ class DeferralRules:
             return
         if envelope is not None and envelope.deferredfrom != place:
             self._add(outcome, f"says deferredfrom {place!r}, its command {envelope.deferredfrom!r}")
-        number = place.removeprefix(self._own)
-        if not (number.isascii() and number.isdigit()):
+        if (opened := self._opened(place)) is None:
             if self._scope.loss is None:
                 self._add(outcome, f"says deferredfrom {place!r}, which is not of this partition")
             return  # of a commands topic that is no more
-        opened = int(number)
         if opened not in self.open:
             if not self._is_forgotten(opened):
                 self._add(outcome, f"is of command {opened}, which is not deferred any more, or never was")
@@ -119,7 +106,14 @@ class DeferralRules:
         if outcome.status != "deferred":
             del self.open[opened]
 
-    def _compare(self, outcome: OutcomeTrace, opened: int) -> None:
+    def _opened(self, text: str) -> ProvedPlace | None:
+        """The place in a `deferredfrom`; None for one of another partition, unless that is a parent."""
+        partition, offset = read_place(text) or (-1, 0)
+        if partition == self._scope.partition:
+            return offset
+        return text if partition in self._decided.parents else None
+
+    def _compare(self, outcome: OutcomeTrace, opened: ProvedPlace) -> None:
         first, one = find_outcome(self._outcomes, opened), self.open[opened]
         if one.cancelled and outcome.reason != "CANCELLED" and outcome.status != "failed":
             self._add(outcome, f"is {outcome.result}, though command {opened} was cancelled")
@@ -146,7 +140,7 @@ class DeferralRules:
         elif first.correlation != outcome.correlation:
             self._add(outcome, f"does not have the correlationid of command {opened}")
 
-    def _check_early(self, outcome: OutcomeTrace, opened: int, one: Open) -> None:
+    def _check_early(self, outcome: OutcomeTrace, opened: ProvedPlace, one: Open) -> None:
         """Check that a command was not decided before it was due, by the broker's time of the record."""
         if one.due is None or one.released or one.cancelled or self._scope.loss is not None:
             return
@@ -156,7 +150,7 @@ class DeferralRules:
             self._add(outcome, f"is {outcome.result}, {early // 1000} s before command {opened} was due")
 
     def _problems(
-        self, record: Record, envelope: CommandEnvelope | None, opened: int, place: str
+        self, record: Record, envelope: CommandEnvelope | None, opened: ProvedPlace, place: str
     ) -> Iterator[str]:
         """Yield why a record is not what an owner says again. Where the command was deleted, its outcome tells."""
         document, known = resubmitted_document(record, place), self.open[opened].document
@@ -173,12 +167,13 @@ class DeferralRules:
             elif first.reason == "NOT_YET" and (moment is None or due_of(moment) != first.due):
                 yield f"is of a record that says command {opened} again with another notbefore"
 
-    def _is_forgotten(self, command: int) -> bool:
+    def _is_forgotten(self, command: ProvedPlace) -> bool:
         """True if nothing is known of a command: its outcome was deleted, or lies before an accepted loss."""
         loss = self._scope.loss
-        return command < self._decided.outcomes or (loss is not None and command < loss.at)
+        lost = loss is not None and isinstance(command, int) and command < loss.at
+        return lost or self._decided.is_deleted(command)
 
-    def conclude(self, entries: Mapping[int, Entry], commands: Iterable[Record]) -> None:
+    def conclude(self, entries: Mapping[ProvedPlace, Entry], commands: Iterable[Record]) -> None:
         """Compare what is open with the latest entries. Only where nobody was at work meanwhile.
 
         `commands` are those that are not decided yet.
@@ -188,14 +183,19 @@ class DeferralRules:
             if entry is not None:
                 for what in self._contradictions(offset, one, entry):
                     self._findings.add("deferred", entry.at, what)
-            elif not self._is_forgotten(offset):
+            elif self._is_forgotten(offset):
+                continue
+            elif isinstance(offset, int):
                 self._findings.add("commands", offset, "is deferred, and the deferred topic does not have it")
+            else:
+                what = f"is where command {offset} should wait, which is deferred"
+                self._findings.add("deferred", self._scope.starts.get("deferred", 0), what)
         for offset, entry in entries.items():
             if offset not in self.open and not self._is_forgotten(offset):
                 self._findings.add("deferred", entry.at, f"is of command {offset}, which is not deferred")
         self._check_said(entries, commands)
 
-    def _contradictions(self, offset: int, one: Open, entry: Entry) -> Iterator[str]:
+    def _contradictions(self, offset: ProvedPlace, one: Open, entry: Entry) -> Iterator[str]:
         """Yield what the latest entry of a command says otherwise than its outcomes."""
         if entry.cancelled != one.cancelled:
             yield f"says that command {offset} is{'' if entry.cancelled else ' not'} cancelled"
@@ -211,11 +211,11 @@ class DeferralRules:
         if one.document is not None and entry.document != one.document:
             yield f"holds another command than {offset}"
 
-    def _check_said(self, entries: Mapping[int, Entry], commands: Iterable[Record]) -> None:
+    def _check_said(self, entries: Mapping[ProvedPlace, Entry], commands: Iterable[Record]) -> None:
         said = {entry.said: offset for offset, entry in entries.items() if entry.said is not None}
         for record in commands if said else ():
             offset = said.get(record.offset)
-            place = f"{self._own}{offset}"
+            place = offset if isinstance(offset, str) else f"{self._scope.partition}/{offset}"
             envelope = None if offset is None else _envelope(record)
             if offset is not None and envelope is not None and envelope.deferredfrom == place:
                 if resubmitted_document(record, place) != entries[offset].document:

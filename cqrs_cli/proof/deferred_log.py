@@ -15,8 +15,9 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.proof.documents import digest_of, fits
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.join import find_outcome
+from cqrs_cli.proof.places import ProvedPlace, proved_place
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import Index, OutcomeTrace
+from cqrs_cli.proof.traces import Lookup, OutcomeTrace
 
 
 class Entry(NamedTuple):
@@ -39,10 +40,10 @@ class DeferredLog:
     """
 
     def __init__(
-        self, scope: Scope, outcomes: Index, findings: Findings, passing: Findings, judged_to: int = 0
+        self, scope: Scope, outcomes: Lookup, findings: Findings, passing: Findings, judged_to: int = 0
     ) -> None:
         """`passing`: of what is found again as long as it is there."""
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[ProvedPlace, Entry] = {}
         self.judged: int | None = None
         self._scope, self._outcomes, self._judged_to = scope, outcomes, judged_to
         self._findings, self._passing = findings, passing
@@ -51,32 +52,33 @@ class DeferredLog:
         """Read the next records."""
         for record in records:
             try:
-                topic, offset, _ = read_deferral_key(record.key)
+                topic, offset, partition = read_deferral_key(record.key)
                 entry = None if record.value is None else read_deferral(record.key, record.value)
             except ValueError as error:
                 self._passing.add("deferred", record.offset, f"is not a deferred command: {error}")
                 continue
+            place = proved_place(offset, partition)
             if topic != self._scope.topic_id:
                 if entry is not None and self._scope.loss is None:
                     self._passing.add("deferred", record.offset, "is of another commands topic")
             elif entry is None:
-                self.entries.pop(offset, None)
+                self.entries.pop(place, None)
             else:
-                before = self.entries.get(offset)
-                self.entries[offset] = now = _entry(record.offset, entry)
+                before = self.entries.get(place)
+                self.entries[place] = now = _entry(record.offset, entry)
                 if record.offset >= self._judged_to:
-                    self._judge(entry, before, now)
+                    self._judge(place, entry, before, now)
 
-    def _judge(self, entry: Deferral, before: Entry | None, now: Entry) -> None:
+    def _judge(self, place: ProvedPlace, entry: Deferral, before: Entry | None, now: Entry) -> None:
         loss = self._scope.loss
-        if loss is not None and entry.offset < loss.at:
+        if loss is not None and isinstance(place, int) and place < loss.at:
             return
-        first = find_outcome(self._outcomes, entry.offset)
-        if first is None or first.status != "deferred":
+        first = find_outcome(self._outcomes, place)
+        if first is None or first.status != "deferred" or first.reason == "MOVED":
             if self.judged is None:
                 self.judged = now.at
             return
-        problems = [*_problems(entry), *_against(first, entry)]
+        problems = [*_problems(entry), *_against(first, place, entry)]
         if before is not None:
             problems += self._after(before, now)
         for what in problems:
@@ -127,23 +129,23 @@ def _problems(entry: Deferral) -> Iterator[str]:
         yield "does not have the fingerprint of its command"
 
 
-def _against(first: OutcomeTrace, entry: Deferral) -> Iterator[str]:
+def _against(first: OutcomeTrace, place: ProvedPlace, entry: Deferral) -> Iterator[str]:
     """Yield what contradicts the outcome that deferred the command."""
     found = (entry.subject, entry.id, entry.fingerprint, entry.version, entry.timestamp)
     wanted = (first.subject, first.cause, first.fingerprint, first.version, first.timestamp)
     names = ("subject", "id", "fingerprint", "version", "timestamp")
     for name, mine, theirs in zip(names, found, wanted, strict=True):
         if mine != theirs:
-            yield f"has the {name} {mine!r}, the outcome of command {entry.offset} {theirs!r}"
+            yield f"has the {name} {mine!r}, the outcome of command {place} {theirs!r}"
     if entry.attempt < (first.attempt or 0):
-        yield f"is attempt {entry.attempt}, the outcome of command {entry.offset} says {first.attempt}"
+        yield f"is attempt {entry.attempt}, the outcome of command {place} says {first.attempt}"
     elif entry.attempt == first.attempt:
         if entry.due not in (0, first.due):
-            yield _otherwise_due(entry.due, first, entry.offset)
+            yield _otherwise_due(entry.due, first, place)
         if entry.reason != first.reason:
-            yield f"is {entry.reason}, the outcome of command {entry.offset} {first.reason}"
+            yield f"is {entry.reason}, the outcome of command {place} {first.reason}"
 
 
-def _otherwise_due(due: int, outcome: OutcomeTrace, command: int) -> str:
+def _otherwise_due(due: int, outcome: OutcomeTrace, command: ProvedPlace) -> str:
     said = "no time" if outcome.due is None else rfc3339(outcome.due)
     return f"is due at {rfc3339(due)}, the outcome of command {command} says {said}"

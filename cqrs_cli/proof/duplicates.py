@@ -5,8 +5,9 @@ from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import DecidedRange, Findings, Losses
 from cqrs_cli.proof.join import find_outcome
+from cqrs_cli.proof.places import ProvedPlace, proved_place
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import Index, OutcomeTrace
+from cqrs_cli.proof.traces import Lookup, OutcomeTrace
 from cqrs_cli.proof.verdict import BLIND
 
 
@@ -22,7 +23,7 @@ class Duplicates:
         scope: Scope,
         decided: DecidedRange,
         losses: Losses,
-        outcomes: Index,
+        outcomes: Lookup,
         dedup: DedupIndex,
         findings: Findings,
     ) -> None:
@@ -53,24 +54,25 @@ class Duplicates:
             return
         ago = 0 if before is None else self._dedup.clock - before.timestamp
         if before is not None and ago <= self._shortest:
-            what = f"decides id {id!r} of {subject!r} again, as command {before.offset} {ago} ms before"
+            what = f"decides id {id!r} of {subject!r} again, as command {_place(before)} {ago} ms before"
             self._findings.add("outcomes", outcome.at, what)
         if failed:
             return
         decision = (outcome.timestamp, command, outcome.status, outcome.version, outcome.events, fingerprint)
-        self._dedup.remember(subject, id, DedupEntry(*decision))
+        self._dedup.remember(subject, id, DedupEntry(*decision, self._dedup.parent))
 
     def _points_to_first(
         self,
         command: int,
         outcome: OutcomeTrace,
-        original: tuple[int, str, int, int],
+        original: tuple[ProvedPlace, str, int, int],
         before: DedupEntry | None,
     ) -> None:
         place, status, version, events = original
-        found = find_outcome(self._outcomes, place) if place < command else None
+        is_later = isinstance(place, int) and place >= command
+        found = None if is_later else find_outcome(self._outcomes, place)
         if found is None:
-            if not place < self._decided.outcomes:
+            if not self._decided.is_deleted(place):
                 what = f"points to command {place}, which has no outcome before it"
                 self._losses.missing(command, "outcomes", outcome.at, what)
             return
@@ -79,11 +81,17 @@ class Duplicates:
             what = f"points to command {place}, whose outcome is another's"
         elif (found.status, found.version, found.events) != (status, version, events):
             what = f"points to command {place}, whose status, version or number of events is another"
-        elif before is not None and before.offset != place and status != "deferred":
-            what = f"points to command {place}, though command {before.offset} was the last to decide its id"
+        elif found.reason == "MOVED":
+            what = f"points to command {place}, which was not decided here: its key had moved"
+        elif before is not None and _place(before) != place and status != "deferred":
+            what = f"points to command {place}, though command {_place(before)} was the last to decide its id"
         elif (found.fingerprint == outcome.fingerprint) != (outcome.status == "duplicate"):
             what = f"is {outcome.result}, which contradicts the fingerprint of command {place}"
         elif ago > self._longest and status != "deferred":
             what = f"points to command {place} {ago} ms before, though an id is remembered for {self._longest} ms"
         if what:
             self._findings.add("outcomes", outcome.at, what)
+
+
+def _place(decision: DedupEntry) -> ProvedPlace:
+    return proved_place(decision.offset, decision.partition)

@@ -33,7 +33,7 @@ class Events:
             except ValueError as error:
                 self._findings.add("events", record.offset, f"is not an event: {error}")
                 continue
-            for problem in self._problems(record, event, partition, index):
+            for problem in self._problems(record, event, partition, command, index):
                 self._findings.add("events", record.offset, problem)
             if partition == self._scope.partition:
                 self._add(record, event, command, index)
@@ -57,12 +57,20 @@ class Events:
             )
             self._open = None
 
-    def _problems(self, record: Record, event: EventEnvelope, partition: int, index: int) -> Iterator[str]:
+    def _home(self, key: bytes, at: int) -> int | None:
+        homes = self._scope.homes
+        return self._scope.home(key) if homes is None else homes.home_of_event(key, at)
+
+    def _problems(
+        self, record: Record, event: EventEnvelope, partition: int, command: int, index: int
+    ) -> Iterator[str]:
         key, scope = event.subject.encode(), self._scope
         if partition != scope.partition:
             yield f"is of a command on partition {partition}"
-        elif (there := scope.home(key)) not in (None, scope.partition):
+        elif (there := self._home(key, record.offset)) not in (None, scope.partition):
             yield f"is of {event.subject!r}, whose partition is {there}"
+        if scope.homes is not None and (split := scope.homes.crossed("events", command, record.offset)):
+            yield f"is of command {command}, and the split at command {split.commands} is at {split.events}"
         if event.eventindex != index:
             yield f"has the id {event.id!r} and the eventindex {event.eventindex}"
         if event.source != f"/cqrs/{scope.aggregate}" or event.specversion != "1.0":

@@ -4,13 +4,19 @@ A missing record is a violation where its command is surely decided, unless an o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
+
+from cqrs_cli.proof.places import ProvedPlace, read_place
 
 LogName = Literal["commands", "events", "outcomes", "dead-letters", "deferred"]
 
 #: Violations of a partition that are named. All are counted; naming only some keeps memory bounded.
 MAX_NAMED = 100
+
+
+#: The number of some commands, and the sum of their hashes.
+CommandTally = tuple[int, int]
 
 
 class Violation(NamedTuple):
@@ -26,7 +32,8 @@ class Report(NamedTuple):
 
     `deleted`: commands, outcomes and dead letters that are known to have been there, and were deleted by retention.
     `accepted`: missing records whose loss an operator accepted. `given_up`: commands that failed without being read, as
-    `run --fail` makes them.
+    `run --fail` makes them. `moved`, `forwarded`: the commands that were handed to each other partition, and that came
+    from each, to be compared.
     """
 
     commands: int = 0
@@ -39,6 +46,8 @@ class Report(NamedTuple):
     given_up: int = 0
     violations: tuple[Violation, ...] = ()
     violation_count: int = 0
+    moved: Mapping[int, CommandTally] = {}
+    forwarded: Mapping[int, CommandTally] = {}
 
 
 class Findings:
@@ -73,6 +82,14 @@ class DecidedRange:
     began_again: bool = (
         False  # after an accepted loss the commands topic is a new one; little is known of the old one
     )
+    parents: Mapping[int, int] = field(default_factory=dict)  # by partition: the same as `outcomes`
+
+    def is_deleted(self, place: ProvedPlace) -> bool:
+        """True if the outcome of a command may have been there, and was deleted."""
+        if isinstance(place, int):
+            return place < self.outcomes
+        partition, offset = read_place(place) or (-1, 0)
+        return offset < self.parents.get(partition, 0)
 
 
 class Losses:

@@ -6,7 +6,8 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof.traces import LIMIT, DeadLetterTrace, EventsTrace, Index, OutcomeTrace
+from cqrs_cli.proof.places import ProvedPlace
+from cqrs_cli.proof.traces import LIMIT, DeadLetterTrace, EventsTrace, Index, Lookup, OutcomeTrace
 
 _T = TypeVar("_T")
 
@@ -56,7 +57,7 @@ class _Head(Generic[_T]):
         return value
 
 
-def find_outcome(outcomes: Index, command: int) -> OutcomeTrace | None:
+def find_outcome(outcomes: Lookup, command: ProvedPlace) -> OutcomeTrace | None:
     """The outcome of a command."""
     trace = outcomes.get(command)
     return None if trace is None else _outcome(trace)

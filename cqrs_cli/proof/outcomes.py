@@ -7,11 +7,12 @@ from typing import TypeVar
 from msgspec import UnsetType
 
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.outcome import DeferredTarget, Original, OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.join import find_first_outcome
+from cqrs_cli.proof.places import ProvedPlace, proved_place
 from cqrs_cli.proof.scope import Clock, Scope
 from cqrs_cli.proof.traces import OutcomeTrace, Traces, key_of
 from cqrs_cli.proof.verdict import check_names, check_verdict
@@ -20,6 +21,9 @@ _T = TypeVar("_T")
 
 # The message of GAVE_UP: `core.deferral.deferrals.Deferrals.put_off` writes it.
 _PUT_OFF = re.compile(r"put off (\d{1,4}) times")
+
+# The message of WRONG_PARTITION where a key has moved: `core.overlay.Overlay.forward` writes it.
+_MOVED = re.compile(r"it has moved to partition (\d{1,9}), and is too large to follow")
 
 
 class Outcomes:
@@ -84,6 +88,14 @@ class Outcomes:
         yield from check_names(outcome)
         if isinstance(data.due, str) and _due_of(outcome) is None:
             yield f"is due at {data.due!r}, which is not a time"
+        if data.reason == "MOVED" and data.due != outcome.time:
+            yield f"is MOVED, and due at {data.due!r} instead of its own time"
+        if (homes := self._scope.homes) is None:
+            return
+        if homes.waits:
+            yield "is of a partition that has not begun: its lineage has no record of that"
+        if (split := homes.crossed("outcomes", data.offset, record.offset)) is not None:
+            yield f"is of command {data.offset}, and the split at command {split.commands} is at {split.outcomes}"
 
 
 def _trace(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
@@ -104,13 +116,18 @@ def _trace(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
         data.events,
         _given(data.expected),
         _given(data.fingerprint),
-        None if first is None else (first.offset, first.status, first.version, first.events),
+        None if first is None else (_place(first), first.status, first.version, first.events),
         _given(data.decidedat),
         _given(data.deferredfrom),
-        None if target is None else (target.offset, target.id),
+        None if target is None else (_place(target), target.id),
         _due_of(outcome),
         _attempt_of(outcome),
+        _moved_to(outcome),
     )
+
+
+def _place(pointer: Original | DeferredTarget) -> ProvedPlace:
+    return proved_place(pointer.offset, _given(pointer.partition))
 
 
 def _due_of(outcome: OutcomeEnvelope) -> int | None:
@@ -125,6 +142,13 @@ def _attempt_of(outcome: OutcomeEnvelope) -> int | None:
     if data.reason == "GAVE_UP" and (said := _PUT_OFF.match(data.message or "")) is not None:
         return int(said[1])
     return _given(data.attempt)
+
+
+def _moved_to(outcome: OutcomeEnvelope) -> int | None:
+    data = outcome.data
+    if data.reason == "WRONG_PARTITION" and (said := _MOVED.fullmatch(data.message or "")) is not None:
+        return int(said[1])
+    return _given(data.movedto)
 
 
 def _given(member: _T | UnsetType) -> _T | None:

@@ -14,11 +14,12 @@ from cqrs_cli.proof.dedup_index import FLUSH_EVERY, DedupIndex
 from cqrs_cli.proof.deferred_log import DeferredLog
 from cqrs_cli.proof.events import Events
 from cqrs_cli.proof.findings import MAX_NAMED, DecidedRange, Findings, LogName, Report
+from cqrs_cli.proof.inherited import FamilyIndex, Inherited
 from cqrs_cli.proof.join import find_events, join
 from cqrs_cli.proof.outcomes import Outcomes
 from cqrs_cli.proof.rules import Rules
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import LIMIT, EventsTrace, Index, Traces
+from cqrs_cli.proof.traces import LIMIT, EventsTrace, Index, Lookup, Traces
 from cqrs_cli.state.store import Store
 
 
@@ -54,15 +55,23 @@ class Proof:
     `earlier.read` on, and the commands from `earlier.commands` on; each call may raise `BehindError`.
     """
 
-    def __init__(self, scope: Scope, scratch: Scratch, earlier: Carried | None = None) -> None:
-        kept = scratch.outcomes  # of commands that were proved earlier, too, as far as they are kept
+    def __init__(
+        self,
+        scope: Scope,
+        scratch: Scratch,
+        earlier: Carried | None = None,
+        inherited: Inherited | None = None,
+    ) -> None:
+        kept: Lookup = scratch.outcomes  # of commands that were proved earlier, too, as far as they are kept
+        if inherited is not None:
+            kept = FamilyIndex(scratch.outcomes, inherited.parents)
         if earlier is not None:
             check_beginning(earlier, scope.starts, scope.loss)
             scratch = scratch.bounded(earlier.commands)
         self.findings = Findings(None if earlier is None else earlier.report)
         self.passing = Findings()  # true today only: the next proof finds it again
         self.carried: Carried | None = None
-        self._scope, self._scratch, self._earlier = scope, scratch, earlier
+        self._scope, self._scratch, self._earlier, self._inherited = scope, scratch, earlier, inherited
         self._outcome_traces = Traces("outcomes", scope, scratch.outcomes, self.findings, earlier)
         self._event_traces = Traces("events", scope, scratch.events, self.findings, earlier)
         self._letter_traces = Traces("dead-letters", scope, scratch.dead_letters, self.findings, earlier)
@@ -101,8 +110,15 @@ class Proof:
         dead_letters = self._known_from(self._letter_traces, surely)
         if isinstance(self._scratch.outcomes, BoundedIndex):
             self._scratch.outcomes.known_from = outcomes
+        parents = {} if self._inherited is None else self._inherited.parents
         return DecidedRange(
-            surely, max(surely, at_most), commands, outcomes, dead_letters, self._outcome_traces.began_again
+            surely,
+            max(surely, at_most),
+            commands,
+            outcomes,
+            dead_letters,
+            self._outcome_traces.began_again,
+            {partition: parent.known_from for partition, parent in parents.items()},
         )
 
     def _known_from(self, traces: Traces, surely: int) -> int:
@@ -134,8 +150,10 @@ class Proof:
         `decided.surely`, besides what the store then has. Commands that an owner was deciding are left to that one.
         """
         scratch = self._scratch
-        with DedupIndex(scratch.store, scratch.flush_every) as dedup:
-            rules = Rules(self._scope, decided, scratch.outcomes, dedup, self.findings, self._earlier)
+        scope, earlier, inherited = self._scope, self._earlier, self._inherited
+        parent = scope.partition if scope.for_child else None
+        with DedupIndex(scratch.store, scratch.flush_every, parent) as dedup:
+            rules = Rules(scope, decided, scratch.outcomes, dedup, self.findings, earlier, inherited)
             self._rules, left_out = rules, 0
             joined = join(commands, scratch.outcomes, scratch.events, scratch.dead_letters)
             if read is not None:
@@ -148,7 +166,7 @@ class Proof:
                     rules.check(each)
 
     def _leave(self, decided: DecidedRange, read: Mapping[LogName, int], rules: Rules, clock: int) -> Carried:
-        scope, earlier, left = self._scope, self._earlier, self._left
+        scope, left = self._scope, self._left
         traces = (self._outcome_traces, self._event_traces, self._letter_traces)
         last = {one.kind: one.last for one in traces}
         began_again = {one.kind: one.began_again for one in traces}
@@ -166,14 +184,18 @@ class Proof:
             None if left is None else left.open,
             dict(rules.deferrals.open),
             {"outcomes": decided.outcomes, "dead-letters": decided.dead_letters},
-            not scope.starts["events"] if earlier is None else earlier.has_begin,
+            rules.has_begin,
             scope.loss,
             clock - max(scope.window, scope.longest_window or 0),
         )
 
     def conclude_deferred(self, commands: Iterable[Record]) -> None:
-        """Compare the deferred topic with the outcomes, if nobody was at work. `commands`: those not decided yet."""
-        if self._rules is not None:
+        """Compare the deferred topic with the outcomes, if nobody was at work. `commands`: those not decided yet.
+
+        A child takes over what waits before it begins.
+        """
+        has_begun = self._scope.homes is None or not self._scope.homes.waits
+        if self._rules is not None and has_begun:
             self._rules.deferrals.conclude(self.deferred.entries, commands)
 
     def event_at(self, command: int, index: int) -> int | None:
@@ -199,4 +221,5 @@ class Proof:
             rules.given_up if rules else 0,
             tuple(sorted(named[:MAX_NAMED])),
             sum(findings.count for findings in every),
+            *(({}, {}) if rules is None or rules.moved is None else rules.moved.tallies()),
         )

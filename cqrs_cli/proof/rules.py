@@ -10,7 +10,9 @@ from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.deferrals import DeferralRules
 from cqrs_cli.proof.duplicates import Duplicates
 from cqrs_cli.proof.findings import DecidedRange, Findings, LogName, Losses, Report
+from cqrs_cli.proof.inherited import FamilyIndex, Inherited
 from cqrs_cli.proof.join import Joined
+from cqrs_cli.proof.moved import MovedCommands
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import DeadLetterTrace, EventsTrace, Index, OutcomeTrace
 from cqrs_cli.proof.versions import Versions
@@ -27,6 +29,7 @@ class Rules:
         dedup: DedupIndex,
         findings: Findings,
         earlier: Carried | None = None,
+        inherited: Inherited | None = None,
     ) -> None:
         report = Report() if earlier is None else earlier.report
         self.commands = report.commands
@@ -38,13 +41,19 @@ class Rules:
         self._add = findings.add
         losses = Losses(decided, scope.loss.at if scope.loss else None, findings)
         self._missing = losses.missing
-        self._duplicates = Duplicates(scope, decided, losses, outcomes, dedup, findings)
-        self.deferrals = DeferralRules(scope, decided, outcomes, findings)
-        has_begin = not scope.starts["events"]
+        known = outcomes if inherited is None else FamilyIndex(outcomes, inherited.parents)
+        self._duplicates = Duplicates(scope, decided, losses, known, dedup, findings)
+        self.deferrals = DeferralRules(scope, decided, known, findings)
+        self.has_begin = not scope.starts["events"]
+        self.moved = None if scope.homes is None else MovedCommands(report.moved, report.forwarded)
         if earlier is not None:
             self.deferrals.open.update(earlier.deferred)
-            has_begin = earlier.has_begin
-        self._versions = Versions(has_begin, losses, dedup, findings)
+            self.has_begin = earlier.has_begin
+        elif inherited is not None:
+            self.deferrals.open.update(inherited.open)
+            self.has_begin = self.has_begin and inherited.has_begin
+            dedup.at(inherited.clock)
+        self._versions = Versions(self.has_begin, losses, dedup, findings)
         self._versions.aggregates = report.aggregates
 
     @property
@@ -64,6 +73,8 @@ class Rules:
         """Find everything that is wrong about one command."""
         offset, record, outcome, events, dead_letter = joined
         self.commands += record is not None
+        if self.moved is not None:
+            self.moved.note(self._scope.partition, offset, record, outcome)
         if outcome is None:
             self._check_undecided(joined)
         else:

@@ -11,6 +11,7 @@ from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.proof.findings import LogName
+from cqrs_cli.proof.homes import Homes
 
 
 class Loss(NamedTuple):
@@ -53,6 +54,12 @@ class Scope:
         check_shape  # raises what says why an event cannot be read
     )
     early: int = EARLY  # how long before it is due a deferred command may be decided, ms
+    homes: Homes | None = None  # of an aggregate that has grown
+    for_child: bool = False  # the proof is for a child, which has its keys from this partition
+
+    def home_at(self, key: bytes, command: int) -> int | None:
+        """The partition of a key when a command was decided, None: anywhere."""
+        return self.home(key) if self.homes is None else self.homes.home(key, command)
 
 
 class Clock:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import Findings, LogName
+from cqrs_cli.proof.places import ProvedPlace
 from cqrs_cli.proof.scope import Scope
 
 #: Offsets and versions are below it; a greater number in a record is invalid.
@@ -39,14 +40,15 @@ class OutcomeTrace(Struct, array_like=True, gc=False):
     events: int
     expected: str | None
     fingerprint: int | None
-    original: tuple[int, str, int, int] | None  # offset, status, version, events
+    original: tuple[ProvedPlace, str, int, int] | None  # place, status, version, events
     decidedat: str | None  # by the owner's clock; only of a command that had expired
     deferredfrom: str | None = None
-    target: tuple[int, str] | None = (
-        None  # offset and id of the deferred command that a reserved type is about
+    target: tuple[ProvedPlace, str] | None = (
+        None  # place and id of the deferred command that a reserved type is about
     )
     due: int | None = None  # ms; of a command that is deferred
     attempt: int | None = None  # how often `decide` had put it off; also of one that was given up for it
+    movedto: int | None = None  # the partition that has its key; also of one that was too large to follow
 
     @property
     def result(self) -> str:
@@ -81,6 +83,12 @@ class DeadLetterTrace(Struct, array_like=True, gc=False):
     reason: str
     value: int | None
     headers: int
+
+
+class Lookup(Protocol):
+    """Traces to be looked up by the place of their command."""
+
+    def get(self, command: Any, /) -> bytes | None: ...
 
 
 class Index(Protocol):

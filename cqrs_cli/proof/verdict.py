@@ -39,8 +39,11 @@ def check_verdict(verdict: Verdict, reserved: bool) -> Iterator[str]:
         yield f"points to a decision that was {verdict.original.status}, which is not remembered"
     if (verdict.decidedat is not UNSET) != (reason == "EXPIRED"):
         yield f"is {status} {_with(verdict.decidedat)} a decidedat"
-    if not (status == "deferred") == (verdict.due is not UNSET) == (verdict.attempt is not UNSET):
+    waits = status == "deferred" and reason != "MOVED"
+    if ((verdict.due is not UNSET), (verdict.attempt is not UNSET)) != (status == "deferred", waits):
         yield f"is {status} {_with(verdict.due)} a time when it is due, {_with(verdict.attempt)} an attempt"
+    if (verdict.movedto is not UNSET) != (reason == "MOVED"):
+        yield f"is {reason or status} {_with(verdict.movedto)} a partition to which its key has moved"
     if verdict.retryable is not (UNSET if reason is None else _is_retryable(reason)):
         yield f"says retryable {verdict.retryable} of {reason or status}"
     if verdict.fingerprint is UNSET and reason not in UNREAD | {"TOO_LARGE"}:

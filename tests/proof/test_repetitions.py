@@ -32,7 +32,7 @@ def judged(
     seen = DecidedRange(99, 99, **decided)
     scope = Scope("way", "", 0, {}, window, longest_window=longest)
     with DedupIndex(MemoryStore(window)) as dedup:
-        rules = Duplicates(scope, seen, Losses(seen, None, findings), index, dedup, findings)  # type: ignore[arg-type]
+        rules = Duplicates(scope, seen, Losses(seen, None, findings), index, dedup, findings)
         for offset, one in enumerate(outcomes):
             dedup.at(one.timestamp)
             rules.check(offset, one)

@@ -17,7 +17,7 @@ from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.driver import Verified
-    from cqrs_cli.scans.verify.task import ProofPlan
+    from cqrs_cli.scans.verify.plan import ProofPlan
 
 verify = subgroup("verify", "Prove that every promise was kept.", CallableGroup)
 

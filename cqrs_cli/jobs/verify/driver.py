@@ -8,18 +8,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from cqrs_cli.errors import UnavailableError
 from cqrs_cli.jobs.engine.partition_job import collector, finish, raise_gravest
 from cqrs_cli.jobs.engine.session import code_root, driver_host
+from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
+from cqrs_cli.kafka.chains import find_lineage
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import PlacedFault
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
-from cqrs_cli.proof.findings import Report
+from cqrs_cli.proof.findings import MAX_NAMED, Report
 from cqrs_cli.registry import names
+from cqrs_cli.scans.verify.moved import find_lost
+from cqrs_cli.scans.verify.plan import ProofPlan, ProofResult
 from cqrs_cli.scans.verify.since import Proved
 from cqrs_cli.scans.verify.state import ShardComparison
-from cqrs_cli.scans.verify.task import ProofPlan, ProofResult, prove_partition
+from cqrs_cli.scans.verify.task import prove_partition
 from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
 
@@ -90,6 +96,7 @@ def plan_verify(
         milliseconds(longest_window or settings.dedup_window),
         shards,
         early=milliseconds(settings.clock_tolerance),
+        lineage=None if found.lineage_id is None else find_lineage(connection, topics, found.partitions),
     )
 
 
@@ -104,6 +111,7 @@ def proved_by(plan: ProofPlan) -> Proved:
         partitioner=plan.partitioner,
         dedup_window=plan.window,
         longest_window=plan.longest_window,
+        counts=() if plan.lineage is None else plan.lineage.counts,
     )
 
 
@@ -150,17 +158,30 @@ def _prove_task(plan: ProofPlan, results: "Accumulator[dict[int, ProofResult]]",
 
 def _together(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -> Verified:
     results = list(results)
+    topics, reports = plan.aggregate.topics, {result.partition: result.report for result in results}
+    log = PartitionLog(plan.connection, topics, 0)
+    lost = [PlacedViolation(topics.outcomes, "outcomes", *one) for one in find_lost(log, reports, plan.early)]
     violations = [
-        PlacedViolation(plan.aggregate.topics.name(kind), kind, result.partition, offset, what)
+        PlacedViolation(topics.name(kind), kind, result.partition, offset, what)
         for result in results
         for kind, offset, what in result.report.violations
     ]
     return Verified(
-        {result.partition: result.report for result in results},
-        violations,
-        sum(result.report.violation_count for result in results),
+        reports,
+        violations + lost[:MAX_NAMED],
+        _checked(plan, sum(report.violation_count for report in reports.values()) + len(lost)),
         {result.partition: result.compared for result in results if result.compared is not None},
         seconds,
         {result.partition: result.earlier for result in results if result.earlier is not None},
         {result.partition: result.again for result in results if result.again},
     )
+
+
+def _checked(plan: ProofPlan, violations: int) -> int:
+    """Their number; raises `UnavailableError` if partitions have split meanwhile."""
+    topics, count, lineage = plan.aggregate.topics, plan.aggregate.partitions, None
+    if violations and readers.exists(plan.connection, topics.lineage):
+        lineage = find_lineage(plan.connection, topics, count)
+    if violations and lineage != plan.lineage:
+        raise UnavailableError(f"the partitions of {topics.aggregate} have split meanwhile", "verify again")
+    return violations

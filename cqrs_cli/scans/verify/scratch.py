@@ -23,6 +23,14 @@ def open_scratch(stack: ExitStack, window: int, kept: Folders | None) -> tuple[S
     return Scratch(traces[0], traces[1], traces[2], store), traces
 
 
+def beside(stack: ExitStack, scratch: Scratch) -> Scratch:
+    """The same store, with temporary traces of another partition."""
+    with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
+        folders = _new_folders(Path(folder))
+        traces = [stack.enter_context(closing(TraceIndex(path))) for path in folders.traces]
+    return scratch._replace(outcomes=traces[0], events=traces[1], dead_letters=traces[2])
+
+
 def _new_folders(folder: Path) -> Folders:
     found = Folders(folder / "dedup", tuple(folder / name for name in TRACES))
     for path in (found.store, *found.traces):

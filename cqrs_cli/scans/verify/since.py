@@ -36,6 +36,7 @@ class Proved(Struct, frozen=True, kw_only=True):
     partitioner: str
     dedup_window: int  # ms
     longest_window: int  # ms
+    counts: tuple[int, ...] = ()  # that the partitions had as they grew; empty for topics that never grew
 
     def difference(self, earlier: "Proved") -> str:
         """The first difference from what a folder is about; empty if there is none."""
@@ -43,6 +44,8 @@ class Proved(Struct, frozen=True, kw_only=True):
             if name in earlier.topics and earlier.topics[name] != self.topics[name]:
                 return f"{name} was made again since"
         for name in ("aggregate", "cluster", "topics", "partitions", "partitioner"):
+            if name == "partitions" and earlier.partitions in self.counts:
+                continue
             if (now := getattr(self, name)) != (was := getattr(earlier, name)):
                 return f"its {name} is {_text(was)}, this one's {_text(now)}"
         for name in ("dedup_window", "longest_window"):

@@ -7,75 +7,36 @@ and the committed offset is read before and after.
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
-from cqrs_cli.core.deferral.deferrals import EARLY
 from cqrs_cli.core.fold import decode_event
+from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.explain import explain_log_stall
-from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.clients import bulk_consumer, consumer
-from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import StalledError
-from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
-from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Kind
+from cqrs_cli.kafka.topics.partitioner import KeyHome, partition_for
+from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
 from cqrs_cli.proof.carried import BehindError, Carried
-from cqrs_cli.proof.findings import Report
 from cqrs_cli.proof.partition import Proof
-from cqrs_cli.proof.scope import Loss, Scope, check_shape
+from cqrs_cli.proof.scope import Scope, check_shape
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.log_teller import LogTeller
 from cqrs_cli.scans.verify.kept import begin_folder, leave, load_carried, usable
+from cqrs_cli.scans.verify.parents import Parents, loss_of
+from cqrs_cli.scans.verify.plan import ProofPlan, ProofResult
 from cqrs_cli.scans.verify.scratch import open_scratch
-from cqrs_cli.scans.verify.since import Generations
-from cqrs_cli.scans.verify.state import ShardComparison, StateCheck
-from cqrs_cli.telemetry.datagrams import Address
-from cqrs_cli.telemetry.task_reports import TELL_EVERY
+from cqrs_cli.scans.verify.state import StateCheck
 
 #: The topics that owners write, in the order in which they are read.
 OWNER_LOGS: tuple[Kind, ...] = ("outcomes", "events", "dead-letters", "deferred")
-
-
-@dataclass(frozen=True, slots=True)
-class ProofPlan:
-    """The data that every task needs."""
-
-    connection: Connection
-    aggregate: AggregateTopics
-    package: str | None  # of the aggregates' code; None: events are judged by their shape
-    root: Path  # where the package lies
-    partitioner: Partitioner
-    window: int  # ms
-    longest_window: int  # ms
-    shards: Path | None = None  # the folder of the shards to compare with
-    since: Generations | None = None  # what an earlier verify has left, and where this one leaves it
-    words: Address | None = None  # where tasks tell how far they are
-    tell_every: float = TELL_EVERY
-    early: int = EARLY  # how long before it is due a deferred command may be decided, ms
-    patience: float = 40.0  # seconds for an open transaction: a killed owner leaves one open for 20 s
-
-
-class ProofResult(NamedTuple):
-    """The result of one partition: a report, or the error that ends the job.
-
-    `earlier`: the part of the report that an earlier verify has left. `again`: why it was proved from its beginning.
-    """
-
-    partition: int
-    report: Report = Report()
-    earlier: Report | None = None
-    again: str = ""
-    compared: ShardComparison | None = None
-    error: CqrsError | None = None
-    records: int = 0  # that were read
 
 
 def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
@@ -85,7 +46,7 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
     def work() -> ProofResult:
         before = None if plan.since is None else plan.since.before
         with closing(LogTeller(plan.words, partition, plan.tell_every)) as teller:
-            if before is not None:
+            if before is not None and (before / str(partition)).is_dir():
                 try:
                     return _prove(plan, log, teller, before / str(partition))
                 except BehindError as why:
@@ -119,7 +80,7 @@ class _PartitionProof:
     def __init__(
         self, plan: ProofPlan, log: PartitionLog, stack: ExitStack, teller: LogTeller, before: Path | None
     ) -> None:
-        self.plan, self.teller = plan, teller
+        self.plan, self.teller, self.stack = plan, teller, stack
         self.earlier = None if before is None else load_carried(before)
         self.carried: Carried | None = None
         self.log, self.topics = log, log.topics
@@ -129,6 +90,8 @@ class _PartitionProof:
             with usable(plan.since.after):
                 kept = begin_folder(plan.since.after / str(log.partition), before)
         self.scratch, self.traces = open_scratch(stack, plan.window, kept)
+        self.homes = plan.homes(log.partition)
+        self.parents = None if self.homes is None else self._parents(self.homes.lineage)
         self.aggregate = None if plan.package is None else load(log.topics.aggregate, plan.package, plan.root)
 
     def prove(self) -> ProofResult:
@@ -139,7 +102,11 @@ class _PartitionProof:
         bounds = {kind: self._bounds(kind) for kind in KINDS}
         self.teller.begin(self._to_read(bounds))
         claim = parse_claim(before.metadata)
-        proof = Proof(self._scope(claim, bounds), self.scratch, self.earlier)
+        scope, inherited = self._scope(claim, bounds), None
+        if self.parents is not None:
+            again = self.earlier is not None
+            inherited = self.parents.inherit(scope, self.scratch, self.stack, is_continued=again)
+        proof = Proof(scope, self.scratch, self.earlier, inherited)
         steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read, proof.deferred.read)
         for kind, step in zip(OWNER_LOGS, steps, strict=True):
             for records in self._read(kind, self._first(kind, bounds[kind]), bounds[kind][1]):
@@ -165,12 +132,19 @@ class _PartitionProof:
         read_now, report = self.teller.records, proof.report()
         return ProofResult(self.log.partition, report, earlier, compared=compared, records=read_now)
 
+    def _parents(self, lineage: PartitionLineage) -> Parents | None:
+        number = self.log.partition
+        splits = lineage.ancestry(number)
+        keeps = KeyHome(self.plan.partitioner, lineage.first_count(number), number)
+        return Parents(self.log, splits, keeps, self._read_log) if splits else None
+
     def _to_read(self, bounds: Mapping[Kind, tuple[int, int]]) -> int:
         """The offsets of all logs together; the events twice where the state is compared."""
         spans = {kind: bounds[kind][1] - self._first(kind, bounds[kind]) for kind in OWNER_LOGS}
         start, end = bounds["commands"]
         spans["commands"] = end - (start if self.earlier is None else max(start, self.earlier.commands))
-        return sum(spans.values()) + (spans["events"] if self.plan.shards is not None else 0)
+        inherited = 0 if self.parents is None else self.parents.offsets()
+        return sum(spans.values()) + inherited + (spans["events"] if self.plan.shards is not None else 0)
 
     def _first(self, kind: Kind, bounds: tuple[int, int]) -> int:
         """The offset from which a log is to be read; raises `ContradictionError` if it has become shorter.
@@ -189,7 +163,7 @@ class _PartitionProof:
         return max(start, read)
 
     def _scope(self, claim: Claim | None, bounds: Mapping[Kind, tuple[int, int]]) -> Scope:
-        plan, accepted = self.plan, claim.accepted if claim is not None else None
+        plan = self.plan
         return Scope(
             self.topics.aggregate,
             self.topics.commands,
@@ -197,12 +171,13 @@ class _PartitionProof:
             {kind: start for kind, (start, _) in bounds.items()},
             plan.window,
             lambda key: partition_for(plan.partitioner, key, plan.aggregate.partitions),
-            None if accepted is None else Loss(accepted.at, accepted.events[1], accepted.outcomes),
+            loss_of(claim),
             self._command_at,
             plan.aggregate.ids["commands"],
             plan.longest_window,
             check_shape if self.aggregate is None else partial(decode_event, self.aggregate),
             plan.early,
+            self.homes,
         )
 
     def _command_at(self, offset: int) -> Record | None:
@@ -219,8 +194,9 @@ class _PartitionProof:
             return
         if claim.topic_id != found.ids["commands"]:
             proof.passing.add("commands", at, "is an offset of another topic: this one was created since")
-        if claim.partitions != found.partitions:
-            what = f"was committed when there were {claim.partitions} partitions: now {found.partitions}"
+        count = found.partitions if self.homes is None else self.homes.judging
+        if claim.partitions != count:
+            what = f"was committed when there were {claim.partitions} partitions: now {count}"
             proof.passing.add("commands", at, what)
 
     def _committed(self) -> Committed:
@@ -237,7 +213,10 @@ class _PartitionProof:
         Each log has a consumer of its own: one that goes on to another topic waits up to a second for its metadata.
         Four logs of 100 records took 2.0 s with one consumer and 0.15 s with four.
         """
+        return self._read_log(self.log, kind, start, end)
+
+    def _read_log(self, log: PartitionLog, kind: Kind, start: int, end: int) -> Iterator[list[Record]]:
         if start < end:
             with closing(bulk_consumer(self.plan.connection, fetch_wait_max_ms=10)) as reader:
-                read = self.log.read_with(reader, kind, start, end, self.plan.patience)
-                yield from self.teller.follow(self.log.with_data(kind, read), start, end)
+                read = log.read_with(reader, kind, start, end, self.plan.patience)
+                yield from self.teller.follow(log.with_data(kind, read), start, end)

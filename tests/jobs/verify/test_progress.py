@@ -15,7 +15,8 @@ from cqrs_cli.jobs.verify.certify import certify_partition, plan_certify
 from cqrs_cli.jobs.verify.driver import plan_verify
 from cqrs_cli.jobs.whatif import decide_partition_again, plan_whatif
 from cqrs_cli.scans.log_teller import LogTeller
-from cqrs_cli.scans.verify.task import OWNER_LOGS, ProofPlan, prove_partition
+from cqrs_cli.scans.verify.plan import ProofPlan
+from cqrs_cli.scans.verify.task import OWNER_LOGS, prove_partition
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import JobProgress
 from tests.jobs.heard import Heard, told

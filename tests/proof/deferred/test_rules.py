@@ -39,7 +39,7 @@ def scope(loss: Loss | None = None) -> Scope:
 
 def judged(
     *outcomes: OutcomeTrace,
-    entries: Mapping[int, Entry] | None = None,
+    entries: Mapping[Any, Entry] | None = None,
     commands: tuple[Record, ...] = (),
     loss: Loss | None = None,
     deleted: int = 0,
@@ -48,7 +48,7 @@ def judged(
     """The findings; the outcomes are those of the commands from 0 on. `unknown`: the index has none of them."""
     findings = Findings()
     index = Outcomes() if unknown else Outcomes(enumerate(outcomes))
-    rules = DeferralRules(scope(loss), DecidedRange(99, 99, outcomes=deleted), index, findings)  # type: ignore[arg-type]
+    rules = DeferralRules(scope(loss), DecidedRange(99, 99, outcomes=deleted), index, findings)
     for offset, one in enumerate(outcomes):
         rules.check(offset, None, one)
     rules.conclude(entries or {}, commands)
@@ -180,7 +180,7 @@ def test_command_stands_where_its_entry_says(place: bytes | None, waits: bool) -
 def test_log_keeps_the_last_entry() -> None:
     """Where it stands in a topic that is no more does not count."""
     findings = Findings()
-    log = DeferredLog(scope(), Outcomes(), findings, findings)  # type: ignore[arg-type]
+    log = DeferredLog(scope(), Outcomes(), findings, findings)
     said = msgspec.structs.replace(PARKED, said=7, said_topic=TOPIC)
     elsewhere = msgspec.structs.replace(said, offset=1, said_topic="U", cancelled=True)
     entries = (PARKED, said, elsewhere)

@@ -1,0 +1,67 @@
+"""Whose keys a partition has that grew: by the count that was in force at each of its offsets."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.messages.growth import Split
+
+#: The logs that a split parts, besides the commands.
+Parted = Literal["events", "outcomes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Homes:
+    """One partition of a lineage. `among`: the home of a key among so many partitions."""
+
+    lineage: PartitionLineage
+    partition: int
+    among: Callable[[bytes, int], int]
+
+    @property
+    def splits(self) -> list[Split]:
+        """The splits at which it gave keys away, in their order."""
+        return [one for one in self.lineage.splits if one.partition == self.partition]
+
+    @property
+    def waits(self) -> bool:
+        """True for a child that has not begun: it may decide nothing."""
+        return self.lineage.parent(self.partition) is not None and self.partition not in self.lineage.begun
+
+    @property
+    def judging(self) -> int:
+        """The count by which its owner judges now."""
+        return self._count(lambda split: True)
+
+    def home(self, key: bytes, command: int) -> int:
+        """The home of a key when a command was decided."""
+        return self.among(key, self._count_at(command))
+
+    def home_of_event(self, key: bytes, at: int) -> int:
+        """The home of a key when the event at an offset was written."""
+        return self.among(key, self._count(lambda split: split.events <= at))
+
+    def heir(self, key: bytes, command: int) -> int | None:
+        """The child that had a key when a command was decided, if the partition itself gave it away."""
+        then = self._count_at(command)
+        splits = tuple(
+            one for one in self.lineage.splits if one.partition != self.partition or one.after <= then
+        )
+        lineage = PartitionLineage(self.lineage.counts, splits, self.lineage.begun)
+        return lineage.heir(self.partition, lambda count: self.among(key, count))
+
+    def crossed(self, log: Parted, command: int, at: int) -> Split | None:
+        """The split that has a command on one side, and its record at offset `at` of a log on the other."""
+        for split in self.splits:
+            end = split.events if log == "events" else split.outcomes
+            if (command < split.commands) != (at < end):
+                return split
+        return None
+
+    def _count_at(self, command: int) -> int:
+        return self._count(lambda split: split.commands <= command)
+
+    def _count(self, is_over: Callable[[Split], bool]) -> int:
+        counts = [split.after for split in self.splits if is_over(split)]
+        return counts[-1] if counts else self.lineage.first_count(self.partition)

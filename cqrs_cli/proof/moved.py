@@ -1,0 +1,96 @@
+"""The commands that a partition has handed on (`MOVED`), and those that others have handed to it (`forwardedfrom`).
+
+Both sides are counted, with a sum of hashes, for each pair of partitions. Where they agree, none was lost. They also
+differ where a client has copied a record with its attribute, or retention has deleted some: `lost` tells.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+from typing import NamedTuple
+
+from cqrs_cli.core.deferral.document import forwarded_from
+from cqrs_cli.core.messages.command import read_command
+from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.proof.findings import CommandTally
+from cqrs_cli.proof.places import proved_place
+from cqrs_cli.proof.traces import LIMIT, OutcomeTrace
+
+_ATTRIBUTE = b'"forwardedfrom"'
+
+
+class MovedCommands:
+    """The tallies of one partition, by the partition on the other side."""
+
+    def __init__(self, moved: Mapping[int, CommandTally], forwarded: Mapping[int, CommandTally]) -> None:
+        """Begins with what an earlier proof has counted."""
+        self._moved, self._forwarded = dict(moved), dict(forwarded)
+
+    def note(self, partition: int, offset: int, record: Record | None, outcome: OutcomeTrace | None) -> None:
+        """Count the command at an offset of `partition`."""
+        if outcome is not None and outcome.reason == "MOVED" and outcome.movedto is not None:
+            _count(self._moved, outcome.movedto, _hash(partition, offset, outcome.cause or ""))
+        if record is not None and (came := forwarded(record)) is not None:
+            _count(self._forwarded, came.partition, _hash(*came))
+
+    def tallies(self) -> tuple[dict[int, CommandTally], dict[int, CommandTally]]:
+        """What has moved to each partition, and what came from each."""
+        return dict(self._moved), dict(self._forwarded)
+
+
+class Forwarded(NamedTuple):
+    """A command as `forwardedfrom` says where it stood before."""
+
+    partition: int
+    offset: int
+    id: str
+
+
+def forwarded(record: Record) -> Forwarded | None:
+    """Where a command says that it came from; None if it says nothing."""
+    if _ATTRIBUTE not in (record.value or b""):
+        return None
+    try:
+        place, id = forwarded_from(record.value), read_command(record).id
+    except Refused:
+        return None
+    return None if place is None else Forwarded(*place, id)
+
+
+def lost(
+    source: int, to: int, outcomes: Iterable[Record], commands: Iterable[Record], since: int | None
+) -> Iterator[tuple[int, str]]:
+    """Name each command of `source` that has moved to another partition and is not there: the offset of its outcome,
+    and what is wrong.
+
+    `since` (ms): commands that may have come there before were deleted; None: all are there.
+    """
+    missing: dict[Forwarded, int] = {}
+    for record in outcomes:
+        try:
+            outcome = read_outcome(record.value)
+        except ValueError:
+            continue  # the proof reports it
+        data = outcome.data
+        if data.reason == "MOVED" and data.movedto == to and (since is None or record.timestamp > since):
+            missing[Forwarded(source, data.offset, outcome.causationid or "")] = record.offset
+    for record in commands:
+        if (came := forwarded(record)) is not None:
+            missing.pop(came, None)
+    for command, at in missing.items():
+        place = proved_place(command.offset, source)
+        yield (
+            at,
+            f"is MOVED, and partition {to} has no command {command.id!r} that was forwarded from {place}",
+        )
+
+
+def _count(tallies: dict[int, CommandTally], partition: int, mark: int) -> None:
+    count, total = tallies.get(partition, (0, 0))
+    tallies[partition] = (count + 1, (total + mark) % LIMIT)
+
+
+def _hash(partition: int, offset: int, id: str) -> int:
+    digest = blake2b(f"{partition}/{offset}/{id}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % LIMIT

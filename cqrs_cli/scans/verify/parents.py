@@ -1,0 +1,94 @@
+"""Silent proofs of a partition's parents, up to the splits that made it: with what they leave its own proof begins."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import chain
+from typing import NamedTuple
+
+from cqrs_cli.core.messages.growth import Split
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.partitioner import KeyHome
+from cqrs_cli.kafka.topics.topics import KINDS, Kind
+from cqrs_cli.ownership.claim import Claim, parse_claim
+from cqrs_cli.proof.inherited import Inherited
+from cqrs_cli.proof.partition import Proof, Scratch
+from cqrs_cli.proof.scope import Loss, Scope
+from cqrs_cli.scans.verify.scratch import beside
+
+#: Reads a log between two offsets.
+ReadLog = Callable[[PartitionLog, Kind, int, int], Iterator[list[Record]]]
+
+
+class Parents(NamedTuple):
+    """`splits`: those that made the partition of this log, the oldest first. `keeps`: the keys that it has of them."""
+
+    log: PartitionLog
+    splits: Sequence[Split]
+    keeps: KeyHome
+    read: ReadLog
+
+    def offsets(self) -> int:
+        """The offsets that there are to read."""
+        return sum(max(0, end - start) for split in self.splits for start, end in self._spans(split).values())
+
+    def inherit(self, scope: Scope, scratch: Scratch, stack: ExitStack, *, is_continued: bool) -> Inherited:
+        """Prove the parents of the partition with this scope, into the store of `scratch`, which is the child's.
+
+        `is_continued`: an earlier proof has left all but their outcomes.
+        """
+        inherited = Inherited()
+        for split in self.splits:
+            spans, traces = self._spans(split), beside(stack, scratch)
+            proof = Proof(self._scope(scope, split, spans), traces, inherited=inherited)
+            for records in self._read(split, "outcomes", spans):
+                proof.outcomes.read(records)
+            if not is_continued:
+                for records in self._read(split, "events", spans):
+                    proof.events.read(records)
+            decided = proof.decided(split.commands, split.commands, spans["commands"][0])
+            if not is_continued:
+                commands = chain.from_iterable(self._read(split, "commands", spans))
+                proof.conclude(commands, decided, {kind: end for kind, (_, end) in spans.items()})
+            inherited = inherited.after(split, traces.outcomes, decided.outcomes)
+            if proof.carried is not None:
+                inherited = inherited.left_by(split, proof.carried)
+        return inherited
+
+    def _parent(self, split: Split) -> PartitionLog:
+        return replace(self.log, partition=split.partition)
+
+    def _spans(self, split: Split) -> dict[Kind, tuple[int, int]]:
+        ends: dict[Kind, int] = {
+            "commands": split.commands,
+            "events": split.events,
+            "outcomes": split.outcomes,
+        }
+        parent = self._parent(split)
+        return {kind: (parent.bounds(kind)[0], ends.get(kind, 0)) for kind in KINDS}
+
+    def _read(self, split: Split, kind: Kind, spans: dict[Kind, tuple[int, int]]) -> Iterator[list[Record]]:
+        return map(self.keeps.held, self.read(self._parent(split), kind, *spans[kind]))
+
+    def _scope(self, scope: Scope, split: Split, spans: dict[Kind, tuple[int, int]]) -> Scope:
+        """What the parent's own proof finds is said there: here nobody asks for homes and the shapes of events."""
+        parent = self._parent(split)
+        claim = parse_claim(parent.committed().metadata)
+        return replace(
+            scope,
+            partition=split.partition,
+            starts={kind: start for kind, (start, _) in spans.items()},
+            home=lambda key: None,
+            loss=loss_of(claim),
+            command_at=lambda offset: parent.first_record("commands", offset, offset + 1),
+            decode_event=lambda event: None,
+            homes=None,
+            for_child=True,
+        )
+
+
+def loss_of(claim: Claim | None) -> Loss | None:
+    """The loss that the last claim of a partition tells of."""
+    accepted = None if claim is None else claim.accepted
+    return None if accepted is None else Loss(accepted.at, accepted.events[1], accepted.outcomes)
