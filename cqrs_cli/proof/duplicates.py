@@ -81,8 +81,6 @@ class Duplicates:
             what = f"points to command {place}, whose outcome is another's"
         elif (found.status, found.version, found.events) != (status, version, events):
             what = f"points to command {place}, whose status, version or number of events is another"
-        elif found.reason == "MOVED":
-            what = f"points to command {place}, which was not decided here: its key had moved"
         elif before is not None and _place(before) != place and status != "deferred":
             what = f"points to command {place}, though command {_place(before)} was the last to decide its id"
         elif (found.fingerprint == outcome.fingerprint) != (outcome.status == "duplicate"):

@@ -146,8 +146,9 @@ def _attempt_of(outcome: OutcomeEnvelope) -> int | None:
 
 def _moved_to(outcome: OutcomeEnvelope) -> int | None:
     data = outcome.data
-    if data.reason == "WRONG_PARTITION" and (said := _MOVED.fullmatch(data.message or "")) is not None:
-        return int(said[1])
+    if data.reason == "WRONG_PARTITION":
+        said = _MOVED.fullmatch(data.message or "")
+        return None if said is None else int(said[1])
     return _given(data.movedto)
 
 

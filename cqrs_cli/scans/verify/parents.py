@@ -1,9 +1,9 @@
-"""Silent proofs of a partition's parents, up to the splits that made it: with what they leave its own proof begins."""
+"""The parents of a partition: their logs up to the splits that made it, for the silent proofs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import chain
+from functools import partial
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.growth import Split
@@ -12,8 +12,10 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.claim import Claim, parse_claim
+from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.inherited import Inherited
-from cqrs_cli.proof.partition import Proof, Scratch
+from cqrs_cli.proof.parent import prove_parent
+from cqrs_cli.proof.partition import Scratch
 from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.scans.verify.scratch import beside
 
@@ -41,19 +43,9 @@ class Parents(NamedTuple):
         inherited = Inherited()
         for split in self.splits:
             spans, traces = self._spans(split), beside(stack, scratch)
-            proof = Proof(self._scope(scope, split, spans), traces, inherited=inherited)
-            for records in self._read(split, "outcomes", spans):
-                proof.outcomes.read(records)
-            if not is_continued:
-                for records in self._read(split, "events", spans):
-                    proof.events.read(records)
-            decided = proof.decided(split.commands, split.commands, spans["commands"][0])
-            if not is_continued:
-                commands = chain.from_iterable(self._read(split, "commands", spans))
-                proof.conclude(commands, decided, {kind: end for kind, (_, end) in spans.items()})
-            inherited = inherited.after(split, traces.outcomes, decided.outcomes)
-            if proof.carried is not None:
-                inherited = inherited.left_by(split, proof.carried)
+            read = partial(self._read, split, spans)
+            parent = self._scope(scope, split, spans)
+            inherited = prove_parent(split, parent, traces, inherited, read, is_continued=is_continued)
         return inherited
 
     def _parent(self, split: Split) -> PartitionLog:
@@ -68,7 +60,9 @@ class Parents(NamedTuple):
         parent = self._parent(split)
         return {kind: (parent.bounds(kind)[0], ends.get(kind, 0)) for kind in KINDS}
 
-    def _read(self, split: Split, kind: Kind, spans: dict[Kind, tuple[int, int]]) -> Iterator[list[Record]]:
+    def _read(
+        self, split: Split, spans: dict[Kind, tuple[int, int]], kind: LogName
+    ) -> Iterator[list[Record]]:
         return map(self.keeps.held, self.read(self._parent(split), kind, *spans[kind]))
 
     def _scope(self, scope: Scope, split: Split, spans: dict[Kind, tuple[int, int]]) -> Scope:

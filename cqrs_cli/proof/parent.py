@@ -1,0 +1,42 @@
+"""The silent proof of a parent, up to the split that made a child: the child's own proof begins with what it leaves."""
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+
+from cqrs_cli.core.messages.growth import Split
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.proof.findings import LogName
+from cqrs_cli.proof.inherited import Inherited
+from cqrs_cli.proof.partition import Proof, Scratch
+from cqrs_cli.proof.scope import Scope
+
+#: The records of a parent's log below the split, of the keys that the child has.
+ReadBelow = Callable[[LogName], Iterable[list[Record]]]
+
+
+def prove_parent(
+    split: Split,
+    scope: Scope,
+    scratch: Scratch,
+    before: Inherited,
+    read: ReadBelow,
+    *,
+    is_continued: bool = False,
+) -> Inherited:
+    """What a parent and, `before` it, its own parents leave. Their versions and ids come into the store of `scratch`.
+
+    `is_continued`: an earlier proof has left all but their outcomes.
+    """
+    proof = Proof(scope, scratch, inherited=before)
+    for records in read("outcomes"):
+        proof.outcomes.read(records)
+    for records in () if is_continued else read("events"):
+        proof.events.read(records)
+    decided = proof.decided(split.commands, split.commands, scope.starts.get("commands", 0))
+    left = before.after(split, scratch.outcomes, decided.outcomes)
+    if is_continued:
+        return left
+    ends: dict[LogName, int] = {"events": split.events, "outcomes": split.outcomes, "dead-letters": 0}
+    proof.conclude(chain.from_iterable(read("commands")), decided, ends)
+    assert proof.carried is not None
+    return left.left_by(split, proof.carried)

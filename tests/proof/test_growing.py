@@ -1,0 +1,200 @@
+"""Partitions that have grown: what their owners do is no violation, and each fault is named."""
+
+import random
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.proof.moved import lost
+from tests.proof.grown import Grown
+from tests.proof.history import Wish, seeds, wish
+
+FAR = "2999-01-01T00:00:00Z"
+
+
+@pytest.fixture
+def grown() -> Grown:
+    """Key 1 has moved from 0 to 1, key 3 on to 3; each has a repetition, a command that waits, and one sent late."""
+    history = Grown()
+    history.decide(0, wish(1, "0"), wish(2, "1", "one"), wish(1, "3", "three"))
+    history.decide(0, wish(1, "3", "late", notbefore=FAR), wish(1, "2", notbefore=FAR))
+    history.split(0, 2)
+    history.decide(0, wish(1, "0"), wish(1, "1"), wish(1, "3"), wish(2, "1", "one"))
+    history.decide(1, wish(1, "1"), wish(1, "3", "three"))
+    history.split(0, 4)
+    history.split(1, 4)
+    history.decide(0, wish(1, "3"), wish(-1, "2"))
+    history.decide(1, wish(1, "3"), wish(1, "3", "three"))
+    history.decide(3, wish(1, "3"))
+    history.decide(2, wish(1, "2"))
+    return history
+
+
+def test_owners_are_no_fault(grown: Grown) -> None:
+    assert grown.found() == []
+
+
+def test_parent_decides_for_its_child(grown: Grown) -> None:
+    """As an owner does that takes the count from metadata of before."""
+    grown.decide(0, wish(1, "1", expectedversion="any"), partition_of=lambda key: 0)
+    found = grown.found()
+    assert any(one.endswith("is of '1', whose partition is 1") for one in found)
+    assert any(one.endswith("is accepted, and '1' has moved to partition 1") for one in found)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ({"movedto": 3}, "is MOVED, and '1' has moved to partition 1"),
+        ({"status": "failed", "reason": "WRONG_PARTITION"}, "is WRONG_PARTITION, and '1' has moved to"),
+        ({"due": "2001-01-01T00:00:00Z"}, "is MOVED, and due at '2001-01-01T00:00:00Z' instead of"),
+        ({"attempt": 1}, "is deferred with a time when it is due, with an attempt"),
+        ({"reason": "LATER", "attempt": 1}, "is LATER with a partition to which its key has moved"),
+    ],
+)
+def test_altered_hand_over_is_found(grown: Grown, data: dict[str, object], says: str) -> None:
+    grown.edit(0, 6, data)
+    assert any(says in one for one in grown.found())
+
+
+def test_key_at_home_has_not_moved(grown: Grown) -> None:
+    grown.edit(0, 5, {"status": "deferred", "reason": "MOVED", "movedto": 1, "version": 0, "events": 0})
+    assert "outcomes 0@5 is MOVED, and the partition of '0' is 0" in grown.found()
+
+
+def test_stranger_is_not_handed_on(grown: Grown) -> None:
+    """A partition that never had the key."""
+    grown.decide(2, wish(1, "3"), heir_of=lambda key: 3)
+    assert any(
+        one.endswith("is MOVED, and the partition of '3' is 3") for one in grown.found() if "2@" in one
+    )
+
+
+@pytest.mark.parametrize("log", ["events", "outcomes"])
+@pytest.mark.parametrize("by", [1, -1])
+def test_logs_part_at_the_split(grown: Grown, log: str, by: int) -> None:
+    before = getattr(grown.lineage.splits[0], log)
+    grown.change_split(**{log: before + by})
+    assert any(one.startswith(log) and "and the split at command 5 is at" in one for one in grown.found())
+
+
+@pytest.mark.parametrize("commands", [4, 6])
+def test_commands_part_at_the_split(grown: Grown, commands: int) -> None:
+    grown.change_split(commands=commands)
+    assert any(one.startswith("outcomes 0@") for one in grown.found())
+
+
+def test_command_may_be_too_large_to_follow(grown: Grown) -> None:
+    """Its outcome says so; a message of another kind is no excuse."""
+    grown.decide(0, wish(1, "1"), deferrals=Deferrals(limits=DeferralLimits(command_bytes=50)))
+    assert grown.found() == []
+    grown.edit(0, -1, {"message": "it belongs to partition 1"})
+    assert any("is WRONG_PARTITION, and '1' has moved to partition 1" in one for one in grown.found())
+
+
+def test_children_begin_before_they_decide(grown: Grown) -> None:
+    lineage = grown.lineage
+    grown.lineage = PartitionLineage(lineage.counts, lineage.splits, lineage.begun - {1})
+    assert (
+        "outcomes 1@0 is of a partition that has not begun: its lineage has no record of that"
+        in grown.found()
+    )
+
+
+def test_versions_go_on_at_the_child(grown: Grown) -> None:
+    grown.decide(3, wish(1, "3"), state=lambda key: None)
+    assert any(
+        "goes on from version 0 of '3', which is at 5: a version is there twice" in one
+        for one in grown.found()
+    )
+
+
+def test_ids_are_known_at_the_child(grown: Grown) -> None:
+    grown.decide(1, wish(2, "1", "one"), remembered=lambda *key: None)
+    assert any("decides id 'one' of '1' again, as command 0/1 " in one for one in grown.found())
+
+
+@pytest.mark.parametrize(
+    ("original", "says"),
+    [
+        ({"offset": 0, "partition": 0}, "points to command 0/0, which has no outcome before it"),
+        ({"offset": 2, "partition": 0}, "points to command 0/2, whose outcome is another's"),
+        ({"offset": 1, "partition": 7}, "points to command 7/1, which has no outcome before it"),
+    ],
+)
+def test_repetition_points_to_the_parent(grown: Grown, original: dict[str, int], says: str) -> None:
+    grown.edit(1, 2, {"original": {"status": "accepted", "version": 2, "events": 2, **original}})
+    assert f"outcomes 1@2 {says}" in grown.found()
+
+
+def test_handed_on_commands_are_compared(grown: Grown) -> None:
+    reports = [grown.prove(partition) for partition in range(4)]
+    assert [{**one.moved} for one in reports[:2]] == [
+        {1: reports[1].forwarded[0], 2: reports[2].forwarded[0]},
+        {3: reports[3].forwarded[1]},
+    ]
+
+
+def test_lost_command_is_named(grown: Grown) -> None:
+    outcomes, commands = grown.logs["outcomes"][0], grown.logs["commands"][1]
+    assert list(lost(0, 1, outcomes, [*commands, commands[0]], None)) == []
+    ((at, what),) = lost(0, 1, outcomes, commands[1:], None)
+    assert (at, what) == (6, "is MOVED, and partition 1 has no command 'c6.0' that was forwarded from 0/6")
+    assert list(lost(0, 1, outcomes, commands[3:], outcomes[8].timestamp)) == []
+
+
+def test_waiting_commands_move_on(grown: Grown) -> None:
+    """Through two splits; a child's own topic has what its parent has left open."""
+    assert [len(grown.logs["deferred"][partition]) for partition in range(4)] == [2, 1, 1, 1]
+    grown.logs["deferred"][3].clear()
+    assert grown.found() == ["deferred 3@0 is where command 0/3 should wait, which is deferred"]
+
+
+def test_altered_inheritance_is_found(grown: Grown) -> None:
+    (record,) = grown.logs["deferred"][2]
+    value = (record.value or b"").replace(b'"attempt":0', b'"attempt":2')
+    grown.logs["deferred"][2] = [msgspec.structs.replace(record, value=value)]
+    assert grown.found() == ["deferred 2@0 is attempt 2 of command 0/4, its outcome says 0"]
+
+
+def test_nothing_waits_that_nobody_left(grown: Grown) -> None:
+    (record,) = grown.logs["deferred"][2]
+    grown.logs["deferred"][2].append(msgspec.structs.replace(record, offset=1, key=b"/0/1"))
+    assert "deferred 2@1 is of command 0/1, which is not deferred" in grown.found()
+
+
+@given(seeds)
+def test_every_growth_is_silent(seed: int) -> None:
+    """Whatever is sent to whichever partition, however far the others are: no violation, and nothing is lost."""
+    history = grown_at_random(random.Random(seed))
+    assert history.found() == []
+    pairs = [(source, to) for source in range(4) for to in range(4)]
+    outcomes, commands = history.logs["outcomes"], history.logs["commands"]
+    assert [one for one in pairs for _ in lost(*one, outcomes[one[0]], commands[one[1]], None)] == []
+
+
+def grown_at_random(choice: random.Random) -> Grown:
+    history = Grown()
+    for _ in range(12):
+        lineage = history.lineage
+        deciding = [one for one in range(lineage.counts[-1]) if lineage.count(one) is not None]
+        partition = choice.choice(deciding)
+        after = lineage.next_count(partition, 4) or 2 * lineage.counts[-1]
+        if choice.random() < 0.3 and after <= 4:
+            history.split(partition, after)
+        else:
+            history.decide(partition, *(sent_at_random(choice) for _ in range(choice.randrange(4))))
+    for partition in range(history.lineage.counts[-1]):
+        if history.lineage.count(partition) is not None:
+            history.decide(partition)
+    return history
+
+
+def sent_at_random(choice: random.Random) -> Wish:
+    subject = choice.choice("01234567")
+    if choice.random() < 0.2:
+        return wish(1, subject, notbefore=FAR)
+    return wish(choice.randrange(-1, 3), subject, choice.choice(["", "", "x", "y"]))
