@@ -198,10 +198,10 @@ class Proof:
         if self._rules is not None and has_begun:
             self._rules.deferrals.conclude(self.deferred.entries, commands)
 
-    def event_at(self, command: int, index: int) -> int | None:
-        """The offset of an event of a command, or nearly: only the first one's offset is kept."""
+    def event_at(self, command: int, index: int, subject: str) -> int | None:
+        """The offset of an event of a command, or nearly: only the first one's is kept. None: it is elsewhere."""
         events = find_events(self._scratch.events, command)
-        return None if events is None else events.at + index
+        return None if events is None or events.subject != subject else events.at + index
 
     def report(self) -> Report:
         """The result."""

@@ -48,6 +48,12 @@ class Parents(NamedTuple):
             inherited = prove_parent(split, parent, traces, inherited, read, is_continued=is_continued)
         return inherited
 
+    def events(self) -> Iterator[tuple[int, list[Record]]]:
+        """The events that the partition inherits, each batch with the partition that has it."""
+        for split in self.splits:
+            for records in self._read(split, self._spans(split), "events"):
+                yield split.partition, records
+
     def _parent(self, split: Split) -> PartitionLog:
         return replace(self.log, partition=split.partition)
 

@@ -3,12 +3,9 @@
 It costs a second reading of the events, and as much temporary disk as the shard takes.
 """
 
-import heapq
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,10 +18,11 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.ownership.timing import APPLY_EVERY
 from cqrs_cli.proof.partition import Proof
-from cqrs_cli.state.encoding import MAX_KEY, aggregate_key, shorten
+from cqrs_cli.scans.verify.pairs import Pairs, side_by_side
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_readonly
@@ -33,11 +31,6 @@ from cqrs_cli.state.store import Positions
 
 #: Aggregates that cannot be folded before the check gives up: with more of them the code does not fit the log.
 MOST_BROKEN = 1000
-
-Items = Iterator[tuple[str, StoredState]]
-
-#: An aggregate's id, and what two stores have of it.
-Pairs = Iterator[tuple[str, StoredState | None, StoredState | None]]
 
 
 class ShardComparison(NamedTuple):
@@ -61,13 +54,17 @@ class StateCheck:
         aggregate: Aggregate,
         shards: Path,
         read: Callable[[int, int], Iterator[list[Record]]],
+        inherited: Iterable[tuple[int, list[Record]]] = (),
+        keeps: KeyHome | None = None,
     ) -> None:
-        """`read` gives the events between two offsets."""
+        """`read` gives the events between two offsets. `inherited`: those of parents, each with its partition, of which
+        the shard has the keys that it `keeps`; None: all.
+        """
         self._log = log
         self._topics = topics
         self._aggregate = aggregate
         self._path = shards / str(log.partition)
-        self._read = read
+        self._read, self._inherited, self._keeps = read, inherited, keeps
         self._broken: set[str] = (
             set()
         )  # aggregates with an event that cannot be folded; the first one is reported
@@ -81,6 +78,10 @@ class StateCheck:
                 store = LmdbStore(Path(folder), window_ms=1)
             stack.callback(store.abandon)
             cache = StateCache(self._aggregate, store, store.token())
+            for partition, records in self._inherited:
+                with cache.reading():
+                    states = self._folded(cache, records, proof, partition)
+                cache.fold(cache.positions, states)
             compared, positions = self._compare(proof, cache, store)
             if not self._is_hopeless:
                 self._fold(cache, end, proof)
@@ -160,9 +161,11 @@ class StateCheck:
                 break
         return end
 
-    def _folded(self, cache: StateCache, records: list[Record], proof: Proof) -> dict[str, Folded]:
+    def _folded(
+        self, cache: StateCache, records: list[Record], proof: Proof, parent: int | None = None
+    ) -> dict[str, Folded]:
         states: dict[str, Folded] = {}
-        for record in records:
+        for record in records if self._keeps is None else self._keeps.held(records):
             try:
                 event = read_event(record.value)
             except ValueError:
@@ -175,7 +178,9 @@ class StateCheck:
                 after = fold_event(self._aggregate, before, event)
             except (FoldError, ValueError) as error:
                 if not isinstance(error, UnreadableEventError):  # the proof reports it
-                    proof.findings.add("events", record.offset, f"cannot be folded: {error}")
+                    at = record.offset if parent is None else 0
+                    where = "" if parent is None else f" after partition {parent} offset {record.offset}"
+                    proof.findings.add("events", at, f"cannot be folded{where}: {error}")
                 self._broken.add(subject)
                 continue
             if after is not before:
@@ -203,29 +208,12 @@ class StateCheck:
     ) -> None:
         """Report a difference at the aggregate's last event, or at the end of the log if that is unknown."""
         last = folded or kept
-        place = None if last is None else proof.event_at(last.offset, last.eventindex)
+        place = None if last is None else proof.event_at(last.offset, last.eventindex, name)
         proof.findings.add(
             "events",
             end if place is None else place,
             f"leaves {name!r} {_describe(folded)}, in the shard it is {_describe(kept)}",
         )
-
-
-def side_by_side(one: Items, other: Items) -> Pairs:
-    """Every aggregate of two stores, each of which gives them in the order of its keys."""
-    merged = heapq.merge(_keyed(0, one), _keyed(1, other))
-    for _, same in groupby(merged, itemgetter(0)):
-        found: list[StoredState | None] = [None, None]
-        name = ""
-        for _, side, name, saved in same:  # noqa: B007  (the last one's, which is the first one's too)
-            found[side] = saved
-        yield name, found[0], found[1]
-
-
-def _keyed(side: int, items: Items) -> Iterator[tuple[bytes, int, str, StoredState]]:
-    for name, saved in items:
-        key = aggregate_key(name)
-        yield key if len(key) <= MAX_KEY else shorten(key), side, name, saved
 
 
 def _differ_by_code(kept: StoredState | None, folded: StoredState | None) -> bool:

@@ -33,7 +33,7 @@ from cqrs_cli.scans.verify.kept import begin_folder, leave, load_carried, usable
 from cqrs_cli.scans.verify.parents import Parents, loss_of
 from cqrs_cli.scans.verify.plan import ProofPlan, ProofResult
 from cqrs_cli.scans.verify.scratch import open_scratch
-from cqrs_cli.scans.verify.state import StateCheck
+from cqrs_cli.scans.verify.state import ShardComparison, StateCheck
 
 #: The topics that owners write, in the order in which they are read.
 OWNER_LOGS: tuple[Kind, ...] = ("outcomes", "events", "dead-letters", "deferred")
@@ -123,20 +123,28 @@ class _PartitionProof:
         if (before.offset, bounds) == (after.offset, {kind: self._bounds(kind) for kind in KINDS}):
             waiting = self._read("commands", max(start, decided.surely), end)
             proof.conclude_deferred(chain.from_iterable(waiting))
-        compared = None
-        if self.plan.shards is not None and self.aggregate is not None:
-            events = partial(self._read, "events")
-            check = StateCheck(self.log, self.plan.aggregate, self.aggregate, self.plan.shards, events)
-            compared = check.compare(proof, decided.surely, bounds["events"][1])
+        compared = self._compare_state(proof, decided.surely, bounds["events"][1])
         earlier = None if self.earlier is None else self.earlier.report
         read_now, report = self.teller.records, proof.report()
         return ProofResult(self.log.partition, report, earlier, compared=compared, records=read_now)
 
+    def _compare_state(self, proof: Proof, decided: int, end: int) -> ShardComparison | None:
+        topics, shards = self.plan.aggregate, self.plan.shards
+        if shards is None or self.aggregate is None:
+            return None
+        events = partial(self._read, "events")
+        inherited = () if self.parents is None else self.parents.events()
+        keeps = None if self.homes is None else self._keys(self.homes.judging)
+        check = StateCheck(self.log, topics, self.aggregate, shards, events, inherited, keeps)
+        return check.compare(proof, decided, end)
+
     def _parents(self, lineage: PartitionLineage) -> Parents | None:
         number = self.log.partition
-        splits = lineage.ancestry(number)
-        keeps = KeyHome(self.plan.partitioner, lineage.first_count(number), number)
+        splits, keeps = lineage.ancestry(number), self._keys(lineage.first_count(number))
         return Parents(self.log, splits, keeps, self._read_log) if splits else None
+
+    def _keys(self, count: int) -> KeyHome:
+        return KeyHome(self.plan.partitioner, count, self.log.partition)
 
     def _to_read(self, bounds: Mapping[Kind, tuple[int, int]]) -> int:
         """The offsets of all logs together; the events twice where the state is compared."""

@@ -34,7 +34,7 @@ from cqrs_cli.proof.whatif.difference import (
     owner_clock,
     was_given_up,
 )
-from cqrs_cli.scans.verify.state import side_by_side
+from cqrs_cli.scans.verify.pairs import side_by_side
 from cqrs_cli.scans.whatif.parked import changes_of
 from cqrs_cli.scans.whatif.payloads import HistoricPayloads
 from cqrs_cli.state.lmdb_store import LmdbStore

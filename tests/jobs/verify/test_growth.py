@@ -1,17 +1,28 @@
 """A grown aggregate on a real broker: the work of its owners is proved over the splits, and faults are found."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from cqrs_cli.jobs.verify.driver import Verified, plan_verify, proved_by, verify_here
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.scans.verify.since import resumed_from
 from tests.deciding.growing import FAR, counters, released, round_of
 from tests.jobs.verify.proving import verified
 from tests.support.growth import grow, stale
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
+from tests.support.rewriting import append, edited
 
 pytestmark = pytest.mark.kafka
+
+
+def proved_on(harness: TopicHarness, folder: Path) -> Verified:
+    """`verify --continue`: from what it has left in the folder."""
+    plan = plan_verify(harness.connection, harness.topics, harness.settings)
+    with resumed_from(folder, proved_by(plan)) as work:
+        return verify_here(replace(plan, since=work))
 
 
 @pytest.fixture
@@ -20,9 +31,11 @@ def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     single = counters(connection, prefix, tmp_path, 1)
     single.send(*round_of(0), *round_of(1, notbefore=FAR))
     quietly(single.plan())
+    proved_on(single, tmp_path / "proved")
     grow(single, 2)
     single.send(*round_of(1), *(stale(one, 1) for one in round_of(2)))
     quietly(single.plan())
+    proved_on(single, tmp_path / "proved")
     single.send(*(stale(one, 1) for one in round_of(3)))
     grow(single, 4)
     quietly(single.plan())
@@ -32,7 +45,28 @@ def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 def test_owners_over_two_growths_are_proved(grown: TopicHarness) -> None:
-    done = verified(grown)
+    done = verified(grown, "state")
+    assert [(one.skipped, one.behind) for one in done.compared.values()] == [("", None)] * 4
     assert [str(one) for one in done.violations] == []
     assert done.total("aggregates") == 12
     assert sum(count for one in done.reports.values() for count, _ in one.moved.values()) > 12
+
+
+def test_proof_goes_on_over_growths(grown: TopicHarness, tmp_path: Path) -> None:
+    """From a proof of before the first, and of between both."""
+    full, done = verified(grown), proved_on(grown, tmp_path / "proved")
+    assert ([str(one) for one in done.violations], done.again) == ([], {})
+    assert sorted(done.earlier) == [0, 1]
+    assert done.reports == full.reports
+    assert [str(one) for one in proved_on(grown, tmp_path / "proved").violations] == []
+
+
+def test_lost_command_is_found(grown: TopicHarness) -> None:
+    """A copy that a client sends with the attribute is one more, and no violation."""
+    came = next(one for one in grown.records("commands", 1) if b"forwardedfrom" in (one.value or b""))
+    append(grown, "commands", came, partition=1)
+    quietly(grown.plan())
+    assert verified(grown).violations == []
+    moved = next(one for one in grown.records("outcomes", 0) if b'"MOVED"' in (one.value or b""))
+    append(grown, "outcomes", edited(moved, {"offset": 999}, id="0/999"))
+    assert any("that was forwarded from 0/999" in one.what for one in verified(grown).violations)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.scans.verify.state import side_by_side
+from cqrs_cli.scans.verify.pairs import side_by_side
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Positions, WriteBatch
 
