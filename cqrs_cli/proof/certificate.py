@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from cqrs_cli.core.messages.record import Record
 
@@ -47,13 +47,14 @@ class TopicCertificate(Struct, frozen=True):
 
 
 class Certificate(Struct, frozen=True, kw_only=True):
-    """All topics of an aggregate, by name."""
+    """All topics of an aggregate, by name. `lineage`: the log that says how its partitions grew, if they did."""
 
     format: Literal["cqrs.certificate/1"] = "cqrs.certificate/1"
     aggregate: str
     cluster: str
     made: str
     topics: dict[str, TopicCertificate]
+    lineage: TopicCertificate | UnsetType = UNSET
 
 
 class LogChange(NamedTuple):

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import UNSET
+
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.errors import CqrsError
+from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.jobs.engine.partition_job import collector, finish
 from cqrs_cli.jobs.engine.session import driver_host
-from cqrs_cli.kafka.admin.topics import Admin, find_topics
+from cqrs_cli.kafka.admin.topics import Admin, find_with_lineage
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import PlacedFault
@@ -30,6 +32,7 @@ from cqrs_cli.proof.certificate import (
 )
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.log_teller import LogTeller
+from cqrs_cli.scans.verify.lineage import CertifiedLineage, certify_lineage, growth_change, lineage_changes
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
 
@@ -45,6 +48,7 @@ class CertifyPlan:
     connection: Connection
     described: AggregateTopics
     cuts: Mapping[Kind, list[int]]
+    lineage: CertifiedLineage | None = None  # of an aggregate that has grown
     stretch: int = STRETCH
     words: Address | None = None  # where tasks tell how far they are
 
@@ -68,6 +72,13 @@ class TopicChange(PlacedFault):
         return f"{self.topic} partition {self.partition}: {self.what}"
 
 
+class LineageChange(TopicChange):
+    """A change of the lineage, whose records no command shows."""
+
+    def error(self, what: str, aggregate: str) -> ContradictionError:
+        return ContradictionError(what, f"only cqrs may write to {self.topic}: restore the topic")
+
+
 class Certified(NamedTuple):
     """All partitions together, now; `changes` since an earlier certificate, if there was one."""
 
@@ -86,14 +97,14 @@ class Certified(NamedTuple):
 def plan_certify(connection: Connection, topics: Topics, earlier: Certificate | None = None) -> CertifyPlan:
     """A certificate of what is committed now. Raises `ConfigurationError` for topics that are missing."""
     with Admin(connection) as admin:
-        found = find_topics(admin, topics)
+        found, lineage = find_with_lineage(admin, topics)
         if (error := missing_topics(topics, found)) is not None:
             raise error
-        described = aggregate_topics(topics, admin.cluster_id(), found)
+        described = aggregate_topics(topics, admin.cluster_id(), found, lineage)
     cuts: dict[Kind, list[int]] = {
         kind: [log.end for log in earlier.topics[topics.name(kind)].partitions] for kind in KINDS if earlier
     }
-    return CertifyPlan(connection, described, cuts)
+    return CertifyPlan(connection, described, cuts, certify_lineage(connection, described, earlier))
 
 
 def certify_topics(
@@ -181,11 +192,14 @@ def compare_all(
                 changes.append(
                     TopicChange(name, kind, partition, start, f"begins at {start}: events were deleted")
                 )
+    if earlier is not None:
+        changes += _growth_changes(plan, earlier)
     made = Certificate(
         aggregate=described.topics.aggregate,
         cluster=described.cluster_id,
         made=rfc3339(time.time_ns() // 1_000_000),
         topics=topics,
+        lineage=UNSET if plan.lineage is None else plan.lineage.certificate,
     )
     return Certified(made, changes, checked, deleted, seconds)
 
@@ -200,3 +214,13 @@ def _checked(
     """One log compared; a partition that is gone counts as empty."""
     now, at_cut = logs[partition][kind] if partition < len(logs) else (LogCertificate(0, 0, []), None)
     return check_log(was, now, at_cut, plan.stretch)
+
+
+def _growth_changes(plan: CertifyPlan, earlier: Certificate) -> list[TopicChange]:
+    """What has changed in the number of partitions, and in the log that explains it."""
+    topics, now = plan.described.topics, plan.described.partitions
+    before = len(earlier.topics[topics.commands].partitions)
+    found = growth_change(before, now, plan.lineage)
+    changes = [] if found is None else [TopicChange(topics.commands, "commands", before, *found)]
+    lineage = lineage_changes(earlier, plan.lineage)
+    return changes + [LineageChange(topics.lineage, "commands", 0, *change) for change in lineage]

@@ -4,12 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 from cqrs_cli.jobs.verify.driver import Verified, plan_verify, proved_by, verify_here
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.verify.since import resumed_from
 from tests.deciding.growing import FAR, counters, released, round_of
 from tests.jobs.verify.proving import verified
+from tests.jobs.verify.test_certify import certified
 from tests.support.growth import grow, stale
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
@@ -70,3 +72,20 @@ def test_lost_command_is_found(grown: TopicHarness) -> None:
     moved = next(one for one in grown.records("outcomes", 0) if b'"MOVED"' in (one.value or b""))
     append(grown, "outcomes", edited(moved, {"offset": 999}, id="0/999"))
     assert any("that was forwarded from 0/999" in one.what for one in verified(grown).violations)
+
+
+def test_certificates_hold_over_a_growth(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    """One of before it, and one of after it, which has the lineage."""
+    pair = counters(connection, prefix, tmp_path)
+    pair.send(*round_of(0))
+    quietly(pair.plan())
+    before = certified(pair).certificate
+    grow(pair, 4)
+    pair.send(*round_of(1))
+    quietly(pair.plan())
+    since = certified(pair, before)
+    assert (since.changes, since.checked > 0, before.lineage) == ([], True, UNSET)
+    append(pair, "commands", *pair.records("commands"))
+    quietly(pair.plan())
+    later = certified(pair, since.certificate)
+    assert (later.changes, later.certificate.lineage) == ([], since.certificate.lineage)
