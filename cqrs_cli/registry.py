@@ -111,12 +111,19 @@ def _made(name: str, module: ModuleType, root: Path) -> Aggregate:
     """The aggregate that a module defines; raises `ConfigurationError` if it cannot be used."""
     decider: Decider[Any, Any, Any] = module.decider
     try:
-        return Aggregate.of(name, decider)
+        aggregate = Aggregate.of(name, decider)
     except TypeError as error:
         where = error.where if isinstance(error, InvalidAggregate) else decider.decide
         raise ConfigurationError(
             f"{place_of(where, module, root)}: {error}", "correct the aggregate"
         ) from error
+    if aggregate.has_personal_fields:  # goes once everything that is written of them is sealed
+        raise ConfigurationError(
+            f"{place_of(aggregate.state, module, root)}: {name} marks fields as personal, and this version of cqrs"
+            " cannot seal or erase them",
+            "take the marks off",
+        )
+    return aggregate
 
 
 def event_owners(

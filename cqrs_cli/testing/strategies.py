@@ -61,7 +61,12 @@ def _one_after_another(drawn: Iterable[tuple[Command, timedelta]]) -> list[Timed
 
 def commands(aggregate: Aggregate) -> st.SearchStrategy[Command]:
     """Any command that the aggregate takes."""
-    return st.one_of([_values(tree_of(cls)) for cls in aggregate.commands.values()])
+    return any_of(aggregate.commands.values())
+
+
+def any_of(classes: Iterable[type]) -> st.SearchStrategy[Any]:
+    """Any message of these classes."""
+    return st.one_of([_values(tree_of(cls)) for cls in classes])
 
 
 def _values(kind: Described) -> st.SearchStrategy[Any]:

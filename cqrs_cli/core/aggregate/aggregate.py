@@ -13,10 +13,12 @@ from cqrs_cli.core.aggregate import schema
 from cqrs_cli.core.aggregate.annotations import types_of
 from cqrs_cli.core.aggregate.code_digest import reach_digest
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
+from cqrs_cli.core.aggregate.invalid import InvalidAggregate
 from cqrs_cli.core.aggregate.upcasting import Upcaster, upcasters_of, upcasting
 from cqrs_cli.core.aggregate.values import command_decoder, require_exact, require_finite
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.nesting import check_nesting
+from cqrs_cli.core.personal.marks import MarkError, personal_fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,18 +40,24 @@ class Aggregate:
     decide_with_context: bool  # its third parameter
     package: str  # where its code is, for the place of an error; its module where it is in no package
     ce_source: str  # the CloudEvents source of its events and outcomes
+    has_personal_fields: bool  # in any message or in its state
 
     @classmethod
     def of(cls, name: str, decider: Decider[Any, Any, Any]) -> "Aggregate":
         """Read the types from the annotations of `decide` and `evolve`.
 
-        Raises `InvalidAggregate`, a `TypeError`, for a type that is missing, doubled or has no form in JSON.
+        Raises `InvalidAggregate`, a `TypeError`, for a type that is missing, doubled or has no form in JSON, and for a
+        personal mark that cannot be kept.
         """
         types = types_of(decider)
         for message in (*types.commands, *types.events, types.state):
             schema.require_json(message)
         for recorded in (*types.events, types.state):
             schema.require_whole(recorded)
+        try:
+            marked = [personal_fields(one) for one in (*types.commands, *types.events, types.state)]
+        except MarkError as error:
+            raise InvalidAggregate(str(error), error.where) from None
         commands = {f"{name}.{c.__name__}": c for c in types.commands}
         events = {f"{name}.{e.__name__}": e for e in types.events}
         upcasters = upcasters_of(decider, {e.__name__: e for e in types.events})
@@ -69,6 +77,7 @@ class Aggregate:
             package=decider.decide.__module__.rpartition(".")[0] or decider.decide.__module__,
             decide_with_context=types.decide_with_context,
             ce_source=f"/cqrs/{name}",
+            has_personal_fields=any(marked),
         )
         made._upcast(dict(made.decode_event))
         return made

@@ -1,7 +1,7 @@
 """The fields of an aggregate's messages: checked for types that JSON cannot carry, and their digest."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, get_type_hints
 
 import msgspec
@@ -9,6 +9,7 @@ from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.described import Described, tree_of
 from cqrs_cli.core.aggregate.invalid import InvalidAggregate
+from cqrs_cli.core.personal.marks import personal_fields
 
 _NO_JSON = (msgspec_types.CustomType, msgspec_types.ExtType, msgspec_types.RawType)
 _INEXACT = (
@@ -80,13 +81,16 @@ def _nests(part: Described, above: frozenset[int]) -> bool:
     return any(_nests(one, above | {id(part.wire)}) for one in part.within())
 
 
-def schema_digest(classes: Iterable[type], upcasters: Iterable[str] = ()) -> str:
-    """16 hex digits that change when a field's name, type or default does, or the names that have an upcaster; not with
-    docstrings or order.
+def schema_digest(classes: Sequence[type], upcasters: Iterable[str] = ()) -> str:
+    """16 hex digits that change when a field's name, type, default or personal mark does, or the names that have an
+    upcaster; not with docstrings or order.
     """
     _, schemas = msgspec.json.schema_components(classes)
     form = {name: without_prose(schema) for name, schema in schemas.items()}
     form |= {f"upcaster of {name}": {} for name in upcasters}  # no class has spaces in its name
+    for cls in classes:
+        for field in personal_fields(cls):
+            form[f"personal {cls.__name__}.{field.wire}"] = {"default": field.erased.decode()}
     return hashlib.sha256(msgspec.json.encode(form, order="deterministic")).hexdigest()[:16]
 
 

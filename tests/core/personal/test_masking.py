@@ -1,0 +1,45 @@
+"""Masks of messages and of their JSON are the same."""
+
+import pytest
+from hypothesis import given
+from msgspec import Struct
+from msgspec.json import decode
+
+from aggregates.counter import Counter
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.personal.masking import mask, mask_data
+from cqrs_cli.testing.strategies import any_of
+from tests.core.personal.customer import Customer, Order, Ordered, Register, Registered
+
+messages = any_of([Register, Order, Registered, Ordered, Customer])
+
+
+def test_personal_values_are_gone() -> None:
+    customer = Customer("Ann", "ann@home", "free", {"x": 1}, 3)
+    assert mask(customer) == Customer(plan="free", amount=3)
+
+
+def test_unmarked_messages_stay() -> None:
+    assert mask(counter := Counter()) is counter
+    assert mask_data(Counter, data := b" { } ") is data
+
+
+@given(messages)
+def test_mask_is_its_own_mask(message: Struct) -> None:
+    assert mask(mask(message)) == mask(message)
+
+
+@given(messages)
+def test_masked_json_is_json_of_mask(message: Struct) -> None:
+    assert mask_data(type(message), encode_json(message)) == encode_json(mask(message))
+
+
+def test_missing_field_is_masked() -> None:
+    """A default may be another value than the placeholder."""
+    assert decode(mask_data(Register, b'{"plan":"free"}'), type=Register) == Register("", "x@invalid", "free")
+
+
+@pytest.mark.parametrize("data", [b"[]", b"null", b"{", b'"Ann"'])
+def test_data_that_are_no_object_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        mask_data(Register, data)
