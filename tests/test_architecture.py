@@ -22,6 +22,7 @@ PACKAGE = ROOT / "cqrs_cli"
 HEAVY = {
     "pyspark",
     "confluent_kafka",
+    "cryptography",
     "kafka",
     "lmdb",
     "typer",

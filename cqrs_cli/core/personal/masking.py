@@ -14,10 +14,11 @@ from cqrs_cli.core.personal.marks import personal_fields
 
 _Message = TypeVar("_Message", bound=Struct)
 
-_members = msgspec.json.Decoder(dict[str, Raw]).decode
+#: The members of an object in JSON; raises `ValueError` for anything else.
+members: Callable[[bytes], dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw]).decode
 
 #: Writes members in the order in which they are given: that of the message's class.
-_write: Callable[[Any], bytes] = msgspec.json.Encoder().encode
+write_members: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 
 
 def mask(message: _Message) -> _Message:
@@ -34,4 +35,4 @@ def mask_data(cls: type[Struct], data: bytes) -> bytes:
     fields = personal_fields(cls)
     if not fields:
         return data
-    return _write(_members(data) | {one.wire: Raw(one.erased) for one in fields})
+    return write_members(members(data) | {one.wire: Raw(one.erased) for one in fields})

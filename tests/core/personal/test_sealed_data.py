@@ -1,0 +1,67 @@
+"""Messages are written with their personal fields sealed, and read back."""
+
+import pytest
+from hypothesis import given
+from msgspec import Struct
+from msgspec.json import decode
+
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.personal.masking import mask, mask_data
+from cqrs_cli.core.personal.sealed_data import FindKey, kids_of, open_data, personal_values, seal_data
+from cqrs_cli.core.personal.sealing import DamagedSealError, DataKey, NotSealedError, SealPlace
+from cqrs_cli.testing.strategies import any_of
+from tests.core.personal.customer import Customer, Order, Ordered, Register, Registered
+
+KEY = DataKey.of_random(bytes(range(72)))
+PLACE = SealPlace("customer", "c-42", "state", "")
+
+KNOWN: FindKey = {KEY.kid: KEY}.get
+NONE: FindKey = dict[str, DataKey]().get
+
+messages = any_of([Register, Order, Registered, Ordered, Customer])
+
+
+def sealed(message: Struct) -> bytes:
+    return seal_data(type(message), encode_json(message), KEY, PLACE)
+
+
+@given(messages)
+def test_sealed_message_opens(message: Struct) -> None:
+    opened = open_data(type(message), sealed(message), KNOWN, PLACE)
+    assert opened == encode_json(message)
+
+
+@given(messages)
+def test_message_without_its_key_is_masked(message: Struct) -> None:
+    """… and a reader without a ring, who masks what he sees, has the same."""
+    opened = open_data(type(message), sealed(message), NONE, PLACE)
+    assert opened == encode_json(mask(message)) == mask_data(type(message), sealed(message))
+
+
+@given(messages)
+def test_only_what_says_something_needs_a_key(message: Struct) -> None:
+    needs = mask(message) != message
+    assert bool(personal_values(type(message), encode_json(message))) == needs
+    assert kids_of(type(message), sealed(message)) == ({KEY.kid} if needs else set())
+
+
+def test_no_plain_value_is_left() -> None:
+    data = sealed(Customer("Ann Smith", "ann@home", "free", {"Elm Street": 1}))
+    assert not any(plain in data for plain in (b"Ann", b"ann", b"Elm")) and b'"plan":"free"' in data
+
+
+def test_fields_cannot_be_exchanged() -> None:
+    data = decode(sealed(Registered("a@b", "c@d", "free")))
+    exchanged = encode_json({**data, "name": data["mail"], "mail": data["name"]})
+    with pytest.raises(DamagedSealError):
+        open_data(Registered, exchanged, KNOWN, PLACE)
+
+
+def test_values_of_before_the_mark_stay() -> None:
+    data = encode_json(Registered("Ann", "ann@home", "free"))
+    assert open_data(Registered, data, NONE, PLACE) is data
+
+
+def test_broken_seal_is_no_value() -> None:
+    with pytest.raises(NotSealedError):
+        open_data(Registered, b'{"name":{"$sealed":"AAAA"},"mail":"@","plan":""}', NONE, PLACE)
