@@ -15,11 +15,13 @@ from cqrs_cli.core.context import BatchContext, Payloads
 from cqrs_cli.core.deferral.requests import REQUESTS
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.messages.expected_version import Expected, parse_expected
+from cqrs_cli.core.messages.fingerprint import Fingerprint, fingerprint, without_fields
 from cqrs_cli.core.messages.nesting import check_nesting
 from cqrs_cli.core.messages.outcome import Original
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.stored import DedupEntry
 
 _NOT_FETCHED = "it was not fetched: datasha256 is spelt with escapes, or no payload_store is set"
@@ -58,6 +60,16 @@ def check_partition(key: bytes, context: BatchContext) -> int | None:
         Reason.WRONG_PARTITION,
         f"{key.decode()!r} belongs to partition {home}: the sender hashes otherwise (`partitioner`)",
     )
+
+
+def fingerprint_of(aggregate: Aggregate) -> Fingerprint:
+    """The fingerprint of an aggregate's commands: personal fields do not count."""
+    if not aggregate.has_personal_fields:
+        return fingerprint
+    left_out = {kind: frozenset[str]() for kind in REQUESTS}
+    for kind, cls in aggregate.commands.items():
+        left_out[kind] = frozenset(field.wire for field in personal_fields(cls))
+    return without_fields(left_out)
 
 
 def check_id(first: DedupEntry | None, mark: int, expired: int) -> Original | None:

@@ -18,6 +18,7 @@ from cqrs_cli.core.checks import (
     check_partition,
     check_version,
     decoder_of,
+    fingerprint_of,
     read_data,
     read_expected,
     require_key,
@@ -27,7 +28,6 @@ from cqrs_cli.core.context import BatchContext, Decisions, Undecided
 from cqrs_cli.core.deferral.requests import REQUESTS
 from cqrs_cli.core.handle import Answer, call_decide
 from cqrs_cli.core.messages.command import CommandEnvelope, OrdinaryCommand, read_command
-from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.outcome import Original
 from cqrs_cli.core.messages.reasons import STATUSES, Reason, Refused
 from cqrs_cli.core.messages.record import Record
@@ -55,6 +55,7 @@ class Batch(Overlay):
     def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
         super().__init__(aggregate, context)
         self.deciding: Record | None = None  # for others to watch
+        self._fingerprint = fingerprint_of(aggregate)
         self._plain = plain_checks(aggregate, context, self.done)
 
     def decide_piece(self, records: Iterable[Record], most_bytes: float = inf) -> Decisions:
@@ -129,7 +130,7 @@ class Batch(Overlay):
     def _identify(self, case: Case, envelope: CommandEnvelope) -> str | None:
         """Note the command's fingerprint. The version that it expects, as text."""
         expected, entry = envelope.expected_text(), case.entry
-        mark = entry.fingerprint if entry else fingerprint(envelope.type, envelope.data, expected)
+        mark = entry.fingerprint if entry else self._fingerprint(envelope.type, envelope.data, expected)
         case.mark = mark
         return expected
 

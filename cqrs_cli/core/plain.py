@@ -10,10 +10,10 @@ from msgspec import UNSET
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.case import Case
+from cqrs_cli.core.checks import fingerprint_of
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.messages.command import OrdinaryCommand
 from cqrs_cli.core.messages.expected_version import parse_expected
-from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.nesting import check_nesting
 
 #: The command if it passes, from its case, key and envelope; None if a check may say no. Then nothing has happened, and
@@ -27,6 +27,7 @@ def plain_checks(aggregate: Aggregate, context: BatchContext, done: Decisions) -
     state_of, remembered_of = context.state, context.remembered
     partition, partition_of = context.partition, context.partition_of
     decoders, may_nest = aggregate.decode_command, aggregate.may_nest
+    fingerprint = fingerprint_of(aggregate)
 
     def passed(case: Case, key: bytes, envelope: OrdinaryCommand) -> Command | None:
         subject, kind, data = envelope.subject, envelope.type, envelope.data

@@ -124,6 +124,8 @@ def record(offset: int, value: bytes | None, key: bytes | None = b"a", timestamp
 class Partition:
     """A partition in memory: feeds batches and keeps what they come to."""
 
+    aggregate = AGGREGATE
+
     def __init__(self, **context: Any) -> None:
         self.states: dict[str, Folded] = {}
         self.remembered: dict[tuple[str, str], DedupEntry] = {}
@@ -146,7 +148,7 @@ class Partition:
             topic="tally.commands",
             **self.context,
         )
-        return Batch(AGGREGATE, context)
+        return Batch(self.aggregate, context)
 
     def feed(self, *records: Record) -> Decisions:
         done = self.batch().decide_piece(records)

@@ -57,7 +57,7 @@ WAITING = [
     Mutation(
         "a command is decided with the record's fingerprint",
         "cqrs_cli/core/decide.py",
-        (("entry.fingerprint if entry else fingerprint", "fingerprint"),),
+        (("entry.fingerprint if entry else self._fingerprint", "self._fingerprint"),),
         _DECIDING,
     ),
     Mutation(

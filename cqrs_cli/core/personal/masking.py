@@ -3,22 +3,15 @@
 So they are read when their key is gone, and by readers without a ring of keys.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from cqrs_cli.core.messages.json import members, write_members
 from cqrs_cli.core.personal.marks import personal_fields
 
 _Message = TypeVar("_Message", bound=Struct)
-
-#: The members of an object in JSON; raises `ValueError` for anything else.
-members: Callable[[bytes], dict[str, Raw]] = msgspec.json.Decoder(dict[str, Raw]).decode
-
-#: Writes members in the order in which they are given: that of the message's class.
-write_members: Callable[[Any], bytes] = msgspec.json.Encoder().encode
 
 
 def mask(message: _Message) -> _Message:

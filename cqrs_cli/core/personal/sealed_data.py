@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Raw, Struct
 
+from cqrs_cli.core.messages.json import members, write_members
 from cqrs_cli.core.personal.marks import personal_fields
-from cqrs_cli.core.personal.masking import members, write_members
 from cqrs_cli.core.personal.sealing import DataKey, SealPlace, is_sealed, kid_of
 
 #: The key with an id; None for one that is gone.
