@@ -7,7 +7,12 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregates.counter import Counter
 from cqrs_cli.core import digest
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.personal.sealed_data import seal_data
+from cqrs_cli.core.personal.sealing import DataKey, SealPlace
+from tests.core.personal.customer import Customer
 
 Row = tuple[str, int, bytes]
 rows = st.tuples(st.text(max_size=8), st.integers(1, 2**53), st.binary(max_size=16))
@@ -45,3 +50,12 @@ def test_sum_wraps_into_64_digits() -> None:
 def test_the_framing_is_fixed_for_ever() -> None:
     framed = b"\x00\x00\x00\x02" + (7).to_bytes(8, "big") + (3).to_bytes(8, "big") + b"id" + b"{ }"
     assert digest.as_hex(digest.aggregate_digest("id", 7, b"{ }")) == hashlib.sha256(framed).hexdigest()
+
+
+def test_personal_fields_have_no_part_in_it() -> None:
+    """Plain, sealed or erased: the digest of the aggregate is one."""
+    erased, plain = encode_json(Customer(plan="free")), encode_json(Customer("Ann", plan="free"))
+    sealed = seal_data(Customer, plain, DataKey.of_random(bytes(72)), SealPlace("customer", "a", "state", ""))
+    digests = {digest.state_digest(Customer, "a", 1, state) for state in (erased, plain, sealed)}
+    assert digests == {digest.aggregate_digest("a", 1, erased)}
+    assert digest.state_digest(Counter, "a", 1, b"{ }") == digest.aggregate_digest("a", 1, b"{ }")

@@ -166,13 +166,13 @@ class ReplayFold:
 
     def rows(self) -> Iterator[AggregateRow]:
         """Every aggregate, as it was at `until`, once; raises `ReplayFoldError` as `fold` does, for those on disk."""
-        encode, one = self._aggregate.encode_state, digest.aggregate_digest
+        encode, cls = self._aggregate.encode_state, self._aggregate.state
         while True:
             events = summed = 0
             for aggregate_id, (version, state, time) in self._kept.items():
                 data = encode(state)
                 events += version
-                summed += one(aggregate_id, version, data)
+                summed += digest.state_digest(cls, aggregate_id, version, data)
                 yield AggregateRow(aggregate_id, version, time, data, state)
             self._total = self._total.plus(Total(len(self._kept), events, summed % digest.MODULUS))
             self._now.clear()
