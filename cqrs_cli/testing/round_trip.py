@@ -4,12 +4,16 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, Rejected, State
+from cqrs_cli.core.aggregate.invalid import raised
 from cqrs_cli.core.context import MAX_EVENTS
 from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.personal.masking import mask
+
+_Message = TypeVar("_Message", Event, State)
 
 
 class BrokenLaw(AssertionError):
@@ -130,5 +134,18 @@ def round_trip(aggregate: Aggregate, state: State) -> State:
         raise BrokenLaw(
             f"{type(state).__name__} does not survive being stored: {error}",
             repr(state),
+            of=aggregate.decider.evolve,
+        ) from error
+
+
+def masked(aggregate: Aggregate, message: _Message) -> _Message:
+    """The event or state with placeholders in its personal fields; raises `BrokenLaw` if its class takes none."""
+    __tracebackhide__ = True
+    try:
+        return mask(message)
+    except Exception as error:  # of its own `__post_init__`
+        raise BrokenLaw(
+            f"{type(message).__name__} cannot be erased: {raised(error)}",
+            repr(message),
             of=aggregate.decider.evolve,
         ) from error

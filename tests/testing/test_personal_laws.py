@@ -1,0 +1,75 @@
+"""The law of erasing, kept and broken."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.personal.marks import Personal
+from cqrs_cli.testing import BrokenLaw, check_laws, laws
+from tests.core.personal import customer
+from tests.core.personal.customer import Customer, Order, Ordered, Register, Registered, decide, evolve
+
+Evolve = Callable[[Customer, Registered | Ordered], Customer]
+
+
+class Strict(cqrs.State):
+    """A state that takes no placeholder."""
+
+    name: Personal[str] = "nobody"
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("no name")
+
+
+def counts_letters(state: Customer, event: Registered | Ordered) -> Customer:
+    after = evolve(state, event)
+    return cqrs.replace(after, amount=len(event.name)) if isinstance(event, Registered) else after
+
+
+def counts_streets(state: Customer, event: Registered | Ordered) -> Customer:
+    return cqrs.replace(evolve(state, event), amount=len(state.streets))
+
+
+def divides_by_letters(state: Customer, event: Registered | Ordered) -> Customer:
+    return cqrs.replace(state, amount=9 // len(event.name)) if isinstance(event, Registered) else state
+
+
+def needs_a_name(command: Register | Order, state: Customer) -> Iterator[Registered | Ordered]:
+    if state.plan and state.name == "":
+        raise LookupError("who?")
+    yield from decide(cqrs.replace(command, name="Ann"), state) if isinstance(command, Register) else ()
+
+
+def folded_strictly(state: Strict, event: Registered) -> Strict:
+    return Strict(event.name or "nobody")
+
+
+def decided_strictly(command: Register, state: Strict) -> Iterator[Registered]:
+    yield Registered(command.name, command.mail, command.plan)
+
+
+def test_personal_fields_keep_the_laws() -> None:
+    check_laws(customer, examples=50)
+
+
+@pytest.mark.parametrize("broken", [counts_letters, counts_streets])
+def test_derived_values_are_personal(broken: Evolve) -> None:
+    with pytest.raises(BrokenLaw, match="evolve lets what is not personal depend on what is"):
+        laws(cqrs.Decider(decide, broken, Customer()))
+
+
+def test_evolve_takes_placeholders() -> None:
+    with pytest.raises(BrokenLaw, match="evolve raised ZeroDivisionError"):
+        laws(cqrs.Decider(decide, divides_by_letters, Customer()))
+
+
+def test_erased_aggregates_are_decided() -> None:
+    with pytest.raises(BrokenLaw, match="decide raised LookupError: who"):
+        laws(cqrs.Decider(needs_a_name, evolve, Customer()))
+
+
+def test_classes_take_placeholders() -> None:
+    with pytest.raises(BrokenLaw, match=r"Strict cannot be erased: .*ValueError: no name"):
+        laws(cqrs.Decider(decided_strictly, folded_strictly, Strict()))
