@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, State
+from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.core.aggregate.invalid import raised, raised_at
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.testing.hash_seed import check_hash_seed
@@ -103,13 +104,13 @@ def _check(aggregate: Aggregate, examples: int) -> list[History]:
 
 
 def _walk(aggregate: Aggregate, commands: Iterable[TimedCommand], erased: bool = False) -> None:
-    """Decide a history; if it is `erased`, only placeholders are left after each event."""
+    """Decide a history; an aggregate that is `erased` has placeholders alone after each event."""
     state: State = aggregate.decider.initial
     version = 0
     for command, at in commands:
         for event in _decide(aggregate, state, command, replace(at, version=version)).events:
             state = _evolve(aggregate, state, event)
-            state = masked(aggregate, state) if erased else state
+            state = _erase(aggregate, state) if erased else state
             version += 1
 
 
@@ -138,6 +139,14 @@ def _evolve(aggregate: Aggregate, state: State, event: Event) -> State:
                 f"with them {encode_json(wanted).decode()}",
             )
     return after
+
+
+def _erase(aggregate: Aggregate, state: State) -> State:
+    __tracebackhide__ = True
+    left = masked(aggregate, state)
+    if not aggregate.hears_erased:
+        return left
+    return masked(aggregate, _evolve_alike(aggregate, left, Erased("a key"))[1])
 
 
 def _evolve_alike(aggregate: Aggregate, state: State, event: Event) -> tuple["_Call", State]:

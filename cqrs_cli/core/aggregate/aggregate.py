@@ -13,6 +13,7 @@ from cqrs_cli.core.aggregate import schema
 from cqrs_cli.core.aggregate.annotations import types_of
 from cqrs_cli.core.aggregate.code_digest import reach_digest
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
+from cqrs_cli.core.aggregate.erased import ERASED, Erased, with_erasing
 from cqrs_cli.core.aggregate.invalid import InvalidAggregate
 from cqrs_cli.core.aggregate.upcasting import Upcaster, upcasters_of, upcasting
 from cqrs_cli.core.aggregate.values import command_decoder, require_exact, require_finite
@@ -28,11 +29,13 @@ class Aggregate:
     name: str
     decider: Decider[Any, Any, Any]
     commands: dict[str, type[Command]]
-    events: dict[str, type[Event]]  # the present ones
+    events: dict[str, type[Event]]  # the present ones, without the reserved one
     state: type[State]
     upcasters: dict[str, Upcaster]
     decode_command: dict[str, Callable[[bytes], Command]]
-    decode_event: dict[str, Callable[[bytes], Event]]  # the present ones, and all that have an upcaster
+    decode_event: dict[
+        str, Callable[[bytes], Event]
+    ]  # the present and reserved ones, and all with an upcaster
     decode_state: Callable[[bytes], State]
     event_types: dict[type, str]
     may_be_inexact: bool
@@ -41,6 +44,7 @@ class Aggregate:
     package: str  # where its code is, for the place of an error; its module where it is in no package
     ce_source: str  # the CloudEvents source of its events and outcomes
     has_personal_fields: bool  # in any message or in its state
+    hears_erased: bool  # `evolve` takes the reserved event `cqrs.Erased`
 
     @classmethod
     def of(cls, name: str, decider: Decider[Any, Any, Any]) -> "Aggregate":
@@ -58,9 +62,13 @@ class Aggregate:
             marked = [personal_fields(one) for one in (*types.commands, *types.events, types.state)]
         except MarkError as error:
             raise InvalidAggregate(str(error), error.where) from None
+        hears_erased = Erased in types.events
+        if hears_erased and not any(marked):
+            raise InvalidAggregate("evolve takes cqrs.Erased, and no field is personal", decider.evolve)
         commands = {f"{name}.{c.__name__}": c for c in types.commands}
-        events = {f"{name}.{e.__name__}": e for e in types.events}
-        upcasters = upcasters_of(decider, {e.__name__: e for e in types.events})
+        events = {f"{name}.{e.__name__}": e for e in types.events if e is not Erased}
+        reserved: dict[str, type[Event]] = {ERASED: Erased} if any(marked) else {}
+        upcasters = upcasters_of(decider, {e.__name__: e for e in events.values()})
         made = cls(
             name=name,
             decider=decider,
@@ -69,7 +77,7 @@ class Aggregate:
             state=types.state,
             upcasters={f"{name}.{event}": upcaster for event, upcaster in upcasters.items()},
             decode_command={t: command_decoder(c) for t, c in commands.items()},
-            decode_event={t: msgspec.json.Decoder(e).decode for t, e in events.items()},
+            decode_event={t: msgspec.json.Decoder(e).decode for t, e in (events | reserved).items()},
             decode_state=msgspec.json.Decoder(types.state).decode,
             event_types={e: t for t, e in events.items()},
             may_be_inexact=schema.may_be_inexact([*types.events, types.state]),
@@ -78,6 +86,7 @@ class Aggregate:
             decide_with_context=types.decide_with_context,
             ce_source=f"/cqrs/{name}",
             has_personal_fields=any(marked),
+            hears_erased=hears_erased,
         )
         made._upcast(dict(made.decode_event))
         return made
@@ -148,6 +157,8 @@ class Aggregate:
         """
         decoders, evolve, cls = self.decode_event, self.decider.evolve, self.state
         encode, decode_state = self.quick_encode, self.decode_state
+        if self.has_personal_fields:
+            evolve = with_erasing(evolve, self.hears_erased)
 
         def step(state: State, kind: str, data: Raw | bytes) -> State:
             after = evolve(state, decoders[kind](data))

@@ -51,7 +51,7 @@ def test_sealed_value_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("data", [b'["Ann"]', b'"Ann"', b"null", b'{"', b"[" * 2000])
-def test_data_that_are_no_object_do_not_count(data: bytes) -> None:
+def test_other_data_do_not_count(data: bytes) -> None:
     assert mark(ORDER, data, "1") == fingerprint(ORDER, b"{}", "1")
 
 
