@@ -138,7 +138,7 @@ def round_trip(aggregate: Aggregate, state: State) -> State:
         ) from error
 
 
-def masked(aggregate: Aggregate, message: _Message) -> _Message:
+def without_personal(aggregate: Aggregate, message: _Message) -> _Message:
     """The event or state with placeholders in its personal fields; raises `BrokenLaw` if its class takes none."""
     __tracebackhide__ = True
     try:
