@@ -55,6 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": {"core", "system", "storage", "payloads"},
     "registry": {"core", "settings", "system"},
     "state": _LOW | {"storage"},
+    "keys": {"core"},
     "kafka": _LOW,
     "telemetry": {"core"},
     "proof": _MIDDLE,

@@ -1,0 +1,137 @@
+"""The ring of master keys, under which data keys are wrapped. Whoever has it may read personal fields.
+
+It is a JSON object from names to keys in Base64, the current one first:
+
+    {"2026-11": "…", "2025-11": "…"}
+
+Its place is `file:PATH`, `env:NAME` or `exec:COMMAND`: a command that prints it, such as the tool of a key service.
+No message has a part of a key.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+from base64 import b64decode
+from collections.abc import Mapping
+from pathlib import Path
+
+from cqrs_cli.core.personal.sealing import DamagedSealError, DataKey, siv
+from cqrs_cli.errors import ConfigurationError, ContradictionError
+from cqrs_cli.keys.topic import WrappedKey, unwrap_key, wrap_key
+
+#: Bytes of a master key: those that AES-SIV takes.
+SIZES = (32, 48, 64)
+
+#: Seconds that a command may take to print the ring.
+COMMAND_PATIENCE = 30.0
+
+_FORM = 'write {"NAME": "KEY IN BASE64", …} with keys of 32, 48 or 64 random bytes, the current one first'
+_TRY = "run it by hand: it is to print the ring, and nothing else"
+_PLACES = "write file:PATH, env:NAME or exec:COMMAND"
+
+
+class Ring:
+    """Master keys by name; the first is the current one."""
+
+    def __init__(self, masters: Mapping[str, bytes]) -> None:
+        self._ciphers = {name: siv(master) for name, master in masters.items()}
+        self.current = next(iter(self._ciphers))
+
+    def __repr__(self) -> str:
+        return f"Ring({list(self._ciphers)})"
+
+    def wrap(self, topic: str, subject: str, key: DataKey) -> WrappedKey:
+        """A data key under the current master key, for its record in a keys topic."""
+        return wrap_key(self._ciphers[self.current], self.current, topic, subject, key)
+
+    def unwrap(self, topic: str, subject: str, wrapped: WrappedKey) -> DataKey:
+        """The data key of a record; raises `ContradictionError` if no master key of the ring opens it."""
+        cipher = self._ciphers.get(wrapped.master)
+        if cipher is None:
+            raise ContradictionError(
+                f"key {wrapped.kid} of {topic} is under the master key {wrapped.master!r}, which the ring lacks",
+                "put it back into the ring of personal_keys",
+            )
+        try:
+            return unwrap_key(cipher, topic, subject, wrapped)
+        except DamagedSealError:
+            raise ContradictionError(
+                f"key {wrapped.kid} of {topic} does not open with the master key {wrapped.master!r}",
+                "the ring has another key under this name, or the record was altered",
+            ) from None
+
+
+def load_ring(place: str, root: Path = Path()) -> Ring:
+    """The ring at a place, a path relative to `root`; raises `ConfigurationError` that says what to correct."""
+    kind, _, rest = place.partition(":")
+    text: str | bytes
+    match kind:
+        case "file" if rest:
+            text = _of_file(root / rest)
+        case "env" if rest:
+            text = _of_environment(rest)
+        case "exec" if rest:
+            text = _of_command(rest)
+        case _:
+            raise ConfigurationError("personal_keys does not name a ring of keys", _PLACES)
+    return read_ring(text, place)
+
+
+def read_ring(text: str | bytes, place: str) -> Ring:
+    """The ring of a JSON document, which was read from this place."""
+    try:
+        pairs = json.loads(text, object_pairs_hook=tuple)  # a dict would keep one of two of one name
+        if not isinstance(pairs, tuple):
+            raise ValueError
+        masters = {name: b64decode(key, validate=True) for name, key in pairs}
+    except (ValueError, TypeError, RecursionError):
+        raise ConfigurationError(f"what {_shown(place)} gives is not a ring of keys", _FORM) from None
+    if not masters or len(masters) < len(pairs):
+        raise ConfigurationError(f"the ring of {_shown(place)} has no keys, or two of one name", _FORM)
+    for name, master in masters.items():
+        if not name or len(master) not in SIZES:
+            raise ConfigurationError(
+                f"the key {name!r} in the ring of {_shown(place)} has {len(master)} bytes", _FORM
+            )
+    return Ring(masters)
+
+
+def _of_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(
+            f"the ring of keys {path} cannot be read: {error.strerror}", "correct personal_keys"
+        ) from None
+
+
+def _of_environment(name: str) -> str:
+    if name not in os.environ:
+        raise ConfigurationError(f"the variable {name} with the ring of keys is not set", "set it")
+    return os.environ[name]
+
+
+def _of_command(command: str) -> bytes:
+    """What a command prints. It runs without a shell."""
+    try:
+        done = subprocess.run(
+            shlex.split(command), stdout=subprocess.PIPE, timeout=COMMAND_PATIENCE, check=True
+        )
+    except subprocess.CalledProcessError as error:
+        raise ConfigurationError(
+            f"the command of personal_keys ended with {error.returncode}", _TRY
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise ConfigurationError(
+            f"the command of personal_keys took more than {COMMAND_PATIENCE:g} s", _TRY
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"the command of personal_keys cannot be run: {error}", _TRY) from None
+    return done.stdout
+
+
+def _shown(place: str) -> str:
+    """A place for people. A command's arguments may be secret."""
+    kind, _, rest = place.partition(":")
+    return f"{kind}:{rest.split()[0]} …" if kind == "exec" and len(rest.split()) > 1 else place

@@ -1,0 +1,108 @@
+"""The ring is read from its place; what is wrong is said without a part of a key."""
+
+import json
+import sys
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.errors import ConfigurationError, ContradictionError
+from cqrs_cli.keys.ring import Ring, load_ring, read_ring
+
+OLD, NEW = bytes(range(64)), bytes(range(32))
+KEY = DataKey.of_random(bytes(range(72)))
+
+
+def document(**masters: bytes) -> str:
+    return json.dumps({name: b64encode(master).decode() for name, master in masters.items()})
+
+
+BOTH = document(new=NEW, old=OLD)
+
+
+def assert_is_ring(ring: Ring) -> None:
+    wrapped = ring.wrap("customer.keys", "c-42", KEY)
+    assert wrapped.master == ring.current == "new"
+    assert ring.unwrap("customer.keys", "c-42", wrapped).secret == KEY.secret
+
+
+def test_file_is_relative_to_the_root(tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text(BOTH)
+    assert_is_ring(load_ring("file:keys.json", tmp_path))
+    assert_is_ring(load_ring(f"file:{tmp_path}/keys.json"))
+
+
+def test_variable_has_the_ring(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_KEYS", BOTH)
+    assert_is_ring(load_ring("env:SHOP_KEYS"))
+
+
+def test_command_prints_the_ring(tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text(BOTH)
+    assert_is_ring(load_ring(f"exec:cat '{tmp_path}/keys.json'"))
+
+
+def test_old_keys_open_after_a_rotation() -> None:
+    before = read_ring(document(old=OLD), "file:x").wrap("t", "s", KEY)
+    assert read_ring(BOTH, "file:x").unwrap("t", "s", before).secret == KEY.secret
+
+
+@pytest.mark.parametrize(
+    ("masters", "complaint"),
+    [
+        ({"new": NEW}, "under the master key 'old', which the ring lacks"),
+        ({"old": NEW}, "does not open with"),
+    ],
+)
+def test_lacking_master_key_is_named(masters: dict[str, bytes], complaint: str) -> None:
+    wrapped = Ring({"old": OLD}).wrap("customer.keys", "c-42", KEY)
+    with pytest.raises(ContradictionError, match=f"key {KEY.kid} of customer.keys.*{complaint}"):
+        Ring(masters).unwrap("customer.keys", "c-42", wrapped)
+
+
+@pytest.mark.parametrize(
+    ("place", "complaint"),
+    [
+        ("keys.json", "does not name a ring"),
+        ("file:", "does not name a ring"),
+        ("vault:x", "does not name a ring"),
+        ("file:nowhere.json", "nowhere.json cannot be read: No such file"),
+        ("env:NOT_SET_ANYWHERE", "NOT_SET_ANYWHERE with the ring of keys is not set"),
+        ("exec:/nowhere/tool", "cannot be run"),
+        ("exec:'", "cannot be run"),
+        (f"exec:{sys.executable} -c 'exit(3)'", "ended with 3"),
+    ],
+)
+def test_place_without_a_ring_is_refused(place: str, complaint: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        load_ring(place, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "7",
+        '"secret"',
+        f'[["new", "{b64encode(NEW).decode()}"]]',
+        '{"new": "secret!"}',
+        '{"new": 7}',
+        document(new=b"secret"),
+        document(new=bytes(33)),
+        '{"new": {"key": "secret"}}',
+        BOTH.replace("old", "new"),
+        BOTH.replace("old", ""),
+    ],
+)
+def test_other_documents_are_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="tool … ") as refused:
+        read_ring(text, "exec:tool --password secret")
+    assert "secret" not in str(refused.value)
+
+
+def test_ring_shows_names_alone() -> None:
+    assert repr(read_ring(BOTH, "file:x")) == "Ring(['new', 'old'])"
