@@ -20,6 +20,9 @@ from cqrs_cli.settings.sources import ENV_PREFIX, FLAGS
 
 TARGET = Path(__file__).with_name("settings.md")
 
+#: Flags that are called like a setting and are none: they are of one aggregate, whatever is set.
+OTHERS = {("repartition", "--partitions"), ("rebuild", "--partitions")}
+
 INTRODUCTION = """\
 # Settings
 
@@ -100,11 +103,11 @@ def spelled_flags() -> dict[str, str]:
     load_commands()
     root: Any = typer.main.get_command(app)
     commands = {name: command for name, command in root.commands.items() if not hasattr(command, "commands")}
-    del commands["repartition"]  # its --partitions is of one aggregate, whatever is set
     found: dict[str, list[str]] = {}
     for name, command in sorted(commands.items()):  # they come in the order in which they were imported
         for option in (option for param in command.params for option in param.opts):
-            found.setdefault(option, []).append(f"`{name}`")
+            if (name, option) not in OTHERS:
+                found.setdefault(option, []).append(f"`{name}`")
     flags = {}
     for name in Settings.model_fields:
         option = FLAGS.get(name, f"--{name.replace('_', '-')}").rpartition("/")[2]

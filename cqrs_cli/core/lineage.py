@@ -101,6 +101,11 @@ class PartitionLineage:
         mine = [split for split in self.splits if split.partition == partition]
         return [one for split in mine for one in range(split.before + partition, split.after, split.before)]
 
+    def parents(self, partition: int) -> tuple[int, ...]:
+        """The partitions whose logs have events of its first keys, the oldest first."""
+        above = self.parent(partition)
+        return () if above is None else (*self.parents(above), above)
+
     def birth(self, partition: int) -> Split | None:
         """The split that gave a partition its first keys; None for one of the first, and before it took place."""
         for split in self.splits:

@@ -34,15 +34,51 @@ def inherit_keys(
     cache.fold(cache.positions._replace(clock=max(cache.positions.clock, *(one.clock for one in splits))))
     for split in splits:
         parent = replace(log, partition=split.partition, keeps=keeps)
-        _fold_events(parent, aggregate, cache, split)
-        _fold_outcomes(parent, cache, split, window)
+        _fold_parent(parent, aggregate, cache, split, window)
     if holding.number not in holding.lineage.begun:
         entries = _entries(parent, keeps, splits[-1])
         cache.fold(cache.positions, deferred=entries)
 
 
-def _fold_events(parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split) -> None:
-    for records in parent.events(parent.bounds("events")[0], split.events):
+def inherit_ahead(
+    log: PartitionLog, aggregate: Aggregate, cache: StateCache, holding: Holding, window: int
+) -> None:
+    """Before the split: fold what is visible of the keys that a partition will have, so that little is left behind it.
+
+    The shard knows how far that is. Deferred commands are inherited behind the split alone.
+    """
+    keeps = KeyHome(holding.partitioner, holding.judging, holding.number)
+    for number in holding.lineage.parents(holding.number):
+        parent = replace(log, partition=number, keeps=keeps)
+        _fold_parent(parent, aggregate, cache, _visible(parent), window)
+
+
+def _visible(parent: PartitionLog) -> Split:
+    """The split of a partition as it would be now."""
+    outcomes = parent.bounds("outcomes")
+    events = parent.bounds("events")  # at least those of the outcomes
+    last = parent.last_record("outcomes", *outcomes)
+    clock = 0 if last is None else last.timestamp
+    return Split(parent.partition, 0, 0, 0, events[1], outcomes[1], 0, clock)
+
+
+def _fold_parent(
+    parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split, window: int
+) -> None:
+    """Fold a parent's logs up to its split, from where the shard has them."""
+    inherited = cache.inherited()
+    events, outcomes = inherited.get(split.partition, (0, 0))
+    _fold_events(parent, aggregate, cache, split, events)
+    _fold_outcomes(parent, cache, split, window, outcomes)
+    done = max(events, split.events), max(outcomes, split.outcomes)
+    cache.note_inherited(inherited | {split.partition: done})
+
+
+def _fold_events(
+    parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split, done_to: int
+) -> None:
+    start = max(done_to, parent.bounds("events")[0])
+    for records in parent.events(start, max(start, split.events)):
         done = 0
         while done < len(records):
             with cache.reading():
@@ -50,9 +86,11 @@ def _fold_events(parent: PartitionLog, aggregate: Aggregate, cache: StateCache, 
             cache.fold(cache.positions, states)
 
 
-def _fold_outcomes(parent: PartitionLog, cache: StateCache, split: Split, window: int) -> None:
-    start = parent.offset_at("outcomes", max(0, split.clock - window))
-    for records in parent.read("outcomes", split.outcomes if start is None else start, split.outcomes):
+def _fold_outcomes(parent: PartitionLog, cache: StateCache, split: Split, window: int, done_to: int) -> None:
+    found = parent.offset_at("outcomes", max(0, split.clock - window))
+    start = max(done_to, split.outcomes if found is None else found)
+    for records in parent.read("outcomes", start, max(start, split.outcomes)):
+        clock = max(cache.positions.clock, *(record.timestamp for record in records))
         remembered: dict[tuple[str, str], DedupEntry] = {}
         latest: dict[str, OutcomeEnvelope] = {}
         for record in records:
@@ -61,7 +99,7 @@ def _fold_outcomes(parent: PartitionLog, cache: StateCache, split: Split, window
             if outcome.subject is not None and outcome.data.status != "failed":
                 latest[outcome.subject] = outcome
         check_reached(parent, cache, latest, split.commands)
-        cache.fold(cache.positions, None, remembered)
+        cache.fold(cache.positions._replace(clock=clock), None, remembered)
 
 
 def _entries(parent: PartitionLog, keeps: KeyHome, split: Split) -> dict[str, Deferral | None]:

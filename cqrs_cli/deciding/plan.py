@@ -50,6 +50,9 @@ class Plan:
     checkpoints: str = ""  # a folder's URI, empty for none
     checkpoint_every: float = 3600.0  # s
     checkpoints_kept: int = 2  # of each partition
+    wished: dict[str, PartitionLineage] = field(
+        default_factory=dict
+    )  # of shards that are made before a growth
     timing: Timing = field(default_factory=Timing)
     brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
     reports: Address | None = None  # where the driver takes them
@@ -91,6 +94,8 @@ class Plan:
     def read_holding(self, partition: Partition) -> Holding:
         """The keys of a partition, by the lineage as it is now. One that never grew is not asked for it."""
         found = self.topics[partition.aggregate]
+        if (wished := self.wished.get(partition.aggregate)) is not None:
+            return self.holding(partition, wished)
         if found.lineage_id is None:
             return self.holding(partition, PartitionLineage((found.partitions,)))
         return self.holding(partition, read_lineage(self.connection, found.topics, found.partitions))

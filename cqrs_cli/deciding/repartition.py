@@ -11,12 +11,13 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.growth import Grow
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.deciding.plan import partition_seat
+from cqrs_cli.deciding.plan import Plan, partition_seat
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin, find_with_lineage
@@ -106,6 +107,21 @@ def read_standing(connection: Cluster, topics: Topics) -> AggregateStanding:
             return AggregateStanding(topics.aggregate, has, known, True, claims)
     before = min([count, *(claim.partitions for claim in claims)])  # what is more was added by hand
     return AggregateStanding(topics.aggregate, has, PartitionLineage((before,)), lineage is not None, claims)
+
+
+def prepared(plan: Plan, aggregate: str, after: int) -> Plan:
+    """The plan with the partitions that the only aggregate in it is to have, for shards that are made before it grows.
+
+    Raises what `plan_growth` does.
+    """
+    described = plan.topics[aggregate]
+    standing = read_standing(plan.connection, described.topics)
+    planned = plan_growth(standing, after, plan.deciding.partitioner)
+    return replace(
+        plan,
+        topics={aggregate: replace(described, partitions=after)},
+        wished={aggregate: planned.lineage},
+    )
 
 
 def repartition(

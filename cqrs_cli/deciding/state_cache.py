@@ -6,6 +6,8 @@ Recovery folds what a crash kept from being applied, so applying may wait: one L
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+import msgspec
+
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.context import Decisions
@@ -22,6 +24,9 @@ CACHE_BYTES = 64 * 1024 * 1024
 
 #: Aggregates that are dropped at once: in LMDB each dirties a page.
 _PORTION = 10_000
+
+#: Names of notes in the shard: by how many partitions its aggregates were last sorted out, and what it has of parents.
+_KEPT, _INHERITED = "kept", "inherited"
 
 #: Bytes that a state is taken to need before any was applied: a first batch of large ones must not fill the memory.
 _UNKNOWN = 64 * 1024
@@ -134,13 +139,21 @@ class StateCache:
 
     def keep(self, count: int, is_ours: Callable[[bytes], bool]) -> None:
         """Drop the aggregates of keys that have moved, unless that was done for this number of partitions."""
-        if self._store.kept() >= count:
+        if int(self._store.noted(_KEPT) or 0) >= count:
             return
         self.flush()
         moved = [name for name, _ in self._store.items() if not is_ours(name.encode())]
         for start in range(0, len(moved), _PORTION):
             self._store.drop(moved[start : start + _PORTION], self._token)
-        self._store.note_kept(count, self._token)
+        self._store.note(_KEPT, b"%d" % count, self._token)
+
+    def inherited(self) -> dict[int, tuple[int, int]]:
+        """The offsets up to which events and outcomes of its parents are folded, by partition."""
+        return msgspec.json.decode(self._store.noted(_INHERITED) or b"{}", type=dict[int, tuple[int, int]])
+
+    def note_inherited(self, inherited: Mapping[int, tuple[int, int]]) -> None:
+        """Note these offsets; all below them is folded."""
+        self._store.note(_INHERITED, msgspec.json.encode(inherited), self._token)
 
     def watch_folding(self, measures: Measures, events: int, outcomes: int) -> None:
         """Tell the measures how far folding is, on its way to these ends of the logs."""

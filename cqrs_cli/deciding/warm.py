@@ -6,7 +6,7 @@ from dataclasses import replace
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred
 from cqrs_cli.deciding.holding import Holding
-from cqrs_cli.deciding.inherit import inherit_keys
+from cqrs_cli.deciding.inherit import inherit_ahead, inherit_keys
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.recover import fold_events, fold_outcomes, will_last
 from cqrs_cli.deciding.state_cache import StateCache
@@ -64,6 +64,9 @@ def fold_visible(
 
     Raises `ContradictionError`, also where a transaction shows in part only: then the next look finds it whole.
     """
+    if holding is not None and holding.phase == "wait":
+        inherit_ahead(log, aggregate, cache, holding, window)
+        return
     check_outcomes_kept(log, cache, log.bounds("outcomes")[0])
     if holding is not None:
         inherit_keys(log, aggregate, cache, holding, window)

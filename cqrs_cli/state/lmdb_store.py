@@ -26,7 +26,7 @@ from cqrs_cli.state.lmdb_types import Database, Transaction
 from cqrs_cli.state.lmdb_view import LmdbView
 from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, by_segment, check_clock
 
-_HEAD, _IDENTITY, _CODE, _KEPT = b"head", b"identity", b"code", b"kept"
+_HEAD, _IDENTITY, _CODE = b"head", b"identity", "code"
 _EMPTY_HEAD = encoding.encode_head(Positions(), "")
 _by_key: Callable[[tuple[bytes, bytes]], bytes] = itemgetter(0)
 
@@ -88,21 +88,18 @@ class LmdbStore:
         self._write(write)
 
     def code_digest(self) -> str:
-        return self._read(lambda txn: txn.get(_CODE, b"", self._meta)).decode()
+        return self.noted(_CODE).decode()
 
     def set_code_digest(self, code: str, token: str) -> None:
-        self._note(_CODE, code.encode(), token)
+        self.note(_CODE, code.encode(), token)
 
-    def kept(self) -> int:
-        return int(self._read(lambda txn: txn.get(_KEPT, b"0", self._meta)))
+    def noted(self, name: str) -> bytes:
+        return self._read(lambda txn: txn.get(name.encode(), b"", self._meta))
 
-    def note_kept(self, count: int, token: str) -> None:
-        self._note(_KEPT, b"%d" % count, token)
-
-    def _note(self, key: bytes, value: bytes, token: str) -> None:
+    def note(self, name: str, value: bytes, token: str) -> None:
         def write(txn: Transaction) -> None:
             self._owned(txn, token)
-            txn.put(key, value, db=self._meta)
+            txn.put(name.encode(), value, db=self._meta)
 
         self._write(write)
 

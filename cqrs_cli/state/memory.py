@@ -58,7 +58,7 @@ class MemoryStore:
         self._token = ""
         self._code = ""
         self._positions = Positions()
-        self._kept = 0
+        self._noted: dict[str, bytes] = {}
         self._states: _Table[str] = _Table()
         self._segments: dict[int, _Table[bytes]] = {}
         self._deferred = DeferralTable()
@@ -78,12 +78,12 @@ class MemoryStore:
         self._check_owner(token)
         self._code = code
 
-    def kept(self) -> int:
-        return self._kept
+    def noted(self, name: str) -> bytes:
+        return self._noted.get(name, b"")
 
-    def note_kept(self, count: int, token: str) -> None:
+    def note(self, name: str, value: bytes, token: str) -> None:
         self._check_owner(token)
-        self._kept = count
+        self._noted[name] = value
 
     def drop(self, names: Collection[str], token: str) -> None:
         self._check_owner(token)

@@ -53,11 +53,11 @@ class Store(Protocol):
     def set_code_digest(self, code: str, token: str) -> None:
         """Note the digest of the code that folds from now on; raises `NotOwnerError` for another's token."""
 
-    def kept(self) -> int:
-        """The number of partitions by which its aggregates were last sorted out, 0 if they never were."""
+    def noted(self, name: str) -> bytes:
+        """What an owner has noted under a name, beside the states; empty for nothing."""
 
-    def note_kept(self, count: int, token: str) -> None:
-        """Note that number; raises `NotOwnerError` for another's token."""
+    def note(self, name: str, value: bytes, token: str) -> None:
+        """Note it; raises `NotOwnerError` for another's token."""
 
     def drop(self, names: Collection[str], token: str) -> None:
         """Drop aggregates; raises `NotOwnerError` for another's token."""

@@ -71,4 +71,22 @@ GROWING = [
         (("    if not _OWN.issuperset(", "    if False and not _OWN.issuperset("),),
         "tests/state/test_memory.py",
     ),
+    Mutation(
+        "a lineage without a wish hides a growth by hand",
+        "cqrs_cli/deciding/prepare.py",
+        (("    return lineage.has_grown\n", "    return True\n"),),
+        "tests/deciding/test_repartition.py::test_lineage_without_wish_adopts_nothing",
+    ),
+    Mutation(
+        "a child's shard forgets how far its parent is folded",
+        "cqrs_cli/deciding/inherit.py",
+        (("events, outcomes = inherited.get(split.partition, (0, 0))", "events, outcomes = 0, 0"),),
+        "tests/deciding/rebuild/test_grown.py::test_children_are_warm_before_the_split",
+    ),
+    Mutation(
+        "a child is not warm before the split",
+        "cqrs_cli/deciding/warm.py",
+        (("        inherit_ahead(log, aggregate, cache, holding, window)\n", ""),),
+        "tests/deciding/rebuild/test_grown.py::test_shards_are_made_before_the_growth",
+    ),
 ]

@@ -67,10 +67,10 @@ class StoreContract:
         with pytest.raises(NotOwnerError):
             store.drop(["a"], "other")
         with pytest.raises(NotOwnerError):
-            store.note_kept(4, "other")
-        assert (look_up(store, "a"), store.kept()) == (saved(1), 0)
-        store.note_kept(4, store.token())
-        assert store.kept() == 4
+            store.note("kept", b"4", "other")
+        assert (look_up(store, "a"), store.noted("kept")) == (saved(1), b"")
+        store.note("kept", b"4", store.token())
+        assert store.noted("kept") == b"4"
 
     @pytest.mark.parametrize("subject", ["a", LONG])
     def test_inherited_decisions_keep_their_partition(self, store: Store, subject: str) -> None:

@@ -8,7 +8,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames, option
 from cqrs_cli.cli.render.rebuild import rebuilding_text, rebuilt_shards
-from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.words import counted
 
 
@@ -18,6 +18,7 @@ from cqrs_cli.words import counted
         "cqrs rebuild bank_account",
         "cqrs rebuild",
         "cqrs rebuild bank_account -o json",
+        "cqrs rebuild bank_account --partitions 12 --state-dir /var/lib/cqrs/grown",
     ],
 )
 def rebuild(
@@ -25,6 +26,10 @@ def rebuild(
     aggregates: AggregateNames = None,
     state_dir: Annotated[
         Path | None, option("--state-dir DIR", "Where shards rest, on a local disk.")
+    ] = None,
+    partitions: Annotated[
+        int | None,
+        option("--partitions N", "As it will be once the aggregate has grown to N partitions.", min=1),
     ] = None,
 ) -> None:
     """Make the shards of this machine from the log, beside the old ones, which serve meanwhile.
@@ -35,12 +40,18 @@ def rebuild(
     A run that is at work goes on with the old ones until it ends, and the next one begins with the new ones and folds
     what came since. So new code that makes shards useless, as a higher revision does, can be prepared for: rebuild with
     it, then start it.
+
+    With --partitions, before cqrs repartition, it makes the shards of one aggregate that is going to grow: a run with
+    this --state-dir then folds only what came since. Ends with 2 for a number to which it cannot grow.
     """
     import time
 
     from cqrs_cli.deciding.prepare import prepare
     from cqrs_cli.deciding.rebuild.rebuild import rebuild_shards
+    from cqrs_cli.deciding.repartition import prepared
 
+    if partitions is not None and len(aggregates or ()) != 1:
+        raise UsageError("--partitions is of one aggregate", "name it: cqrs rebuild AGGREGATE --partitions N")
     cli.flags.update(state_dir=state_dir)
     settings = cli.settings
     if settings.store == "memory":
@@ -49,6 +60,9 @@ def rebuild(
         )
     chosen = cli.usable(aggregates)
     plan = prepare(settings, cli.connection(), chosen)
+    if partitions is not None:
+        (name,) = chosen
+        plan = prepared(plan, name, partitions)
     if not settings.master.startswith("local"):
         cli.note(f"only the shards in {settings.state_dir} on this machine are rebuilt", "warning")
     began = time.monotonic()

@@ -49,10 +49,11 @@ def build_shard(
     with closing(LmdbStore(folder, identity.window_ms)) as store:
         store.note_identity(encode_json(identity))
         while True:
-            claim = parse_claim(log.committed().metadata)
             cache = StateCache(aggregate, store, store.token(), plan.cache_bytes)
             try:
                 holding = plan.read_holding(partition)
+                is_unborn = holding.phase == "wait"  # before a growth there is no such partition yet
+                claim = None if is_unborn else parse_claim(log.committed().metadata)
                 window = plan.deciding.window
                 fold_visible(log, aggregate, cache, claim, window, measures, topic_id, holding)
                 break

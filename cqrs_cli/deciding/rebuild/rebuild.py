@@ -147,13 +147,15 @@ class _Builders:
 
 
 def _sizes(plan: Plan) -> dict[Partition, int]:
-    """The ends of each partition's events and outcomes, added up."""
+    """The ends of each partition's events and outcomes, added up. A partition that is to come has its parent's."""
     sizes: dict[Partition, int] = {}
     for name, described in plan.topics.items():
-        numbers, topics = range(described.partitions), described.topics
+        topics = described.topics
+        there = range(readers.partitions(plan.connection, topics.commands))
         events, outcomes = (
-            readers.bounds(plan.connection, topic, numbers) for topic in (topics.events, topics.outcomes)
+            readers.bounds(plan.connection, topic, there) for topic in (topics.events, topics.outcomes)
         )
-        for number in numbers:
-            sizes[Partition(name, number)] = events[number][1] + outcomes[number][1]
+        for number in range(described.partitions):
+            read = number % len(there)
+            sizes[Partition(name, number)] = events[read][1] + outcomes[read][1]
     return sizes

@@ -22,6 +22,19 @@ def test_result_names_each_shard(on_broker: Cqrs, tmp_path: Path, prefix: str) -
     assert (tmp_path / "elsewhere" / f"{prefix}bank_account" / "1" / "mark.json").exists()
 
 
+@pytest.mark.kafka
+def test_shards_of_a_growth_are_named(on_broker: Cqrs) -> None:
+    said = on_broker("rebuild", "bank_account", "--partitions", "4", "--state-dir", "grown", "-o", "json")
+    assert [one["partition"] for one in said.document["shards"]] == [0, 1, 2, 3]
+    refused = on_broker("rebuild", "bank_account", "--partitions", "3")
+    assert refused.status == 2 and "3 is no multiple" in refused.err
+
+
+def test_growth_is_of_one_aggregate(cqrs: Cqrs) -> None:
+    said = cqrs("rebuild", "bank_account", "counter", "--partitions", "4")
+    assert said.status == 2 and "--partitions is of one aggregate" in said.err
+
+
 def test_memory_has_no_shards(cqrs: Cqrs, tmp_path: Path) -> None:
     (tmp_path / "cqrs.toml").write_text('store = "memory"')
     said = cqrs("rebuild")

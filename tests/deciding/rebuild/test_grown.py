@@ -1,0 +1,109 @@
+"""Shards of partitions that are to come, made before the growth: the run that follows folds only what came since."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.deciding.rebuild.rebuild import rebuild_shards
+from cqrs_cli.deciding.repartition import prepared
+from cqrs_cli.deciding.warm import warm
+from cqrs_cli.errors import UsageError
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Kind
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.shard import open_readonly
+from tests.deciding.growing import FAR, SUBJECTS, check, counters, released, round_of
+from tests.support.growth import grow, reasons
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+_READ: list[tuple[int, str, int]] = []
+
+
+class _Watched(PartitionLog):
+    """Remembers from where it was read."""
+
+    def read(self, kind: Kind, start: int, end: int, batch: int = 10_000) -> Iterator[list[Record]]:
+        _READ.append((self.partition, kind, start))
+        return super().read(kind, start, end, batch)
+
+
+@pytest.fixture
+def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    found = counters(connection, prefix, tmp_path)
+    found.send(*round_of(0), *round_of(1, notbefore=FAR))
+    quietly(found.plan())
+    eventually(lambda: found.settled("outcomes"))
+    return found
+
+
+def build(harness: TopicHarness, count: int, machine: str) -> dict[Partition, int]:
+    """Make the shards of so many partitions on a machine: the number of aggregates in each."""
+    plan = prepared(harness.plan(once=False, machine=machine), "counter", count)
+    built = rebuild_shards(plan, lambda now: None, lambda text: None)
+    return {one: rebuilt.shard.aggregates for one, rebuilt in built.items()}
+
+
+def inherited(harness: TopicHarness, machine: str, partition: int) -> bytes:
+    store = open_readonly(harness.shard_path(machine, partition))
+    assert store is not None
+    noted = store.noted("inherited")
+    store.abandon()
+    return noted
+
+
+def test_shards_are_made_before_the_growth(pair: TopicHarness) -> None:
+    """A child has what is its own, and knows how far; the run adds what came since, ids and what waits, too."""
+    built = build(pair, 4, "new")
+    assert built[Partition("counter", 0)] + built[Partition("counter", 1)] == 12
+    assert 0 < built[Partition("counter", 2)] + built[Partition("counter", 3)] < 12
+    pair.send(*round_of(2))
+    quietly(pair.plan())
+    grow(pair, 4)
+    pair.send(*round_of(0))
+    quietly(pair.plan(machine="new"))
+    assert sum(reasons(pair, one)["duplicate"] for one in range(4)) == 12
+    pair.send(*released(1))
+    quietly(pair.plan(machine="new"))
+    quietly(pair.plan(machine="new"))  # what was released is decided
+    check(pair, 0, 2, 1, machine="new")
+
+
+def test_made_shards_are_taken(pair: TopicHarness) -> None:
+    """The tail alone is read from the parents: nothing sets them aside."""
+    build(pair, 4, "new")
+    before = {one: inherited(pair, "new", one) for one in (2, 3)}
+    grow(pair, 4)
+    places = {one: pair.shard_path("new", one).stat().st_ino for one in range(4)}
+    quietly(pair.plan(machine="new"))
+    assert {one: pair.shard_path("new", one).stat().st_ino for one in range(4)} == places
+    assert all(before.values())
+
+
+def test_number_must_fit(pair: TopicHarness) -> None:
+    with pytest.raises(UsageError, match="3 is no multiple"):
+        build(pair, 3, "new")
+
+
+def test_children_are_warm_before_the_split(pair: TopicHarness, tmp_path: Path) -> None:
+    """Also in an ordinary takeover: what is visible is folded while the child waits for its parent, and only once."""
+    grow(pair, 4)
+    plan, child = pair.plan(once=False), Partition("counter", 3)
+    (tmp_path / "shard").mkdir()
+    with closing(LmdbStore(tmp_path / "shard", plan.deciding.window)) as store:
+        log, holding = _Watched(pair.connection, pair.topics, 3), partial(plan.read_holding, child)
+        for start in (0, pair.end("events", 1)):
+            warm(log, pair.aggregate, store, plan.deciding.window, 2**20, Measures(), "", holding)
+            assert [one for one in _READ if one[:2] == (1, "events")][-1] == (1, "events", start)
+        assert {name for name, _ in store.items()} == {one for one in SUBJECTS if pair.home(one) == 3}
