@@ -14,9 +14,10 @@ from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding.deferred_fold import entries_of, entry_change
 from cqrs_cli.deciding.holding import Holding
 from cqrs_cli.deciding.recover import check_reached, fold_records, parse_outcome
-from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.deciding.state_cache import Inherited, StateCache
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
+from cqrs_cli.state.errors import REBUILD, CorruptError
 
 
 def inherit_keys(
@@ -25,7 +26,8 @@ def inherit_keys(
     """Fold what a partition has from its parents, unless it has decided something since: then its shard has that.
 
     Folding is idempotent, so whoever is interrupted does it again. The entries of deferred commands come along until
-    the partition has begun: from then on they are in its own topic.
+    the partition has begun: from then on they are in its own topic. Raises `CorruptError` for a shard that has more
+    than the logs.
     """
     splits = holding.lineage.ancestry(holding.number)
     keeps = holding.keeps
@@ -34,6 +36,7 @@ def inherit_keys(
     cache.fold(cache.positions._replace(clock=max(cache.positions.clock, *(one.clock for one in splits))))
     for split in splits:
         parent = replace(log, partition=split.partition, keeps=keeps)
+        _check_not_ahead(parent, cache, split)
         _fold_parent(parent, aggregate, cache, split, window)
     if holding.number not in holding.lineage.begun:
         entries = _entries(parent, keeps, splits[-1])
@@ -67,11 +70,20 @@ def _fold_parent(
 ) -> None:
     """Fold a parent's logs up to its split, from where the shard has them."""
     inherited = cache.inherited()
-    events, outcomes = inherited.get(split.partition, (0, 0))
-    _fold_events(parent, aggregate, cache, split, events)
-    _fold_outcomes(parent, cache, split, window, outcomes)
-    done = max(events, split.events), max(outcomes, split.outcomes)
-    cache.note_inherited(inherited | {split.partition: done})
+    before = inherited.get(split.partition, Inherited())
+    _fold_events(parent, aggregate, cache, split, before.events)
+    decided = _fold_outcomes(parent, cache, split, window, before.outcomes)
+    now = Inherited(split.events, split.outcomes, decided)
+    cache.note_inherited(inherited | {split.partition: Inherited(*map(max, before, now))})
+
+
+def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> None:
+    """Refuse a shard that has a decision behind the split: Kafka lost the commit after it was visible."""
+    if (held := cache.inherited().get(split.partition, Inherited()).commands) > split.commands:
+        raise CorruptError(
+            f"the shard knows decisions of {parent.place('commands')} up to {held}, the log up to {split.commands}",
+            REBUILD,
+        )
 
 
 def _fold_events(
@@ -86,7 +98,9 @@ def _fold_events(
             cache.fold(cache.positions, states)
 
 
-def _fold_outcomes(parent: PartitionLog, cache: StateCache, split: Split, window: int, done_to: int) -> None:
+def _fold_outcomes(parent: PartitionLog, cache: StateCache, split: Split, window: int, done_to: int) -> int:
+    """The offset behind the last command of which it is remembered what was decided; 0 if there is none."""
+    decided = 0
     found = parent.offset_at("outcomes", max(0, split.clock - window))
     start = max(done_to, split.outcomes if found is None else found)
     for records in parent.read("outcomes", start, max(start, split.outcomes)):
@@ -100,6 +114,8 @@ def _fold_outcomes(parent: PartitionLog, cache: StateCache, split: Split, window
                 latest[outcome.subject] = outcome
         check_reached(parent, cache, latest, split.commands)
         cache.fold(cache.positions._replace(clock=clock), None, remembered)
+        decided = max(decided, *(one.offset + 1 for one in remembered.values()), 0)
+    return decided
 
 
 def _entries(parent: PartitionLog, keeps: KeyHome, split: Split) -> dict[str, Deferral | None]:

@@ -5,6 +5,7 @@ Recovery folds what a crash kept from being applied, so applying may wait: one L
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,6 +31,14 @@ _KEPT, _INHERITED = "kept", "inherited"
 
 #: Bytes that a state is taken to need before any was applied: a first batch of large ones must not fill the memory.
 _UNKNOWN = 64 * 1024
+
+
+class Inherited(NamedTuple):
+    """The offsets up to which a parent's logs are in the shard of a child, as far as they are of its keys."""
+
+    events: int = 0
+    outcomes: int = 0
+    commands: int = 0  # behind the last one whose decision is in it
 
 
 class StateCache:
@@ -147,12 +156,12 @@ class StateCache:
             self._store.drop(moved[start : start + _PORTION], self._token)
         self._store.note(_KEPT, b"%d" % count, self._token)
 
-    def inherited(self) -> dict[int, tuple[int, int]]:
-        """The offsets up to which events and outcomes of its parents are folded, by partition."""
-        return msgspec.json.decode(self._store.noted(_INHERITED) or b"{}", type=dict[int, tuple[int, int]])
+    def inherited(self) -> dict[int, Inherited]:
+        """What the shard has of its parents, by partition."""
+        return msgspec.json.decode(self._store.noted(_INHERITED) or b"{}", type=dict[int, Inherited])
 
-    def note_inherited(self, inherited: Mapping[int, tuple[int, int]]) -> None:
-        """Note these offsets; all below them is folded."""
+    def note_inherited(self, inherited: Mapping[int, Inherited]) -> None:
+        """Note that the shard has all of this."""
         self._store.note(_INHERITED, msgspec.json.encode(inherited), self._token)
 
     def watch_folding(self, measures: Measures, events: int, outcomes: int) -> None:

@@ -80,8 +80,14 @@ GROWING = [
     Mutation(
         "a child's shard forgets how far its parent is folded",
         "cqrs_cli/deciding/inherit.py",
-        (("events, outcomes = inherited.get(split.partition, (0, 0))", "events, outcomes = 0, 0"),),
+        (("before = inherited.get(split.partition, Inherited())", "before = Inherited()"),),
         "tests/deciding/rebuild/test_grown.py::test_children_are_warm_before_the_split",
+    ),
+    Mutation(
+        "a child's shard may be ahead of its parent",
+        "cqrs_cli/deciding/inherit.py",
+        (("Inherited()).commands) > split.commands", "Inherited()).commands) < 0"),),
+        "tests/deciding/rebuild/test_grown.py::test_shard_ahead_of_the_split_is_made_again",
     ),
     Mutation(
         "a child is not warm before the split",

@@ -91,6 +91,18 @@ def test_made_shards_are_taken(pair: TopicHarness) -> None:
     assert all(before.values())
 
 
+def test_shard_ahead_of_the_split_is_made_again(pair: TopicHarness) -> None:
+    """Kafka has lost a commit that was visible when the shard was made."""
+    build(pair, 4, "new")
+    path = pair.shard_path("new", 3)
+    with closing(LmdbStore(path, pair.plan().deciding.window)) as store:
+        store.note("inherited", b'{"1":[0,0,1000000]}', store.token())
+    grow(pair, 4)
+    quietly(pair.plan(machine="new"))
+    assert any(one.name.startswith("3.") for one in path.parent.iterdir())
+    check(pair, 0, machine="new")
+
+
 def test_number_must_fit(pair: TopicHarness) -> None:
     with pytest.raises(UsageError, match="3 is no multiple"):
         build(pair, 3, "new")
