@@ -1,0 +1,68 @@
+"""However its partitions came about, an aggregate that was sent the same commands has the same states."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.digest import as_hex
+from cqrs_cli.jobs.replay.driver import plan_replay
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.support import ROOT
+from tests.support.commands import mixture
+from tests.support.growth import grow, replayed, stale
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+from tests.support.sampling import sampled
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+#: Three thirds of commands, whose outcomes depend on their order.
+COMMANDS = list(mixture(360))
+FIRST, SECOND, THIRD = COMMANDS[:120], COMMANDS[120:240], COMMANDS[240:]
+
+
+def from_the_start(bank: TopicHarness) -> None:
+    bank.send(*COMMANDS)
+
+
+def without_a_run(bank: TopicHarness) -> None:
+    """Two growths before anybody has split: one takeover does all of it."""
+    bank.send(*FIRST)
+    for third in (SECOND, THIRD):
+        grow(bank, 2 * bank.partitions)
+        bank.send(*third)
+
+
+def with_runs(bank: TopicHarness) -> None:
+    """A run splits after each growth, and then come commands by the first count, hop by hop."""
+    first = bank.partitions
+    bank.send(*FIRST)
+    quietly(bank.plan())
+    for third in (SECOND, THIRD):
+        grow(bank, 2 * bank.partitions)
+        quietly(bank.plan())
+        bank.send(*(one if one.key is None else stale(one, first) for one in third))
+    for _ in range(2):  # each forwards by one hop, and ends where the commands ended when it began
+        quietly(bank.plan())
+
+
+@pytest.mark.pins("one-outcome")
+@pytest.mark.parametrize("first", sampled([1, 4], 1))
+def test_every_way_leads_to_one_digest(
+    connection: Connection, prefix: str, tmp_path: Path, first: int
+) -> None:
+    """Grown to four times as many, or with these from the start."""
+
+    def digest(way: Callable[[TopicHarness], None], count: int) -> str:
+        name = way.__name__
+        bank = TopicHarness(connection, f"{prefix}{name}.", tmp_path / name, "bank_account", count)
+        way(bank)
+        quietly(bank.plan())
+        total = replayed(plan_replay(connection, bank.topics, "aggregates", ROOT))
+        assert bank.partitions == 4 * first and bank.digest() == as_hex(total.digest)
+        return as_hex(total.digest)
+
+    assert (
+        len({digest(from_the_start, 4 * first), digest(without_a_run, first), digest(with_runs, first)}) == 1
+    )
