@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.deciding.log_states import claim
 from tests.support.growth import grown_by_hand, lineage
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
+from tests.support.sampling import sampled
 
 OURS = claim(lineage=1)
 
@@ -131,18 +133,10 @@ def test_same_call_completes_a_growth(pair: TopicHarness, done: int) -> None:
 @pytest.mark.parametrize("nth", range(7))
 def test_death_behind_each_step_is_completed(pair: TopicHarness, nth: int) -> None:
     """The lineage, the wish, and each of five topics."""
-    steps: list[str] = []
-
-    def die(step: str) -> None:
-        steps.append(step)
-        if len(steps) > nth:
-            raise Killed
-
-    with pytest.raises(Killed):
-        repartition(pair.connection, pair.topics, 4, "murmur2", die)
+    killed(pair, 4, nth)
     left: list[str] = []
     repartition(pair.connection, pair.topics, 4, "murmur2", left.append)
-    assert lineage(pair).counts == (2, 4) and len({*steps, *left}) == 7
+    assert lineage(pair).counts == (2, 4) and len(left) == 6 - nth
     assert grown(pair) == {4}
 
 
@@ -179,6 +173,36 @@ def test_lineage_without_wish_adopts_nothing(pair: TopicHarness) -> None:
         make_lineage(admin, pair.topics)
     with pytest.raises(ConfigurationError, match="had 2 partitions and now has 4"):
         pair.plan()
+
+
+def killed(harness: TopicHarness, after: int, nth: int) -> None:
+    """An operator's process ends behind a step, unless it is refused before."""
+    steps: list[str] = []
+
+    def die(step: str) -> None:
+        steps.append(step)
+        if len(steps) > nth:
+            raise Killed
+
+    with suppress(Killed, CqrsError):
+        repartition(harness.connection, harness.topics, after, "murmur2", die)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("first", sampled([0, 1, 2], 2))
+@pytest.mark.parametrize("second", sampled([0, 1, 2], 1))
+def test_killed_operators_come_to_one_result(pair: TopicHarness, first: int, second: int) -> None:
+    """The wish that counts was completed by neither; whoever asks for it again completes it."""
+    killed(pair, 4, first)
+    killed(pair, 6, second)
+    refused = 0
+    for after in (6, 4):
+        try:
+            grow(pair, after)
+        except CqrsError:
+            refused += 1
+    assert refused == 1 and lineage(pair).counts == (2, pair.partitions)
+    assert grown(pair) == {pair.partitions}
 
 
 @pytest.mark.pins("growing")
