@@ -2,6 +2,8 @@
 
 from tests.mutations.table import Mutation
 
+_GROWING = "tests/proof/test_growing.py"
+
 #: The rules of the proof that were added one by one.
 PROVING = [
     Mutation(
@@ -80,5 +82,114 @@ PROVING = [
         "cqrs_cli/deciding/explain.py",
         (("return [one for one in found if not one.is_young(now)]", "return []"),),
         "tests/cli/commands/test_status.py::test_status_names_hiding_transaction",
+    ),
+    Mutation(
+        "a parent may decide for its child",
+        "cqrs_cli/proof/checks.py",
+        (("elif outcome.movedto != heir and not", "elif False and not"),),
+        f"{_GROWING}::test_parent_decides_for_its_child",
+    ),
+    Mutation(
+        "a key may move that is at home",
+        "cqrs_cli/proof/checks.py",
+        ((" or outcome.movedto is not None:", ":"),),
+        f"{_GROWING}::test_key_at_home_has_not_moved",
+    ),
+    Mutation(
+        "homes go by the last count",
+        "cqrs_cli/proof/homes.py",
+        (
+            (
+                "return self._count(lambda split: split.commands <= command)",
+                "return self._count(lambda split: True)",
+            ),
+        ),
+        f"{_GROWING}::test_owners_are_no_fault",
+    ),
+    Mutation(
+        "events of moved keys may go on",
+        "cqrs_cli/proof/homes.py",
+        (
+            (
+                "return self.among(key, self._count(lambda split: split.events <= at))",
+                "return self.among(key, self.lineage.first_count(self.partition))",
+            ),
+        ),
+        f"{_GROWING}::test_parent_decides_for_its_child",
+    ),
+    Mutation(
+        "a split parts no log",
+        "cqrs_cli/proof/homes.py",
+        (("if (command < split.commands) != (at < end):", "if False:"),),
+        f"{_GROWING}::test_logs_part_at_the_split",
+    ),
+    Mutation(
+        "a child may decide before it begins",
+        "cqrs_cli/proof/homes.py",
+        (("and self.partition not in self.lineage.begun", "and False"),),
+        f"{_GROWING}::test_children_begin_before_they_decide",
+    ),
+    Mutation(
+        "a child's proof begins without its parents' ids",
+        "cqrs_cli/proof/dedup_index.py",
+        (
+            (
+                "        self._ids[subject, command_id] = decision\n",
+                "        if self.parent is None:\n            self._ids[subject, command_id] = decision\n",
+            ),
+        ),
+        f"{_GROWING}::test_ids_are_known_at_the_child",
+    ),
+    Mutation(
+        "a child's proof begins without its parents' versions",
+        "cqrs_cli/proof/dedup_index.py",
+        (
+            (
+                "        self._states[aggregate_id] = StoredState(",
+                "        (self._states if self.parent is None else {})[aggregate_id] = StoredState(",
+            ),
+        ),
+        f"{_GROWING}::test_owners_are_no_fault",
+    ),
+    Mutation(
+        "a child's proof begins with nothing that waits",
+        "cqrs_cli/proof/rules.py",
+        (("            self.deferrals.open.update(inherited.open)\n", ""),),
+        f"{_GROWING}::test_owners_are_no_fault",
+    ),
+    Mutation(
+        "what parents left open may vanish",
+        "cqrs_cli/proof/deferrals.py",
+        (
+            (
+                '                self._findings.add("deferred", self._scope.starts',
+                '                (lambda *_: None)("deferred", self._scope.starts',
+            ),
+        ),
+        f"{_GROWING}::test_waiting_commands_move_on",
+    ),
+    Mutation(
+        "a repetition may point to any command of a parent",
+        "cqrs_cli/proof/findings.py",
+        (("return offset < self.parents.get(partition, 0)", "return True"),),
+        f"{_GROWING}::test_repetition_points_to_the_parent",
+    ),
+    Mutation(
+        "a command may move and be due at any time",
+        "cqrs_cli/proof/outcomes.py",
+        (('if data.reason == "MOVED" and data.due != outcome.time:', "if False:"),),
+        f"{_GROWING}::test_altered_hand_over_is_found",
+    ),
+    Mutation(
+        "what was handed on is not counted",
+        "cqrs_cli/proof/moved.py",
+        (("            _count(self._moved, outcome.movedto", "            _count({}, outcome.movedto"),),
+        f"{_GROWING}::test_handed_on_commands_are_compared",
+    ),
+    Mutation(
+        "a copy of a forwarded command is a loss",
+        "cqrs_cli/proof/moved.py",
+        (("missing.pop(came, None)", "missing.pop(came)"),),
+        f"{_GROWING}::test_lost_command_is_named",
     ),
 ]

@@ -93,8 +93,8 @@ def verify_aggregates(
     With --continue only what came since the last verify is read. FOLDER keeps how far it came, versions, remembered ids
     and what is open: 100 bytes for each aggregate, 400 for each command within dedup_window. Counts and violations add
     up: one that was found stays, and every later verify names it and ends with 5. A record that contradicts what was
-    proved before makes its partition be proved from its beginning. FOLDER is for these topics and settings alone; the
-    workers need it, too.
+    proved before makes its partition be proved from its beginning. FOLDER is for these topics and settings alone, also
+    once their partitions have grown; the workers need it, too.
 
     The names of the commands below are reserved: an aggregate called process is proved by `cqrs verify -- process`.
     """
