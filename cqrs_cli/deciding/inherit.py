@@ -127,12 +127,12 @@ def _entries(parent: PartitionLog, keeps: KeyHome, split: Split) -> dict[str, De
     for records in parent.read("deferred", parent.bounds("deferred")[0], split.deferred):
         found |= dict(entry_change(parent, record) for record in records)
     waiting = (one for one in found.values() if one is not None and keeps.has(one.subject.encode()))
-    inherited = (_inherited(one, split.partition) for one in waiting)
+    inherited = (inherited_entry(one, split.partition) for one in waiting)
     return {one.key: one for one in inherited}
 
 
-def _inherited(entry: Deferral, parent: int) -> Deferral:
-    """The entry as the child has it."""
+def inherited_entry(entry: Deferral, parent: int) -> Deferral:
+    """The entry of a parent as the child has it."""
     partition = parent if entry.partition is None else entry.partition
     return changed(entry, partition=partition, said=None, said_topic="")
 

@@ -1,4 +1,5 @@
-"""The driver of `cqrs whatif`: the historic commands of an aggregate, decided again by other code; a task a partition.
+"""The driver of `cqrs whatif`: the historic commands of an aggregate, decided again by other code; a task a partition,
+with all that have keys from it.
 
 Nothing is written to any topic.
 """
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import KafkaException
 
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.errors import ConfigurationError, CqrsError
+from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.partition_job import collector, finish
 from cqrs_cli.jobs.engine.session import code_root, driver_host
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
+from cqrs_cli.kafka.chains import find_lineage
 from cqrs_cli.kafka.clients import unreachable
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
@@ -78,11 +80,6 @@ def plan_whatif(
     """What to decide again. Raises `ConfigurationError` for topics that are missing or set up wrongly."""
     with Admin(connection) as admin:
         described = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
-    if described.lineage_id is not None:
-        raise ConfigurationError(
-            f"the partitions of {topics.aggregate} have grown: whatif decides the history of one partition again",
-            "decide single commands against the states of today: cqrs send --dry-run",
-        )
     return WhatifPlan(
         connection,
         described,
@@ -93,6 +90,9 @@ def plan_whatif(
         DecisionSettings.of(settings),
         since,
         until,
+        lineage=None
+        if described.lineage_id is None
+        else find_lineage(connection, topics, described.partitions),
     )
 
 
@@ -108,7 +108,7 @@ def decide_all_again(
     Raises the gravest error of the tasks; then nothing is written.
     """
     results = collector(context, WhatifResult)
-    began, partitions = time.monotonic(), range(plan.described.partitions)
+    began, partitions = time.monotonic(), plan.families
     with listen(driver_host(context), dict.fromkeys(partitions)) as words:
         plan = replace(plan, words=words.address)
 

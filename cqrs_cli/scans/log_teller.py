@@ -21,6 +21,10 @@ class LogTeller(TaskReporter):
         """Say that this number of offsets is to be read, from the first one on."""
         self._whole, self._offsets, self.records = whole, 0, 0
 
+    def extend(self, more: int) -> None:
+        """Say that this number of offsets is to be read besides."""
+        self._whole = more + (self._whole or 0)
+
     def read(self, records: int, offsets: int) -> None:
         """Say that some more records were read, and some more offsets."""
         self.records += records

@@ -1,11 +1,13 @@
 """Counters over a growth, with one that waits: what is sent, and what must have become of it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support.commands import Sent, command
-from tests.support.growth import finals, story
+from tests.support.growth import finals, grow, stale, story
 from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
 
 SUBJECTS = [f"counter-{number}" for number in range(12)]
 
@@ -45,3 +47,19 @@ def check(harness: TopicHarness, *rounds: int, machine: str = "state") -> None:
     decided = finals(harness)
     once = [decided.get(f"{one}.{number}") for one in SUBJECTS for number in rounds]
     assert once == [["accepted"]] * len(once)
+
+
+def grow_twice(single: TopicHarness, meanwhile: Callable[[], object] = lambda: None) -> None:
+    """Counters over 1 → 2 → 4, with commands that wait over both splits, and clients that know of none."""
+    single.send(*round_of(0), *round_of(1, notbefore=FAR))
+    quietly(single.plan())
+    meanwhile()
+    grow(single, 2)
+    single.send(*round_of(1), *(stale(one, 1) for one in round_of(2)))
+    quietly(single.plan())
+    meanwhile()
+    single.send(*(stale(one, 1) for one in round_of(3)))
+    grow(single, 4)
+    quietly(single.plan())
+    single.send(*(stale(one, 2) for one in round_of(0)), *(stale(one, 1) for one in released(1)))
+    quietly(single.plan())

@@ -28,7 +28,7 @@ def changes_of(
     for placed in outcomes:
         outcome, said = placed.message, placed.message.data
         again = isinstance(said.deferredfrom, str)
-        if again or said.status == "deferred":
+        if again or (said.status == "deferred" and said.reason != Reason.MOVED.name):
             place = EntryKey(topic_id, said.offset)
             if again:
                 place = key_of_place(said.deferredfrom or "", topic_id, said.partition)

@@ -21,6 +21,7 @@ from cqrs_cli.core.messages.payload_reference import restored
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.core.stored import DedupEntry, remember
+from cqrs_cli.deciding.inherit import entries_of, inherited_entry
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.ownership.timing import APPLY_EVERY
@@ -73,6 +74,9 @@ class Redeciding:
     would: LmdbStore
     payloads: PayloadStoreAddress | None = None
     batch: int = BATCH
+    is_family: bool = (
+        False  # the stores are or will be those of several partitions: what decided an id is noted
+    )
     progress: RehearsedCounts = field(default_factory=RehearsedCounts)
 
     def __post_init__(self) -> None:
@@ -96,7 +100,7 @@ class Redeciding:
                 parked = changes_of(some, self._would.deferred().find, self.rules.topic_id)
             clock = self._would.positions.clock
             for placed in some:
-                remember(entries, placed.message, placed.record.timestamp)
+                remember(entries, placed.message, placed.record.timestamp, self._own)
                 clock = max(clock, placed.record.timestamp)
             self._would.fold(self._would.positions._replace(clock=clock), None, entries, parked)
 
@@ -109,9 +113,24 @@ class Redeciding:
                 _fold(self.today, self._was, [event for each in part for event in each.events])
         self._would.flush()
 
+    @property
+    def _own(self) -> int | None:
+        return self.rules.partition if self.is_family else None
+
+    def inherit(self, parent: int) -> None:
+        """Begin with what a parent has left in the stores: what waits there is inherited."""
+        with self._would.reading():
+            own = [one for one in entries_of(self._would) if one.partition is None]
+        inherited = [inherited_entry(one, parent) for one in own]
+        changed = {**dict.fromkeys(one.key for one in own), **{one.key: one for one in inherited}}
+        self._would.fold(self._would.positions, deferred=changed)
+
     def states(self) -> Iterator[HistoryDifference]:
         """The aggregates that end otherwise, in the order of the stores."""
+        partition_of, own = self.rules.partition_of, self.rules.partition
         for name, was, would in side_by_side(self.was.items(), self.would.items()):
+            if self.is_family and partition_of is not None and partition_of(name.encode()) != own:
+                continue  # it has moved
             self.progress.aggregates += 1
             found = compare_states(self.rules.partition, name, was, would)
             if found is not None:
@@ -128,6 +147,9 @@ class Redeciding:
         last = some[-1].record.offset
         self.progress.commands += len(some)
         self.progress.last = last
+        if self.is_family:
+            noted = {key: replace(one, partition=self._own) for key, one in batch.done.remembered.items()}
+            batch.done.remembered = noted
         self._would.stage(batch.done, last + 1, None, None)
         if self._would.pending >= APPLY_EVERY or self._would.is_full():
             self._would.flush()
@@ -158,7 +180,7 @@ class Redeciding:
         rules, would = self.rules, self._would
         return rules.context(
             would.state,
-            would.remembered,
+            self._remembered if self.is_family else would.remembered,
             lambda: self._moment.now,
             would.positions.clock,
             rules.deferrals(would.deferred, would.has_deferred, self._told(some)),
@@ -166,6 +188,11 @@ class Redeciding:
             refused,
             blamed,
         )
+
+    def _remembered(self, subject: str, command_id: str) -> DedupEntry | None:
+        """The first decision on a command, with the partition that made it if that is a parent."""
+        found = self._would.remembered(subject, command_id)
+        return found if found is None or found.partition != self._own else replace(found, partition=None)
 
     def _told(self, some: list[DecidedCommand]) -> dict[int, Deferral]:
         """The commands that history has said again: they count as released, whatever the other code made of them."""

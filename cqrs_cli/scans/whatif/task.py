@@ -1,13 +1,14 @@
-"""The task of `cqrs whatif` on a worker: one partition's logs, read side by side and decided again."""
+"""The task of `cqrs whatif` on a worker: a partition's logs and its children's, read and decided again."""
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 
+from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError
@@ -25,8 +26,8 @@ from cqrs_cli.proof.whatif.decided import (
 from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load, load_from
 from cqrs_cli.scans.log_teller import LogTeller
+from cqrs_cli.scans.whatif.family import Member, members, scratch, stages
 from cqrs_cli.scans.whatif.redeciding import Redeciding, RehearsedCounts
-from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.telemetry.datagrams import Address
 
 #: Differences of each label that are shown.
@@ -49,6 +50,12 @@ class WhatifPlan:
     since: int | None = None  # ms
     until: int | None = None  # ms
     words: Address | None = None  # where tasks tell how far they are
+    lineage: PartitionLineage | None = None  # of an aggregate that has grown
+
+    @property
+    def families(self) -> range:
+        """The partitions of before any growth: a task decides one, and all that have keys from it."""
+        return range(self.described.partitions if self.lineage is None else self.lineage.counts[0])
 
 
 @dataclass(slots=True)
@@ -93,48 +100,79 @@ def decide_again(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDiff
 def _differences(
     plan: WhatifPlan, log: PartitionLog, result: WhatifResult, teller: LogTeller, stack: ExitStack
 ) -> Iterator[HistoryDifference]:
+    """Of a partition, then of those that it has given keys to, by their numbers."""
+    waiting = [Member(log.partition, _rehearing(plan, log, stack))]
+    while waiting:
+        member = waiting.pop(0)
+        own = replace(log, partition=member.partition)
+        yield from _of_member(plan, own, result, teller, member, waiting, stack)
+        waiting.sort(key=attrgetter("partition"))
+
+
+def _of_member(
+    plan: WhatifPlan,
+    log: PartitionLog,
+    result: WhatifResult,
+    teller: LogTeller,
+    member: Member,
+    waiting: list[Member],
+    stack: ExitStack,
+) -> Iterator[HistoryDifference]:
+    """Of one partition; its children wait from the splits on."""
+
     def records(kind: Kind, start: int, end: int) -> Iterator[Record]:
         read = log.events(start, end) if kind == "events" else log.read(kind, start, end)
         return chain.from_iterable(teller.follow(read, start, end))
 
     decided = log.bounds("outcomes")  # before the events: what is decided has its events
     outcomes = Lookahead(placed_outcomes(records("outcomes", *decided)))
-    start, end = _stretch(plan, log, outcomes.command, result)
+    start, end, cut = _stretch(plan, log, outcomes.command, result, member.is_whole)
     happened = log.bounds("events", "read_uncommitted")
-    teller.begin(sum(after - before for before, after in (decided, happened, (start, end))))
+    teller.extend(sum(after - before for before, after in (decided, happened, (start, end))))
     events = Lookahead(placed_events(records("events", *happened)))
-    redeciding = _rehearing(plan, log, stack)
-    redeciding.fold_before(events.below(start))
-    redeciding.remember_before(outcomes.below(start))
-    yield from redeciding.decide(join_history(records("commands", start, end), outcomes, events))
+    redeciding = member.redeciding
+    for stage in stages(plan.lineage, plan.deciding.partitioner, redeciding.rules):
+        redeciding.rules = stage.rules
+        redeciding.fold_before(events.below(min(start, stage.end)))
+        redeciding.remember_before(outcomes.below(min(start, stage.end)))
+        low, high = max(start, stage.start), min(end, stage.end)
+        commands = records("commands", low, high) if low < high else iter(())
+        yield from redeciding.decide(join_history(commands, outcomes, events))
+        if stage.split is not None and (cut is None or cut >= stage.end):
+            waiting += members(stage.split, redeciding, start < stage.end, stack)
+        elif stage.split is not None:
+            break  # it split later than anybody asks for
     yield from redeciding.states()
     _note(result, redeciding.progress)
 
 
 def _note(result: WhatifResult, progress: RehearsedCounts) -> None:
-    result.commands, result.aggregates, result.not_asked = (
-        progress.commands,
-        progress.aggregates,
-        progress.not_asked,
-    )
+    result.commands += progress.commands
+    result.aggregates += progress.aggregates
+    result.not_asked += progress.not_asked
 
 
-def _stretch(plan: WhatifPlan, log: PartitionLog, first: int | None, result: WhatifResult) -> tuple[int, int]:
+def _stretch(
+    plan: WhatifPlan, log: PartitionLog, first: int | None, result: WhatifResult, is_whole: bool
+) -> tuple[int, int, int | None]:
     """The commands to decide again: from the first one that is not older than `since`, is still there and has its
-    outcome, to the last decided one before the first that is later than `until`.
+    outcome, to the last decided one before the first that is later than `until`, which is given, too, if there is one.
+
+    `is_whole`: from the first one on that is there.
     """
     (low, high), (oldest, end) = log.bounds("commands", "read_uncommitted"), log.bounds("outcomes")
     last = log.last_record("outcomes", oldest, end)
+    cut = None if plan.until is None else log.offset_at("commands", plan.until + 1)
     if first is None or last is None:
-        return high, high
+        return high, high, cut
     kept = max(low, first) if oldest else low
-    wanted = 0 if plan.since is None else log.offset_at("commands", plan.since)
+    wanted = 0 if plan.since is None or is_whole else log.offset_at("commands", plan.since)
     start = high if wanted is None else max(kept, wanted)
-    result.deleted = kept > 0 and wanted is not None and wanted <= kept and (low > 0 or oldest > 0)
+    result.deleted |= kept > 0 and wanted is not None and wanted <= kept and (low > 0 or oldest > 0)
     stop = read_outcome(last.value).data.offset + 1
-    if plan.until is not None and (later := log.offset_at("commands", plan.until + 1)) is not None:
-        stop = min(stop, later)
-    return start, max(start, stop)
+    if cut is not None:
+        stop = min(stop, cut)
+    return start, max(start, stop), cut
 
 
 def _rehearing(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> Redeciding:
@@ -142,15 +180,5 @@ def _rehearing(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> Redecid
     rules = plan.deciding.rules(plan.described, log.partition, place)
     today = load(name, plan.package, plan.root)
     other = load_from(name, plan.module, plan.module_root)
-    return Redeciding(rules, today, other, *scratch(stack, rules.window), place)
-
-
-def scratch(stack: ExitStack, window: int) -> tuple[LmdbStore, LmdbStore]:
-    """Two stores in a temporary folder (TMPDIR), whose files lose their names as soon as they are open."""
-    with tempfile.TemporaryDirectory(prefix="cqrs-whatif-") as folder:
-        stores = []
-        for name in ("was", "would"):
-            (Path(folder) / name).mkdir()
-            stores.append(LmdbStore(Path(folder) / name, window))
-            stack.callback(stores[-1].abandon)
-    return stores[0], stores[1]
+    stores = scratch(stack, rules.window)
+    return Redeciding(rules, today, other, *stores, place, is_family=plan.lineage is not None)

@@ -9,10 +9,10 @@ from msgspec import UNSET
 from cqrs_cli.jobs.verify.driver import Verified, plan_verify, proved_by, verify_here
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.verify.since import resumed_from
-from tests.deciding.growing import FAR, counters, released, round_of
+from tests.deciding.growing import counters, grow_twice, round_of
 from tests.jobs.verify.proving import verified
 from tests.jobs.verify.test_certify import certified
-from tests.support.growth import grow, stale
+from tests.support.growth import grow
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 from tests.support.rewriting import append, edited
@@ -29,20 +29,9 @@ def proved_on(harness: TopicHarness, folder: Path) -> Verified:
 
 @pytest.fixture
 def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """Counters over 1 → 2 → 4, with commands that wait over both splits, and clients that know of none."""
+    """A proof that goes on is made before the first growth, and between both."""
     single = counters(connection, prefix, tmp_path, 1)
-    single.send(*round_of(0), *round_of(1, notbefore=FAR))
-    quietly(single.plan())
-    proved_on(single, tmp_path / "proved")
-    grow(single, 2)
-    single.send(*round_of(1), *(stale(one, 1) for one in round_of(2)))
-    quietly(single.plan())
-    proved_on(single, tmp_path / "proved")
-    single.send(*(stale(one, 1) for one in round_of(3)))
-    grow(single, 4)
-    quietly(single.plan())
-    single.send(*(stale(one, 2) for one in round_of(0)), *(stale(one, 1) for one in released(1)))
-    quietly(single.plan())
+    grow_twice(single, lambda: proved_on(single, tmp_path / "proved"))
     return single
 
 

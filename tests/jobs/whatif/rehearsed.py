@@ -16,8 +16,8 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.proof.whatif.decided import Lookahead, join_history, placed_events, placed_outcomes
 from cqrs_cli.proof.whatif.difference import HistoryDifference
+from cqrs_cli.scans.whatif.family import scratch
 from cqrs_cli.scans.whatif.redeciding import BATCH, Redeciding
-from cqrs_cli.scans.whatif.task import scratch
 from tests.core.deferral.world import World
 from tests.proof import history as tally
 from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, Add, Added, History, Tally, home

@@ -1,0 +1,84 @@
+"""A family of partitions: one of before any growth, and all that have keys from it.
+
+A partition is decided again by the counts that were in force, one stage after the other. At each split its children get
+copies of its stores: what they decide meets what their parent had, at its clock.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.messages.growth import Split
+from cqrs_cli.core.rules import DecisionRules
+from cqrs_cli.kafka.topics.partitioner import Partitioner, target
+from cqrs_cli.proof.homes import Homes
+from cqrs_cli.proof.traces import LIMIT
+from cqrs_cli.scans.whatif.redeciding import Redeciding
+from cqrs_cli.state.lmdb_store import LmdbStore
+
+
+class Member(NamedTuple):
+    """A partition to be decided again, with its stores. `is_whole`: from its first command on, whenever that was."""
+
+    partition: int
+    redeciding: Redeciding
+    is_whole: bool = False
+
+
+class DecidingStage(NamedTuple):
+    """The commands of a partition that were decided by one count, start ≤ offset < end; `split` ends them."""
+
+    start: int
+    end: int
+    rules: DecisionRules
+    split: Split | None = None
+
+
+def stages(
+    lineage: PartitionLineage | None, partitioner: Partitioner, rules: DecisionRules
+) -> Iterator[DecidingStage]:
+    """The stages of the partition of these rules: one, if the aggregate never grew."""
+    if lineage is None:
+        yield DecidingStage(0, LIMIT, rules)
+        return
+    homes, start = Homes(lineage, rules.partition, partial(target, partitioner)), 0
+    for split in [*homes.splits, None]:
+        partition_of, heir_of = partial(homes.home, command=start), partial(homes.heir, command=start)
+        now = replace(rules, partition_of=partition_of, heir_of=heir_of)
+        end = LIMIT if split is None else split.commands
+        yield DecidingStage(start, end, now, split)
+        start = end
+
+
+def members(split: Split, parent: Redeciding, is_whole: bool, stack: ExitStack) -> Iterator[Member]:
+    """The children of a partition, which has been decided again up to its split."""
+    for number in range(split.before + split.partition, split.after, split.before):
+        stores = scratch(stack, parent.rules.window, (parent.was, parent.would))
+        rules = replace(parent.rules, partition=number)
+        child = Redeciding(
+            rules, parent.today, parent.other, *stores, parent.payloads, parent.batch, is_family=True
+        )
+        child.inherit(split.partition)
+        yield Member(number, child, is_whole)
+
+
+def scratch(
+    stack: ExitStack, window: int, like: tuple[LmdbStore, LmdbStore] | None = None
+) -> tuple[LmdbStore, LmdbStore]:
+    """Two stores in a temporary folder (TMPDIR), whose files lose their names as soon as they are open. They are empty,
+    or copies of others.
+    """
+    with tempfile.TemporaryDirectory(prefix="cqrs-whatif-") as folder:
+        stores = []
+        for place, name in enumerate(("was", "would")):
+            (Path(folder) / name).mkdir()
+            if like is not None:
+                like[place].copy(Path(folder) / name)
+            stores.append(LmdbStore(Path(folder) / name, window))
+            stack.callback(stores[-1].abandon)
+    return stores[0], stores[1]
