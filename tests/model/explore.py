@@ -1,15 +1,18 @@
 """Every world that can come about, nearest first, so that a counterexample is as short as it can be."""
 
 from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tests.model.broker import Broker, written
 from tests.model.deciding import reference
 from tests.model.rules import Rules
 from tests.model.steps import steps
 from tests.model.world import Driver, Scenario, Shard, World
+
+AnyWorld = TypeVar("AnyWorld")
 
 
 class Counterexample(NamedTuple):
@@ -54,7 +57,28 @@ def explore(scenario: Scenario, rules: Rules, most: int = 10_000_000) -> Explore
     return Explored(len(origins), None)
 
 
-def trace(origins: Origins, world: World) -> list[str]:
+def visit(
+    beginning: AnyWorld,
+    following: Callable[[AnyWorld], list[tuple[str, AnyWorld]]],
+    wrong: Callable[[AnyWorld, list[str]], str],
+    most: int,
+) -> Explored:
+    """Visit every world of a model, `most` at most, until something is `wrong` in one, whose steps have labels."""
+    origins: dict[AnyWorld, tuple[AnyWorld, str] | None] = {beginning: None}
+    waiting = deque([beginning])
+    while waiting and len(origins) < most:
+        world = waiting.popleft()
+        steps_from = following(world)
+        if found := wrong(world, [label for label, _ in steps_from]):
+            return Explored(len(origins), Counterexample(found, trace(origins, world)))
+        for label, after in steps_from:
+            if after not in origins:
+                origins[after] = world, label
+                waiting.append(after)
+    return Explored(len(origins), None)
+
+
+def trace(origins: Mapping[AnyWorld, tuple[AnyWorld, str] | None], world: AnyWorld) -> list[str]:
     """The steps that led to a world."""
     labels = []
     while (origin := origins[world]) is not None:

@@ -1,9 +1,9 @@
 """The promises that no world may break, and the order of nearest first in which worlds are visited."""
 
-from collections import Counter, deque
+from collections import Counter
 from itertools import combinations
 
-from tests.model.explore import Counterexample, Explored
+from tests.model.explore import Explored, visit
 from tests.model.growing.deciding import recovered
 from tests.model.growing.steps import FAULTS, steps
 from tests.model.growing.world import Command, Event, Forwarded, Rules, Scenario, World
@@ -98,25 +98,8 @@ def stuck(world: World, labels: list[str]) -> str:
 
 def explore(scenario: Scenario, rules: Rules, most: int = 10_000_000) -> Explored:
     """Visit every world, `most` at most, until something is wrong."""
-    beginning = scenario.beginning()
-    origins: dict[World, tuple[World, str] | None] = {beginning: None}
-    waiting = deque([beginning])
-    while waiting and len(origins) < most:
-        world = waiting.popleft()
-        following = list(steps(scenario, rules, world))
-        wrong = broken(scenario, rules, world) or stuck(world, [label for label, _ in following])
-        if wrong:
-            return Explored(len(origins), Counterexample(wrong, _trace(origins, world)))
-        for label, after in following:
-            if after not in origins:
-                origins[after] = world, label
-                waiting.append(after)
-    return Explored(len(origins), None)
 
+    def wrong(world: World, labels: list[str]) -> str:
+        return broken(scenario, rules, world) or stuck(world, labels)
 
-def _trace(origins: dict[World, tuple[World, str] | None], world: World) -> list[str]:
-    labels = []
-    while (origin := origins[world]) is not None:
-        world, label = origin
-        labels.append(label)
-    return labels[::-1]
+    return visit(scenario.beginning(), lambda world: [*steps(scenario, rules, world)], wrong, most)
