@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutations.details import DETAILS
+from tests.mutations.erasing import ERASING
 from tests.mutations.growing import GROWING
 from tests.mutations.harness import broken, copy, run
 from tests.mutations.proving import PROVING
@@ -17,6 +18,9 @@ _PURE = (
     "tests/core/",
     "tests/proof/",
     "tests/state/",
+    "tests/keys/",
+    "tests/model/erasing/",
+    "tests/testing/",
     "tests/ownership/test_claim.py",
     "tests/ownership/trials/",
     "tests/ownership/test_code_watch.py",
@@ -51,7 +55,10 @@ def broker(request: pytest.FixtureRequest) -> str | None:
 @pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize(
     "mutation",
-    [*cases(RULES), *cases([*DETAILS, *PROVING, *REACTING, *WAITING, *GROWING], pytest.mark.faults)],
+    [
+        *cases(RULES),
+        *cases([*DETAILS, *PROVING, *REACTING, *WAITING, *GROWING, *ERASING], pytest.mark.faults),
+    ],
 )
 def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The rules are broken one by one; a test notices each break, if not at once on a busy machine, the second time."""
@@ -66,7 +73,7 @@ def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: p
 
 @pytest.mark.parametrize(
     "mutation",
-    [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING, *GROWING],
+    [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING, *GROWING, *ERASING],
     ids=lambda mutation: mutation.name,
 )
 def test_each_detail_is_still_there(mutation: Mutation) -> None:
@@ -76,7 +83,10 @@ def test_each_detail_is_still_there(mutation: Mutation) -> None:
 @pytest.mark.kafka
 @pytest.mark.faults
 def test_unbroken_code_passes_every_test(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    tests = [mutation.noticed_by for mutation in [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING, *GROWING]]
+    tests = [
+        mutation.noticed_by
+        for mutation in [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING, *GROWING, *ERASING]
+    ]
     done = run(copy(tmp_path), tests, broker(request))
     assert done.passed, done.output
 

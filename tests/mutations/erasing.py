@@ -1,0 +1,107 @@
+"""The mutations of personal fields: marks, seals, masks, and what is known of keys."""
+
+from tests.mutations.table import Mutation
+
+_MARKS = "tests/core/personal/test_marks.py"
+_SEALING = "tests/core/personal/test_sealing.py"
+_TOPIC = "tests/keys/test_topic.py"
+
+ERASING = [
+    Mutation(
+        "a mark within a type is passed over",
+        "cqrs_cli/core/personal/marks.py",
+        (("if any(isinstance(part, Mark) for part in _within(inner, set())):", "if False:"),),
+        f"{_MARKS}::test_mark_that_cannot_be_kept_is_refused",
+    ),
+    Mutation(
+        "a shard outlives a mark",
+        "cqrs_cli/core/aggregate/schema.py",
+        (("        for field in personal_fields(cls):", "        for field in ():"),),
+        f"{_MARKS}::test_shard_follows_the_marks",
+    ),
+    Mutation(
+        "a sealed value opens wherever it stands",
+        "cqrs_cli/core/personal/sealing.py",
+        (
+            ("encrypt(value, place.bound())", "encrypt(value, [])"),
+            ("decrypt(closed, place.bound())", "decrypt(closed, [])"),
+        ),
+        f"{_SEALING}::test_moved_value_never_opens",
+    ),
+    Mutation(
+        "a value of another key is taken for damage",
+        "cqrs_cli/core/personal/sealing.py",
+        (("        if kid != self.kid:", "        if False:"),),
+        f"{_SEALING}::test_value_of_another_key_names_it",
+    ),
+    Mutation(
+        "a field that is not there is not masked",
+        "cqrs_cli/core/personal/masking.py",
+        (
+            (
+                "one.wire: Raw(one.erased) for one in fields}",
+                "one.wire: Raw(one.erased) for one in fields if one.wire in members(data)}",
+            ),
+        ),
+        "tests/core/personal/test_masking.py::test_missing_field_is_masked",
+    ),
+    Mutation(
+        "a fingerprint confirms guesses",
+        "cqrs_cli/core/messages/fingerprint.py",
+        (("if name not in names}", "}"),),
+        "tests/core/messages/test_fingerprint.py::test_personal_values_do_not_count",
+    ),
+    Mutation(
+        "a digest changes with an erasure",
+        "cqrs_cli/core/digest.py",
+        (("version, mask_data(cls, state))", "version, state)"),),
+        "tests/core/test_digest.py::test_personal_fields_have_no_part_in_it",
+    ),
+    Mutation(
+        "what is not personal may depend on what is",
+        "cqrs_cli/testing/laws.py",
+        (("        if without != wanted:", "        if False:"),),
+        "tests/testing/test_personal_laws.py::test_derived_values_are_personal",
+    ),
+    Mutation(
+        "an erased state keeps its values",
+        "cqrs_cli/core/aggregate/erased.py",
+        (("        left = mask(state)\n", "        left = state\n"),),
+        "tests/core/test_erasure.py::test_erased_folds_to_the_mask",
+    ),
+    Mutation(
+        "an erasure ends no key in caches",
+        "cqrs_cli/keys/topic.py",
+        (
+            (
+                "current = None if self.current is not None and self.current.kid == kid else self.current",
+                "current = self.current",
+            ),
+        ),
+        "tests/model/erasing/test_erasing.py::test_erasure_breaks_no_promise",
+    ),
+    Mutation(
+        "a key that has ended comes back",
+        "cqrs_cli/keys/topic.py",
+        (("        if wrapped is not None and wrapped.kid in self.ended:\n", "        if False:\n"),),
+        f"{_TOPIC}::test_ended_key_never_comes_back",
+    ),
+    Mutation(
+        "a key that does not show yet is taken for erased",
+        "cqrs_cli/keys/topic.py",
+        (("end is not None and read >= end", "True"),),
+        f"{_TOPIC}::test_keys_are_read_before_one_is_missed",
+    ),
+    Mutation(
+        "a parked command is decided without its key",
+        "cqrs_cli/keys/topic.py",
+        (("return self.current is None or self.current.kid != kid", "return False"),),
+        "tests/model/erasing/test_erasing.py::test_erasure_breaks_no_promise",
+    ),
+    Mutation(
+        "a key opens for another aggregate",
+        "cqrs_cli/keys/topic.py",
+        (("[topic.encode(), subject.encode(), kid.encode()]", "[kid.encode()]"),),
+        f"{_TOPIC}::test_moved_or_altered_key_does_not_open",
+    ),
+]
