@@ -1,13 +1,11 @@
 """Fixtures for all tests: one real broker and one Spark session per run, and names that no other test uses."""
 
 import os
-import re
 import shutil
 import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -16,7 +14,7 @@ import hypothesis
 import pytest
 
 from cqrs_cli.kafka.embedded import broker as embedded
-from tests.support import brokers
+from tests.support import brokers, spreading
 from tests.support.patches import no_young_transactions, unwarmed  # noqa: F401
 
 # A JVM of the tests lives for seconds. Without its second compiler, whose work never pays by then, a broker takes two
@@ -56,50 +54,12 @@ hypothesis.settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Between several processes the longest go first, then what waits: pure tests use the processors meanwhile."""
     if os.environ.get("PYTEST_XDIST_WORKER"):
-        waiting = ("kafka", "spark", "docker")
-        items.sort(
-            key=lambda item: (
-                _group(item.nodeid) != _SESSION and item.get_closest_marker("docker") is None,
-                not any(map(item.get_closest_marker, waiting)),
-            )
-        )
-
-
-#: The tests with the run's Spark session: they are in one process, and the longest of all.
-_SESSION = "session"
+        items.sort(key=spreading.rank)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """With `--dist loadgroup` a file that needs a broker stays in one process, and pure tests go where there is room.
-
-    (The groups of pytest-xdist 3.8 do not work with pytest 9: it takes the names of tests for what they are.)
-    """
-    if config.getvalue("dist") != "loadgroup":
-        return None
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Grouped(LoadScopeScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            return _group(nodeid)
-
-    return Grouped(config, log)
-
-
-def _group(nodeid: str) -> str:
-    """The tests that a test shares its process with, by the marks in its file."""
-    file = nodeid.partition("::")[0]
-    marks = _marks(file)
-    if "spark" in marks:
-        return _SESSION
-    return file if marks else nodeid
-
-
-@cache
-def _marks(file: str) -> frozenset[str]:
-    text = (Path(__file__).parent.parent / file).read_text(encoding="utf-8")
-    return frozenset(re.findall(r"mark\.(kafka|spark|docker|objects)\b", text))
+    return spreading.grouped(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

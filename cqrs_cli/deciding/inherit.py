@@ -14,7 +14,7 @@ from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding.deferred_fold import entries_of, entry_change
 from cqrs_cli.deciding.holding import Holding
 from cqrs_cli.deciding.recover import check_reached, fold_records, parse_outcome
-from cqrs_cli.deciding.state_cache import Inherited, StateCache
+from cqrs_cli.deciding.state_cache import FoldedOfParent, StateCache
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.state.errors import REBUILD, CorruptError
@@ -70,16 +70,16 @@ def _fold_parent(
 ) -> None:
     """Fold a parent's logs up to its split, from where the shard has them."""
     inherited = cache.inherited()
-    before = inherited.get(split.partition, Inherited())
+    before = inherited.get(split.partition, FoldedOfParent())
     _fold_events(parent, aggregate, cache, split, before.events)
     decided = _fold_outcomes(parent, cache, split, window, before.outcomes)
-    now = Inherited(split.events, split.outcomes, decided)
-    cache.note_inherited(inherited | {split.partition: Inherited(*map(max, before, now))})
+    now = FoldedOfParent(split.events, split.outcomes, decided)
+    cache.note_inherited(inherited | {split.partition: FoldedOfParent(*map(max, before, now))})
 
 
 def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> None:
     """Refuse a shard that has a decision behind the split: Kafka lost the commit after it was visible."""
-    if (held := cache.inherited().get(split.partition, Inherited()).commands) > split.commands:
+    if (held := cache.inherited().get(split.partition, FoldedOfParent()).commands) > split.commands:
         raise CorruptError(
             f"the shard knows decisions of {parent.place('commands')} up to {held}, the log up to {split.commands}",
             REBUILD,

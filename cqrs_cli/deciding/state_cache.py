@@ -33,7 +33,7 @@ _KEPT, _INHERITED = "kept", "inherited"
 _UNKNOWN = 64 * 1024
 
 
-class Inherited(NamedTuple):
+class FoldedOfParent(NamedTuple):
     """The offsets up to which a parent's logs are in the shard of a child, as far as they are of its keys."""
 
     events: int = 0
@@ -156,11 +156,11 @@ class StateCache:
             self._store.drop(moved[start : start + _PORTION], self._token)
         self._store.note(_KEPT, b"%d" % count, self._token)
 
-    def inherited(self) -> dict[int, Inherited]:
+    def inherited(self) -> dict[int, FoldedOfParent]:
         """What the shard has of its parents, by partition."""
-        return msgspec.json.decode(self._store.noted(_INHERITED) or b"{}", type=dict[int, Inherited])
+        return msgspec.json.decode(self._store.noted(_INHERITED) or b"{}", type=dict[int, FoldedOfParent])
 
-    def note_inherited(self, inherited: Mapping[int, Inherited]) -> None:
+    def note_inherited(self, inherited: Mapping[int, FoldedOfParent]) -> None:
         """Note that the shard has all of this."""
         self._store.note(_INHERITED, msgspec.json.encode(inherited), self._token)
 

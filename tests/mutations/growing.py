@@ -87,7 +87,7 @@ GROWING = [
         "a child's shard may be ahead of its parent",
         "cqrs_cli/deciding/inherit.py",
         (("Inherited()).commands) > split.commands", "Inherited()).commands) < 0"),),
-        "tests/deciding/rebuild/test_grown.py::test_shard_ahead_of_the_split_is_made_again",
+        "tests/deciding/rebuild/test_grown.py::test_shard_ahead_of_split_is_remade",
     ),
     Mutation(
         "a child is not warm before the split",

@@ -55,7 +55,7 @@ def stages(
         start = end
 
 
-def members(split: Split, parent: Redeciding, is_whole: bool, stack: ExitStack) -> Iterator[Member]:
+def family_members(split: Split, parent: Redeciding, is_whole: bool, stack: ExitStack) -> Iterator[Member]:
     """The children of a partition, which has been decided again up to its split."""
     for number in range(split.before + split.partition, split.after, split.before):
         stores = scratch(stack, parent.rules.window, (parent.was, parent.would))

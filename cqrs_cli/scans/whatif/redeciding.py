@@ -21,7 +21,8 @@ from cqrs_cli.core.messages.payload_reference import restored
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.core.stored import DedupEntry, remember
-from cqrs_cli.deciding.inherit import entries_of, inherited_entry
+from cqrs_cli.deciding.deferred_fold import entries_of
+from cqrs_cli.deciding.inherit import inherited_entry
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.ownership.timing import APPLY_EVERY

@@ -26,7 +26,7 @@ from cqrs_cli.proof.whatif.decided import (
 from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load, load_from
 from cqrs_cli.scans.log_teller import LogTeller
-from cqrs_cli.scans.whatif.family import Member, members, scratch, stages
+from cqrs_cli.scans.whatif.family import Member, family_members, scratch, stages
 from cqrs_cli.scans.whatif.redeciding import Redeciding, RehearsedCounts
 from cqrs_cli.telemetry.datagrams import Address
 
@@ -139,7 +139,7 @@ def _of_member(
         commands = records("commands", low, high) if low < high else iter(())
         yield from redeciding.decide(join_history(commands, outcomes, events))
         if stage.split is not None and (cut is None or cut >= stage.end):
-            waiting += members(stage.split, redeciding, start < stage.end, stack)
+            waiting += family_members(stage.split, redeciding, start < stage.end, stack)
         elif stage.split is not None:
             break  # it split later than anybody asks for
     yield from redeciding.states()

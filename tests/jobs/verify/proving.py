@@ -4,11 +4,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.plan import shard_folder
+from cqrs_cli.jobs.verify.certify import Certified, certify_partition, compare_all, plan_certify
 from cqrs_cli.jobs.verify.driver import Verified, plan_verify, verify_here
+from cqrs_cli.proof.certificate import Certificate
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
 from tests.support.rewriting import edited
@@ -19,6 +22,13 @@ def verified(harness: TopicHarness, machine: str | None = None) -> Verified:
     if machine is not None:
         shards = shard_folder(harness.folder / machine, harness.topics)
     return verify_here(plan_verify(harness.connection, harness.topics, harness.settings, shards))
+
+
+def certified(harness: TopicHarness, earlier: Certificate | None = None) -> Certified:
+    plan = replace(plan_certify(harness.connection, harness.topics, earlier), stretch=50)
+    results = [certify_partition(plan, number) for number in range(harness.partitions)]
+    assert [result.error for result in results] == [None] * harness.partitions
+    return compare_all(plan, results, earlier, 1.0)
 
 
 def change(at: int, data: dict[str, Any] | None = None, **members: Any) -> Callable[[list[Record]], None]:

@@ -1,24 +1,14 @@
 """Certificates of topics on a real broker, and as a command."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cqrs_cli.jobs.verify.certify import Certified, certify_partition, compare_all, plan_certify
-from cqrs_cli.proof.certificate import Certificate
-from tests.jobs.verify.proving import call
+from tests.jobs.verify.proving import call, certified
 from tests.support.harness import TopicHarness
 from tests.support.rewriting import append, edited, rewrite
 from tests.support.topic_loss import shorten
-
-
-def certified(harness: TopicHarness, earlier: Certificate | None = None) -> Certified:
-    plan = replace(plan_certify(harness.connection, harness.topics, earlier), stretch=50)
-    results = [certify_partition(plan, number) for number in range(harness.partitions)]
-    assert [result.error for result in results] == [None] * harness.partitions
-    return compare_all(plan, results, earlier, 1.0)
 
 
 @pytest.mark.kafka

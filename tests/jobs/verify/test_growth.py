@@ -10,8 +10,7 @@ from cqrs_cli.jobs.verify.driver import Verified, plan_verify, proved_by, verify
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.verify.since import resumed_from
 from tests.deciding.growing import counters, grow_twice, round_of
-from tests.jobs.verify.proving import verified
-from tests.jobs.verify.test_certify import certified
+from tests.jobs.verify.proving import certified, verified
 from tests.support.growth import grow
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
