@@ -21,13 +21,12 @@ from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
-from cqrs_cli.kafka.embedded import jars
 from cqrs_cli.kafka.topics.partitioner import partition_for
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
-from cqrs_cli.system import java
 from tests.support import ROOT
 from tests.support.commands import mixture
 from tests.support.deciding import Owner
+from tests.support.java import compiler, launch
 from tests.support.page import Page
 from tests.support.waiting import eventually
 
@@ -144,18 +143,9 @@ def test_consumers_survive_kills(connection: "Connection", bank: Topics, tmp_pat
 @pytest.mark.kafka
 def test_the_producer_in_java_is_understood(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
     (tmp_path / "Deposit.java").write_text(JAVA.replace("bank_account.commands", bank.commands))
-    clients = f"{jars.cache_folder()}/*"
-    launch = [compiler(), "-cp", clients, "Deposit.java", connection.bootstrap_server, "acc-7"]
-    subprocess.run(launch, cwd=tmp_path, check=True, capture_output=True)
+    call = launch("Deposit.java", connection.bootstrap_server, "acc-7")
+    subprocess.run(call, cwd=tmp_path, check=True, capture_output=True)
     assert decided(connection, bank, "acc-7") == "NOT_OPEN"
-
-
-def compiler() -> str:
-    """A `java` that compiles what it runs."""
-    program = java.find_java()
-    if "jdk.compiler" not in subprocess.check_output([program, "--list-modules"], text=True):
-        pytest.skip(f"{program} is a runtime: it does not compile Java")
-    return str(program)
 
 
 @pytest.mark.kafka
@@ -170,8 +160,8 @@ def test_spring_sends_and_reads(connection: "Connection", bank: Topics, tmp_path
     (tmp_path / "pom.xml").write_text(f"<project>{head}<dependencies>{DEPENDENCIES}</dependencies></project>")
     resolve = ["mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=classpath"]
     subprocess.run(resolve, cwd=tmp_path, check=True, capture_output=True)
-    launch = [program, "-cp", (tmp_path / "classpath").read_text(), "DepositWithSpring.java"]
-    assert reply(connection, bank, launch, tmp_path) == "bank_account.Deposit.rejected"
+    call = [program, "-cp", (tmp_path / "classpath").read_text(), "DepositWithSpring.java"]
+    assert reply(connection, bank, call, tmp_path) == "bank_account.Deposit.rejected"
 
 
 @pytest.mark.kafka

@@ -7,8 +7,9 @@ import pytest
 from cqrs_cli.client.outcomes import OutcomeWaiter
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.growing import SUBJECTS, check, counters, round_of
-from tests.support.growth import grow, lineage
-from tests.support.owners import running
+from tests.support.growth import finals, grow, lineage, reasons
+from tests.support.java import forgetful
+from tests.support.owners import quietly, running
 from tests.support.traffic import StaleProducer
 from tests.support.waiting import eventually
 
@@ -35,3 +36,18 @@ def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_
     assert {one.read.data.status for one in found} == {"accepted"}
     assert {one.read.data.partition for one in found} == {single.home(one) for one in SUBJECTS}
     check(single, 0, 1)
+
+
+@pytest.mark.slow
+def test_java_producer_need_not_know(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    """It keeps the number of partitions for an hour, and hashes as Java does."""
+    pair = counters(connection, prefix, tmp_path)
+    with forgetful(tmp_path, connection.bootstrap_server, pair.topics.commands) as producer:
+        producer.send(0)
+        grow(pair, 4)
+        quietly(pair.plan())
+        producer.send(1)
+        with running(pair.plan(once=False)):
+            eventually(lambda: len(finals(pair)) == 24)
+    assert sum(reasons(pair, one)["MOVED"] for one in (0, 1)) == sum(pair.home(one) > 1 for one in SUBJECTS)
+    check(pair, 0, 1)
