@@ -3,17 +3,21 @@
 from dataclasses import fields
 from typing import Any
 
+import pytest
+
 from aggregates.order import Placed, Shipped
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.growth import Split
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
+from cqrs_cli.following.projections.tables import make_control, make_tables
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.feeding import (
     ListTail,
     Logs,
     errors,
     model,
+    opened,
     plan,
     projected,
     recent_orders,
@@ -31,6 +35,13 @@ LOGS: Logs = {
 }
 
 
+class GrowingPlan(ProjectionPlan):
+    """The topics have grown, nobody has split."""
+
+    def lineage(self, aggregate: str) -> PartitionLineage | None:
+        return PartitionLineage((1, 2))
+
+
 class GrownPlan(ProjectionPlan):
     """It knows its lineage."""
 
@@ -38,9 +49,11 @@ class GrownPlan(ProjectionPlan):
         return PartitionLineage((1, 2), (Split(0, 1, 2, 1, 1, 1, 0, 0),))
 
 
-def grown(place: DatabaseAddress, logs: Logs = LOGS) -> GrownPlan:
+def grown(
+    place: DatabaseAddress, logs: Logs = LOGS, kind: type[ProjectionPlan] = GrownPlan
+) -> ProjectionPlan:
     made = plan(logs, place)
-    return GrownPlan(**{one.name: getattr(made, one.name) for one in fields(made)})
+    return kind(**{one.name: getattr(made, one.name) for one in fields(made)})
 
 
 def test_child_waits_for_its_parent(file: DatabaseAddress) -> None:
@@ -57,6 +70,22 @@ def test_child_waits_for_its_parent(file: DatabaseAddress) -> None:
     assert notes == [
         "projection recent_orders, order.events partition 1: waits for the partition that had its keys"
     ]
+    assert told(file) == model(LOGS)
+
+
+@pytest.mark.parametrize("while_growing", [False, True])
+def test_projection_of_before_goes_on(file: DatabaseAddress, while_growing: bool) -> None:
+    """Begun before the topics grew, or before the split: then the child stands at its beginning."""
+    before: Logs = {source(0): LOGS[source(0)]}
+    during: Logs = {**before, source(1): []}
+    loaded = recent_orders()
+    first = (grown(file, during, GrowingPlan), during) if while_growing else (plan(before, file), before)
+    with opened(file) as engine:
+        make_control(engine)
+        make_tables(engine, loaded)
+    for made, there in (first, (grown(file), LOGS)):
+        take(made)
+        assert errors(projected(made, there, loaded)) == []
     assert told(file) == model(LOGS)
 
 

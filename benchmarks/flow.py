@@ -1,0 +1,162 @@
+"""Deposits at a steady rate while partitions grow: when each was sent, and when and where it had its final outcome."""
+
+import random
+import threading
+import time
+from array import array
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from confluent_kafka import TopicPartition
+
+from benchmarks.arena import Arena, message
+from cqrs_cli.client.outcomes import OutcomeWaiter
+from cqrs_cli.client.producer import CommandProducer
+from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.core.messages.reasons import Reason
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.readers import bounds
+from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.topics import Topics
+
+#: Seconds that a client pauses after each outcome that it has waited for.
+_PAUSE = 0.02
+
+
+class StaleProducer(CommandProducer):
+    """It sends by as many partitions as there were once."""
+
+    def __init__(self, here: Arena, count: int) -> None:
+        super().__init__(here.connection, "murmur2")
+        self._count = count
+
+    def partition_of(self, topic: str, key: bytes) -> int:
+        return target("murmur2", key, self._count)
+
+
+class Final(NamedTuple):
+    """When and where the final outcome of a command was read, and the version that it left its account at."""
+
+    at: float  # seconds, as `time.perf_counter` counts
+    partition: int
+    version: int
+
+
+class Flow:
+    """A sender, which is told of each growth, and a reader, a thread each. Commands are numbered as they are sent."""
+
+    def __init__(self, here: Arena, topics: Topics, rate: int, accounts: int, partitions: int) -> None:
+        self._here, self._topics, self._rate, self._accounts = here, topics, rate, accounts
+        self.accounts = array("l")  # of each command
+        self.sent, self.done = array("d"), dict[int, Final]()
+        self.twice = 0
+        self._stopping, self._stopped = threading.Event(), threading.Event()
+        self._sender = CommandProducer(here.connection, "murmur2", bulk=True, reports=False)
+        self._reader, self._read_from = clients.consumer(here.connection), 0
+        self._grow, self._grown = 0, threading.Event()
+        self._read_more(partitions)
+        self._threads = [threading.Thread(target=one, daemon=True) for one in (self._send, self._read)]
+        for thread in self._threads:
+            thread.start()
+
+    def read_more(self, count: int) -> None:
+        """The topics have grown: when this returns, the outcomes of all partitions are read."""
+        self._grow = count
+        self._grown.wait()
+        self._grown.clear()
+
+    def look_again(self) -> None:
+        """The sender hears of the growth, and sends by it."""
+        self._sender.look_again(self._topics.commands)
+
+    def finish(self, patience: float) -> None:
+        """Send no more, and wait for the outcomes that are to come."""
+        self._stopping.set()
+        self._threads[0].join()
+        deadline = time.monotonic() + patience
+        while len(self.done) < len(self.sent) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self._stopped.set()
+        self._threads[1].join()
+        self._reader.close()
+
+    def _send(self) -> None:
+        draw, began = random.Random(1), time.perf_counter()
+        with self._sender as sender:
+            while not self._stopping.is_set():
+                due = int((time.perf_counter() - began) * self._rate)
+                for number in range(len(self.sent), due):
+                    account = draw.randrange(self._accounts)
+                    subject = f"acc-{account}"
+                    value = message("Deposit", subject, '{"amount":5}', f"flow-{number}")
+                    self.accounts.append(account)
+                    self.sent.append(time.perf_counter())
+                    sender.send(self._topics.commands, subject.encode(), value)
+                sender.poll()
+                time.sleep(0.002)
+            sender.flush()
+
+    def _read(self) -> None:
+        while not self._stopped.is_set():
+            if self._grow:
+                self._read_more(self._grow)
+                self._grow = 0
+                self._grown.set()
+            for record in self._reader.consume(10_000, 0.05):
+                if record.error() is None:
+                    self._take(record.value() or b"", record.partition() or 0, time.perf_counter())
+
+    def _take(self, value: bytes, partition: int, now: float) -> None:
+        outcome = read_outcome(value)
+        kind, _, number = (outcome.causationid or "").partition("-")
+        if kind == "flow" and outcome.data.reason != Reason.MOVED.name:
+            self.twice += int(number) in self.done
+            self.done.setdefault(int(number), Final(now, partition, outcome.data.version))
+
+    def _read_more(self, count: int) -> None:
+        topic, new = self._topics.outcomes, range(self._read_from, count)
+        clients.described(self._here.connection, self._reader, topic)
+        ends = bounds(self._here.connection, topic, new)
+        start = {one: end for one, (_, end) in ends.items()} if not self._read_from else dict.fromkeys(new, 0)
+        self._reader.incremental_assign([TopicPartition(topic, one, start[one]) for one in new])
+        self._read_from = count
+
+    def overtaken(self) -> int:
+        """The commands that were decided after one to the same account that was sent later."""
+        last, found = Counter[int](), 0
+        for number, account in enumerate(self.accounts):
+            if number in self.done:
+                version = self.done[number].version
+                found += version < last[account]
+                last[account] = max(last[account], version)
+        return found
+
+
+class Waiting(threading.Thread):
+    """A client that waits for each outcome before it sends again, to an account of its own."""
+
+    def __init__(
+        self, here: Arena, topics: Topics, number: int, sender: Callable[[], CommandProducer]
+    ) -> None:
+        super().__init__(daemon=True)
+        self._here, self._topics, self._subject, self._sender = here, topics, f"waiting-{number}", sender
+        self.stopping = threading.Event()
+        self.sent = self.wrong = 0
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            with self._sender() as sender, OutcomeWaiter(self._here.connection, sender) as waiter:
+                while not self.stopping.wait(_PAUSE):
+                    self._once(waiter)
+        except Exception as error:
+            self.error = error
+
+    def _once(self, waiter: OutcomeWaiter) -> None:
+        kind, data = ("Deposit", '{"amount":5}') if self.sent else ("Open", '{"owner":"ann"}')
+        value = message(kind, self._subject, data, id := f"{self._subject}-{self.sent}")
+        waiter.send(self._topics, self._subject.encode(), value, id)
+        found = [one for some in waiter.rest(60) for one in some]
+        self.sent += 1
+        self.wrong += [one.read.data.version for one in found] != [self.sent]

@@ -1,0 +1,155 @@
+"""Growing partitions under load: the longest pause of a partition, and whether a command was lost, twice or overtaken.
+
+Deposits come at a steady rate, and beside them from clients that wait for each outcome; half of those never hear of a
+growth. Each growth doubles the partitions; then another run is started, which takes over and splits.
+"""
+
+import argparse
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from benchmarks.arena import Arena, arena, deposit, open_accounts
+from benchmarks.flow import Flow, StaleProducer, Waiting
+from benchmarks.latency import deciding
+from benchmarks.report import report
+from cqrs_cli.client.producer import CommandProducer
+from cqrs_cli.deciding.repartition import repartition
+from cqrs_cli.kafka.topics.topics import Topics
+
+_ONCE = ("run", "bank_account", "--once")
+
+#: Clients that wait.
+_WAITING = 8
+
+Row = dict[str, object]
+
+
+def main() -> None:
+    """Read the options, measure, report."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rate", type=int, default=20_000, help="commands per second")
+    options.add_argument("--aggregates", type=int, default=2_000_000)
+    options.add_argument("--partitions", type=int, default=4, help="before the first growth")
+    options.add_argument("--growths", type=int, default=2)
+    options.add_argument("--seconds", type=float, default=30.0, help="before, and after each growth")
+    options.add_argument(
+        "--at-once", action="store_true", help="the sender hears of a growth before another run is there"
+    )
+    options.add_argument("--prepared", action="store_true", help="fold the new shards beside the old run")
+    options.add_argument("--backlog", type=int, default=1_000_000, help="deposits for the steady state")
+    options.add_argument("--runs", type=int, default=3, help="times that the steady state is measured")
+    given = options.parse_args()
+    with arena() as here:
+        topics = here.topics("bank_account", given.partitions)
+        open_accounts(here, topics, given.aggregates)
+        here.cqrs(*_ONCE, "--state-dir", _shards(given.partitions))
+        rows, count = _growing(here, topics, given)
+        report("longest wait for an outcome while partitions grow, seconds", rows)
+        if given.backlog:
+            report(
+                "an aggregate that has grown beside one that never did", _steady(here, topics, given, count)
+            )
+
+
+def _growing(here: Arena, topics: Topics, given: argparse.Namespace) -> tuple[list[Row], int]:
+    """Grow under load: a row for each phase, and the number of partitions then."""
+    count = given.partitions
+    with ExitStack() as stack:
+        stack.enter_context(_run(here, topics, count))
+        flow = Flow(here, topics, given.rate, given.aggregates, count)
+        waiting = _waiting(here, topics, count)
+        phases = [(f"{count} partitions", time.perf_counter())]
+        time.sleep(given.seconds)
+        for _ in range(given.growths):
+            count *= 2
+            if given.prepared:
+                _prepare(here, count)
+            phases.append((f"growth to {count}", time.perf_counter()))
+            repartition(here.connection, topics, count, "murmur2")
+            flow.read_more(count)
+            if given.at_once:
+                flow.look_again()
+            stack.enter_context(_run(here, topics, count))
+            flow.look_again()
+            time.sleep(given.seconds)
+        for client in waiting:
+            client.stopping.set()
+            client.join(120)
+        flow.finish(120)
+    return [*_phases(flow, phases), _verdict(flow, waiting)], count
+
+
+@contextmanager
+def _run(here: Arena, topics: Topics, count: int) -> Iterator[None]:
+    """A run on so many partitions; the one before has ended by then, taken over."""
+    with deciding(here, topics, count, "--state-dir", _shards(count)):
+        yield
+
+
+def _shards(count: int) -> str:
+    """The folder of the shards of so many partitions."""
+    return f"shards-{count}"
+
+
+def _prepare(here: Arena, count: int) -> None:
+    """Fold the shards of the partitions that are to come, while the run before decides on."""
+    here.cqrs("rebuild", "bank_account", "--partitions", str(count), "--state-dir", _shards(count))
+
+
+def _waiting(here: Arena, topics: Topics, count: int) -> list[Waiting]:
+    def sender(number: int) -> CommandProducer:
+        return StaleProducer(here, count) if number % 2 else CommandProducer(here.connection, "murmur2")
+
+    found = [Waiting(here, topics, one, lambda one=one: sender(one)) for one in range(_WAITING)]  # type: ignore[misc]
+    for client in found:
+        client.start()
+    return found
+
+
+def _phases(flow: Flow, phases: list[tuple[str, float]]) -> Iterator[Row]:
+    """A row for each: of the commands that were sent in it, by the partition that has decided them."""
+    ends = [*(began for _, began in phases[1:]), float("inf")]
+    for (what, began), end in zip(phases, ends, strict=True):
+        waits = defaultdict[int, list[float]](list)
+        for number, final in flow.done.items():
+            if began <= flow.sent[number] < end:
+                waits[final.partition].append(final.at - flow.sent[number])
+        longest = [max(some) for some in waits.values()]
+        yield {
+            "what": what,
+            "longest": max(longest),
+            "longest_of_the_median_partition": statistics.median(longest),
+            "median": statistics.median(one for some in waits.values() for one in some),
+        }
+
+
+def _verdict(flow: Flow, waiting: list[Waiting]) -> Row:
+    errors = [client.error for client in waiting if client.error is not None]
+    return {
+        "what": f"{len(flow.sent):,} sent, and {sum(client.sent for client in waiting):,} by clients that wait",
+        "lost": len(flow.sent) - len(flow.done),
+        "twice": flow.twice,
+        "overtaken": flow.overtaken(),
+        "wrong_for_clients_that_wait": sum(client.wrong for client in waiting) + len(errors),
+    }
+
+
+def _steady(here: Arena, topics: Topics, given: argparse.Namespace, count: int) -> list[Row]:
+    """The backlog of both, in turn."""
+    other = here.topics("bank_account", count, "even.")
+    open_accounts(here, other, given.aggregates)
+    rows = []
+    for _ in range(given.runs + 1):
+        for what, one, prefix in (("grown", topics, ""), ("with these from the start", other, "even.")):
+            deposit(here, one, given.backlog, given.aggregates)
+            state = f"steady-{prefix}{count}"
+            done = here.cqrs(*_ONCE, "--state-dir", state, *(("--topic-prefix", prefix) if prefix else ()))
+            rows.append({"what": what, "commands_per_s": done["commands"] / done["seconds"]})
+    return rows[2:]  # the first ones fold, and decide what was opened
+
+
+if __name__ == "__main__":
+    main()
