@@ -1,12 +1,15 @@
 """A shard's LMDB environment: opened with its limits, and transactions that begin although others use it, too."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import lmdb
 
 from cqrs_cli.state.errors import REBUILD, CorruptError
 from cqrs_cli.state.lmdb_types import Transaction
+
+_T = TypeVar("_T")
 
 DATA_FILE: Final = "data.mdb"
 
@@ -62,6 +65,16 @@ def begin(env: lmdb.Environment, write: bool) -> Transaction:
     except lmdb.ReadersFullError:
         env.reader_check()
     return env.begin(write=write)
+
+
+def write_growing(env: lmdb.Environment, work: Callable[[Transaction], _T]) -> _T:
+    """Do `work` in one transaction; again from its beginning whenever the map had to grow."""
+    while True:
+        try:
+            with begin(env, write=True) as txn:
+                return work(txn)
+        except lmdb.MapFullError:
+            env.set_mapsize(2 * env.info()["map_size"])
 
 
 def _check_length(env: lmdb.Environment, path: Path) -> None:

@@ -13,13 +13,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-import lmdb
-
 from cqrs_cli import failpoints
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.state import encoding
 from cqrs_cli.state.deferred_table import DeferredTable
-from cqrs_cli.state.environment import MAP_SIZE, MAX_READERS, begin, open_environment
+from cqrs_cli.state.environment import MAP_SIZE, MAX_READERS, begin, open_environment, write_growing
 from cqrs_cli.state.errors import translated
 from cqrs_cli.state.lmdb_listing import each_aggregate, paged
 from cqrs_cli.state.lmdb_types import Database, Transaction
@@ -229,13 +227,8 @@ class LmdbStore:
     def _write(self, work: Callable[[Transaction], object]) -> None:
         """Do `work` in one transaction; again from its beginning whenever the map had to grow."""
         self._env.reader_check()  # a reader that was killed would keep old pages from being used again
-        while True:
-            try:
-                with translated(self._path), self._begin(write=True) as txn:
-                    work(txn)
-                return
-            except lmdb.MapFullError:
-                self._env.set_mapsize(2 * self._env.info()["map_size"])
+        with translated(self._path):
+            write_growing(self._env, work)
 
 
 def _put(txn: Transaction, db: Database, entries: Entries) -> None:

@@ -13,6 +13,7 @@ from typing import TypeVar
 import lmdb
 
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.state.environment import write_growing
 from cqrs_cli.state.lmdb_types import Transaction
 
 #: Traces, or bytes, that are appended together.
@@ -135,14 +136,10 @@ class TraceIndex:
 
     def _write(self, work: Callable[[Transaction], _T]) -> _T:
         """Do `work` in one transaction; again from its beginning whenever the map had to grow."""
-        while True:
-            try:
-                with self._env.begin(write=True) as txn:
-                    return work(txn)
-            except lmdb.MapFullError:
-                self._env.set_mapsize(2 * self._env.info()["map_size"])
-            except lmdb.Error as error:
-                raise ConfigurationError(
-                    f"the traces in {self._path} cannot be written ({error})",
-                    "make room, or name another folder in TMPDIR",
-                ) from error
+        try:
+            return write_growing(self._env, work)
+        except lmdb.Error as error:
+            raise ConfigurationError(
+                f"the traces in {self._path} cannot be written ({error})",
+                "make room, or name another folder in TMPDIR",
+            ) from error

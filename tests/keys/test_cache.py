@@ -1,0 +1,86 @@
+"""The cache of keys says what the fold of its changes says, however it was cut and opened again."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count, pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.keys.cache import EndedKey, KeyCache, KeyChange, KeyOffsets, KeyRecord
+from cqrs_cli.keys.topic import KnownKeys, WrappedKey
+
+TOPICS = ("k", "e")
+SUBJECTS = ("c-1", "c" * 1024)
+START = KeyOffsets(TOPICS)
+
+kids = st.sampled_from(["one", "two"])
+changes = st.one_of(
+    st.builds(
+        KeyRecord, st.sampled_from(SUBJECTS), st.none() | kids.map(lambda kid: WrappedKey(kid, "m", ""))
+    ),
+    st.builds(EndedKey, st.sampled_from(SUBJECTS), kids),
+)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """New folders, one after the other."""
+    root = tmp_path_factory.mktemp("keys")
+    return (root / str(number) for number in count())
+
+
+def folded(some: list[KeyChange], subject: str) -> KnownKeys:
+    known = KnownKeys()
+    for change in some:
+        match change:
+            case KeyRecord(one, wrapped) if one == subject:
+                known = known.with_record(wrapped)
+            case EndedKey(one, kid) if one == subject:
+                known = known.with_erased(kid)
+    return known
+
+
+@given(st.lists(changes, max_size=12), st.sets(st.integers(0, 12)))
+def test_cuts_and_restarts_make_no_difference(
+    folders: Iterator[Path], some: list[KeyChange], cuts: set[int]
+) -> None:
+    folder = next(folders)
+    for before, after in pairwise(sorted({0, *(cut for cut in cuts if cut < len(some)), len(some)})):
+        with closing(KeyCache(folder, TOPICS)) as cache:
+            end = KeyOffsets(TOPICS, after, after)
+            cache.apply(cache.offsets, end, some[before:after])
+    with closing(KeyCache(folder, TOPICS)) as cache:
+        assert [cache.known(one) for one in SUBJECTS] == [folded(some, one) for one in SUBJECTS]
+        assert cache.offsets.keys == len(some)
+
+
+def test_stale_writer_changes_nothing(tmp_path: Path) -> None:
+    """A paused owner wakes up: his successor has ended the key."""
+    with closing(KeyCache(tmp_path / "new", TOPICS)) as cache:
+        cache.apply(START, KeyOffsets(TOPICS, 1, 1), [EndedKey("c-1", "one")])
+        with pytest.raises(ContradictionError, match="not at"):
+            cache.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("two", "m", ""))])
+        assert cache.known("c-1") == KnownKeys(None, frozenset({"one"}))
+
+
+def test_topic_made_again_empties_it(tmp_path: Path) -> None:
+    with closing(KeyCache(tmp_path, TOPICS)) as cache:
+        cache.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("one", "m", ""))])
+    with closing(KeyCache(tmp_path, ("other", "e"))) as cache:
+        assert (cache.offsets, cache.known("c-1")) == (KeyOffsets(("other", "e")), KnownKeys())
+
+
+def test_full_map_grows(tmp_path: Path) -> None:
+    with closing(KeyCache(tmp_path, TOPICS, map_size=1 << 16)) as cache:
+        records = [KeyRecord(f"c-{n}", WrappedKey("one", "m", "x" * 90)) for n in range(2000)]
+        cache.apply(START, KeyOffsets(TOPICS, 2000), records)
+        assert cache.known("c-1999").current == WrappedKey("one", "m", "x" * 90)
+
+
+def test_cache_is_for_its_user(tmp_path: Path) -> None:
+    with closing(KeyCache(tmp_path / "cache", TOPICS)):
+        assert (tmp_path / "cache").stat().st_mode & 0o077 == 0
