@@ -23,7 +23,6 @@ from tests.model.erasing.note import (
     text_of,
 )
 from tests.model.erasing.world import (
-    NOTHING,
     Command,
     Copy,
     Event,
@@ -36,11 +35,10 @@ from tests.model.erasing.world import (
 )
 
 
-def recovered(rules: Rules, world: World, copy: Copy | None) -> Memory:
+def recovered(rules: Rules, world: World, copy: Copy) -> Memory:
     """What a copy and the logs behind it say to an owner; nothing of ids."""
-    copy = copy or NOTHING
-    known, rest = copy.known, world.events[copy.events :]
-    for record in world.keys[copy.keys :]:
+    known, rest = copy.cache.known, world.events[copy.events :]
+    for record in world.keys[copy.cache.keys :]:
         if not isinstance(record, Gone):
             known = known.with_record(record)
     for event in rest:

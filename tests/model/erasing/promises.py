@@ -47,7 +47,7 @@ def _of_memory(rules: Rules, world: World) -> str:
     owner = world.owner
     if owner is None or owner.open is not None or owner.owes:
         return ""
-    for copy in (world.shard, world.checkpoint, None):
+    for copy in world.copies.values():
         found = recovered(rules, world, copy)
         if kid_in(found.known) != kid_in(owner.memory.known):
             return "an owner has another key than one that starts now"
@@ -78,9 +78,8 @@ def left_over(rules: Rules, world: World, labels: list[str]) -> str:
 
 def _of_erased(world: World, dead: tuple[Event, ...]) -> str:
     sealed = {one.data: kid_named("event", one.data) for one in dead if one.type != ERASED}
-    copies = [copy for copy in (world.shard, world.checkpoint) if copy is not None]
     record = last_record(world.keys)
-    there = [world.projection.known, *(copy.known for copy in copies)]
+    there = [world.projection.known, world.cache.known, *(copy.cache.known for copy in world.copies.values())]
     there += [world.owner.memory.known] if world.owner else []
     held = {kid_in(known) for known in there}
     held |= set() if record is None else {record.kid}
@@ -89,6 +88,10 @@ def _of_erased(world: World, dead: tuple[Event, ...]) -> str:
     texts = {text_of(open_sealed("event", data, kid)) for data, kid in sealed.items()}
     if texts & world.projection.rows:
         return "an erased text stands in the projection's rows"
-    if any(text_of(copy.state) in texts for copy in copies if kid_named("state", copy.state) is None):
+    if any(
+        text_of(copy.state) in texts
+        for copy in world.copies.values()
+        if kid_named("state", copy.state) is None
+    ):
         return "an erased text stands in a shard or a checkpoint"
     return ""

@@ -10,6 +10,7 @@ from tests.model.erasing.deciding import decide, recovered
 from tests.model.erasing.note import kid_ended, kid_in, kid_named, open_sealed, open_with, seal, text_of
 from tests.model.erasing.world import (
     Backup,
+    Cache,
     Command,
     Copy,
     Event,
@@ -74,8 +75,8 @@ def _of_copies(rules: Rules, world: World) -> Steps:
         return
     if left.losses and world.owner is None:
         lost = world.spend(losses=left.losses - 1)
-        yield f"{FAULT} the shard is lost", world._replace(shard=None, left=lost)
-    copy = Copy(shard.events, shard.state) if rules.keys_not_in_checkpoints else shard
+        yield f"{FAULT} the disk is lost", world._replace(shard=None, cache=Cache(), left=lost)
+    copy = shard if rules.keys_not_in_checkpoints else shard._replace(cache=world.cache)
     if left.checkpoints and copy != world.checkpoint:
         written = world.spend(checkpoints=left.checkpoints - 1)
         yield f"{FAULT} a checkpoint", world._replace(checkpoint=copy, left=written)
@@ -117,8 +118,6 @@ def _restored(rules: Rules, world: World, saved: Backup) -> World:
 def _of_starts(rules: Rules, world: World) -> Steps:
     if not world.left.starts:
         return
-    copies = {"its shard": world.shard, "a checkpoint": world.checkpoint}
-    found = {name: copy for name, copy in copies.items() if copy is not None}
     position = max((one.offset + 1 for one in world.outcomes), default=0)
     ids = {
         one.id: one.mark
@@ -127,7 +126,9 @@ def _of_starts(rules: Rules, world: World) -> Steps:
     }
     shown = len(world.events), len(world.keys)  # its fence has ended whatever was open
     left = world.spend(starts=world.left.starts - 1)
-    for name, copy in (found if world.shard else {**found, "nothing": None}).items():
+    for name, copy in world.copies.items():
+        if name == "nothing" and world.shard is not None:
+            continue
         memory = recovered(rules, world, copy)._replace(ids=tuple(sorted(ids.items())))
         after = world._replace(owner=Owner(position, memory), shown=shown, left=left)
         yield f"{FAULT} an owner starts from {name}", after
@@ -162,9 +163,11 @@ def _of_idle_owner(rules: Rules, world: World, owner: Owner) -> Steps:
     memory, parked = owner.memory, world.parked
     plain = encode_json(memory.state)
     state = seal("state", text_of(plain), kid_in(memory.known)) if rules.sealed_states else plain
-    mine = Copy(len(world.events), state, memory.known, len(world.keys))
-    if world.shard != mine:
-        yield "applied", world._replace(shard=mine)
+    shard, cache = Copy(len(world.events), state), Cache(memory.known, len(world.keys))
+    if world.cache != cache:
+        yield "the cache is written", world._replace(cache=cache)
+    if world.shard != shard and (world.cache == cache or not rules.cache_before_shard):
+        yield "the shard is written", world._replace(shard=shard)
     if world.left.rewraps == 1 and rules.owner_wraps and memory.known.current is not None:
         keys = (*world.keys, memory.known.current)
         yield f"{FAULT} it wraps its key anew", world._replace(keys=keys, left=world.spend(rewraps=0))

@@ -47,6 +47,7 @@ BREAKS = {
         "an erased text stands in a shard or a checkpoint",
     ),
     "checkpoints have the cache of keys": (Rules(keys_not_in_checkpoints=False), ONE, KEY_LIVES),
+    "the shard is written before the cache of keys": (Rules(cache_before_shard=False), ONE, OTHER_KEY),
     "a sealed value names no key": (Rules(named_keys=False), AGAIN, "an erased event is opened with another"),
     "the end of the keys is what shows": (
         Rules(high_watermark=False),

@@ -65,13 +65,19 @@ class Owner(NamedTuple):
     owes: bool = False  # a tombstone
 
 
+class Cache(NamedTuple):
+    """The keys that an owner keeps on its disk; how many records of the topic it has seen."""
+
+    known: KnownKeys = KnownKeys()
+    keys: int = 0
+
+
 class Copy(NamedTuple):
-    """A shard or a checkpoint, and the cache of keys beside it; how much of both logs it has seen."""
+    """A shard or a checkpoint; how many events it has seen. `cache`: of the machine that opens it."""
 
     events: int
     state: bytes
-    known: KnownKeys = KnownKeys()
-    keys: int = 0
+    cache: Cache = Cache()
 
 
 NOTHING = Copy(0, data_of(""))
@@ -115,6 +121,7 @@ class World(NamedTuple):
     parked: Parked | None = None
     owner: Owner | None = None
     shard: Copy | None = None
+    cache: Cache = Cache()  # beside the shard
     checkpoint: Copy | None = None
     projection: Projection = Projection()
     drawn: int = 1  # keys so far
@@ -123,6 +130,16 @@ class World(NamedTuple):
     def spend(self, **less: int | WrappedKey) -> Left:
         """What is left."""
         return self.left._replace(**less)  # type: ignore[arg-type]
+
+    @property
+    def copies(self) -> dict[str, Copy]:
+        """What an owner may start from."""
+        there = {"nothing": NOTHING}
+        if self.checkpoint is not None:
+            there["a checkpoint"] = self.checkpoint
+        if self.shard is not None:
+            there["its shard"] = self.shard._replace(cache=self.cache)
+        return there
 
     @property
     def is_erased(self) -> bool:
@@ -137,6 +154,7 @@ class Rules:
     one_transaction: bool = True  # event and key, erasure and tombstone
     sealed_states: bool = True
     keys_not_in_checkpoints: bool = True
+    cache_before_shard: bool = True  # is written
     named_keys: bool = True  # a sealed value names its key
     high_watermark: bool = True
     erased_ends_its_key: bool = True
