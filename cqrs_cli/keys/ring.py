@@ -89,10 +89,10 @@ def read_ring(text: str | bytes, place: str) -> Ring:
         raise ConfigurationError(f"what {_shown(place)} gives is not a ring of keys", _FORM) from None
     if not masters or len(masters) < len(pairs):
         raise ConfigurationError(f"the ring of {_shown(place)} has no keys, or two of one name", _FORM)
-    for name, master in masters.items():
+    for number, (name, master) in enumerate(masters.items(), 1):  # a name is not told: it may be a key
         if not name or len(master) not in SIZES:
             raise ConfigurationError(
-                f"the key {name!r} in the ring of {_shown(place)} has {len(master)} bytes", _FORM
+                f"key {number} in the ring of {_shown(place)} has {len(master)} bytes, or no name", _FORM
             )
     return Ring(masters)
 
@@ -116,7 +116,11 @@ def _of_command(command: str) -> bytes:
     """What a command prints. It runs without a shell."""
     try:
         done = subprocess.run(
-            shlex.split(command), stdout=subprocess.PIPE, timeout=COMMAND_PATIENCE, check=True
+            shlex.split(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            timeout=COMMAND_PATIENCE,
+            check=True,
         )
     except subprocess.CalledProcessError as error:
         raise ConfigurationError(
@@ -126,7 +130,7 @@ def _of_command(command: str) -> bytes:
         raise ConfigurationError(
             f"the command of personal_keys took more than {COMMAND_PATIENCE:g} s", _TRY
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, IndexError) as error:  # the last one for no word at all
         raise ConfigurationError(f"the command of personal_keys cannot be run: {error}", _TRY) from None
     return done.stdout
 

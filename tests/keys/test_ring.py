@@ -72,6 +72,7 @@ def test_lacking_master_key_is_named(masters: dict[str, bytes], complaint: str) 
         ("env:NOT_SET_ANYWHERE", "NOT_SET_ANYWHERE with the ring of keys is not set"),
         ("exec:/nowhere/tool", "cannot be run"),
         ("exec:'", "cannot be run"),
+        ("exec: ", "cannot be run"),
         (f"exec:{sys.executable} -c 'exit(3)'", "ended with 3"),
     ],
 )
@@ -91,6 +92,7 @@ def test_place_without_a_ring_is_refused(place: str, complaint: str, tmp_path: P
         f'[["new", "{b64encode(NEW).decode()}"]]',
         '{"new": "secret!"}',
         '{"new": 7}',
+        '{"secretsecret": "name"}',
         document(new=b"secret"),
         document(new=bytes(33)),
         '{"new": {"key": "secret"}}',

@@ -33,9 +33,7 @@ class Aggregate:
     state: type[State]
     upcasters: dict[str, Upcaster]
     decode_command: dict[str, Callable[[bytes], Command]]
-    decode_event: dict[
-        str, Callable[[bytes], Event]
-    ]  # the present and reserved ones, and all with an upcaster
+    decode_event: dict[str, Callable[[bytes], Event]]  # with the reserved one, and all that have an upcaster
     decode_state: Callable[[bytes], State]
     event_types: dict[type, str]
     may_be_inexact: bool

@@ -6,7 +6,7 @@ from typing import Any
 from cqrs_cli.core.aggregate.decider import Event, State
 from cqrs_cli.core.personal.masking import mask
 
-#: Its type on the wire, in the log of every aggregate.
+#: Its type on the wire, the same for all aggregates.
 ERASED = "cqrs.Erased"
 
 

@@ -21,8 +21,8 @@ def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
     if not fields:
         return {}
     there = members(data)
-    values = {one.wire: bytes(there[one.wire]) for one in fields if one.wire in there}
-    return {one.wire: values[one.wire] for one in fields if values.get(one.wire, one.erased) != one.erased}
+    values = ((one, bytes(there[one.wire])) for one in fields if one.wire in there)
+    return {one.wire: value for one, value in values if value != one.erased}
 
 
 def kids_of(cls: type[Struct], data: bytes) -> set[str]:
