@@ -80,13 +80,13 @@ GROWING = [
     Mutation(
         "a child's shard forgets how far its parent is folded",
         "cqrs_cli/deciding/inherit.py",
-        (("before = inherited.get(split.partition, Inherited())", "before = Inherited()"),),
+        (("before = inherited.get(split.partition, FoldedOfParent())", "before = FoldedOfParent()"),),
         "tests/deciding/rebuild/test_grown.py::test_children_are_warm_before_the_split",
     ),
     Mutation(
         "a child's shard may be ahead of its parent",
         "cqrs_cli/deciding/inherit.py",
-        (("Inherited()).commands) > split.commands", "Inherited()).commands) < 0"),),
+        (("FoldedOfParent()).commands) > split.commands", "FoldedOfParent()).commands) < 0"),),
         "tests/deciding/rebuild/test_grown.py::test_shard_ahead_of_split_is_remade",
     ),
     Mutation(
