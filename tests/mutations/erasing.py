@@ -40,7 +40,7 @@ ERASING = [
         (
             (
                 "one.wire: Raw(one.erased) for one in fields}",
-                "one.wire: Raw(one.erased) for one in fields if one.wire in members(data)}",
+                "one.wire: Raw(one.erased) for one in fields if one.wire in read_members(data)}",
             ),
         ),
         "tests/core/personal/test_masking.py::test_missing_field_is_masked",

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from cqrs_cli.client.envelope import Composed
 from cqrs_cli.core.deferral.document import plain_document
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
-from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.json import encode_json, read_members
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.reasons import REMEMBERED, Refused
 from cqrs_cli.core.messages.record import Record
@@ -22,8 +22,6 @@ _WHY = "cqrs."
 
 #: Attributes that belong to the command's first way through the log.
 _SPENT = ("notbefore", "deferredfrom", "attempt")
-
-_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class FailedCommand(msgspec.Struct, frozen=True):
@@ -122,7 +120,7 @@ def retried(aggregate: str, failed: FailedCommand) -> Composed | None:
     if failed.command is None:
         return None
     try:
-        members = _members(plain_document(failed.record, failed.command))
+        members = read_members(plain_document(failed.record, failed.command))
     except Refused:
         return None
     kept = {name: value for name, value in members.items() if name not in _SPENT}

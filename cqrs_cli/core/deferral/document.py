@@ -5,7 +5,7 @@ from msgspec import Raw, Struct
 
 from cqrs_cli.core.messages.command import CommandEnvelope, binary_attributes, read_command
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.json import encode_json, read_members
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 
@@ -15,7 +15,6 @@ class _Forwarded(Struct):
 
 
 _forwarded = msgspec.json.Decoder(_Forwarded).decode
-_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def plain_document(record: Record, envelope: CommandEnvelope) -> bytes:
@@ -50,7 +49,7 @@ def _members_of(record: Record, envelope: CommandEnvelope) -> dict[str, Raw]:
     assert record.value is not None
     attributes = binary_attributes(record)
     if attributes is None:
-        return _members(record.value)
+        return read_members(record.value)
     texts = {name: text for name, text in attributes.items() if name != "datacontenttype"}
     members = {name: Raw(encode_json(text)) for name, text in texts.items()}
     members["data"] = Raw(bytes(envelope.data) if envelope.datasha256 is None else b"null")

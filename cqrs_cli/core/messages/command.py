@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.messages.attributes import HandedOn, Shared
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.json import encode_json, read_members
 from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_NESTING, check_nesting
 from cqrs_cli.core.messages.payload_reference import PayloadReference, parse_reference
 from cqrs_cli.core.messages.reaction_id import why_reserved
@@ -99,7 +99,6 @@ class OrdinaryCommand(CommandEnvelope, frozen=True, kw_only=True, gc=False):
 
 _decode = msgspec.json.Decoder(CommandEnvelope).decode
 _decode_ordinary = msgspec.json.Decoder(OrdinaryCommand).decode
-_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def read_command(record: Record) -> OrdinaryCommand | CommandEnvelope:
@@ -225,7 +224,7 @@ def _is_json(media_type: str) -> bool:
 
 def _attributes(value: bytes) -> Iterator[tuple[str, str]]:
     """The attributes of a document that may be too long, extensions too; raises `ValueError` if one is not text."""
-    for name, member in _members(value).items():
+    for name, member in read_members(value).items():
         raw = bytes(member)
         if name not in ("data", "data_base64") and len(raw) > MAX_ATTRIBUTE:
             yield name, msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()

@@ -7,7 +7,7 @@ from zlib import crc32
 
 from msgspec import Raw
 
-from cqrs_cli.core.messages.json import members, write_members
+from cqrs_cli.core.messages.json import read_members, write_members
 
 #: The fingerprint of a command's type, data and expected version.
 Fingerprint: TypeAlias = Callable[[str, Raw | bytes, str | None], int]
@@ -33,7 +33,7 @@ def without_fields(left_out: Mapping[str, frozenset[str]]) -> Fingerprint:
         if not names:
             return fingerprint(kind, data, expected)
         try:
-            there = members(data)
+            there = read_members(data)
         except (ValueError, RecursionError):  # msgspec's errors are
             there = {}
         rest = {name: value for name, value in there.items() if name not in names}

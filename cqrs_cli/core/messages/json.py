@@ -13,7 +13,7 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 encode_json: Callable[[Any], bytes] = _ENCODER.encode
 
 #: The members of an object, raw; raises `ValueError` for anything else.
-members: Callable[[bytes], dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+read_members: Callable[[bytes], dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 #: An object of members, in the order in which they are given.
 write_members: Callable[[dict[str, msgspec.Raw]], bytes] = msgspec.json.Encoder().encode

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.json import encode_json, read_members
 
 #: The largest payload, in bytes: readers hold it in memory.
 MAX_PAYLOAD = 64 * 1024 * 1024
@@ -68,7 +68,6 @@ class _Attributes(Struct, gc=False):
 
 
 _attributes = msgspec.json.Decoder(_Attributes).decode
-_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def find_reference(document: bytes | None) -> PayloadReference | None:
@@ -84,7 +83,7 @@ def find_reference(document: bytes | None) -> PayloadReference | None:
 
 def data_within(document: bytes) -> bytes | None:
     """The data of a structured document, None if it has none of its own; raises `ValueError`."""
-    members = _members(document)
+    members = read_members(document)
     data = members.get("data")
     return None if data is None or "datasha256" in members else bytes(data)
 
@@ -109,5 +108,5 @@ def restored(document: bytes, payloads: Mapping[PayloadReference, bytes]) -> byt
 
 def _changed(document: bytes, more: dict[str, Raw]) -> bytes:
     dropped = (*ATTRIBUTES, "data")
-    members = {name: member for name, member in _members(document).items() if name not in dropped}
+    members = {name: member for name, member in read_members(document).items() if name not in dropped}
     return msgspec.json.encode({**members, **more})

@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from cqrs_cli.core.messages.json import members, write_members
+from cqrs_cli.core.messages.json import read_members, write_members
 from cqrs_cli.core.personal.marks import personal_fields
 
 _Message = TypeVar("_Message", bound=Struct)
@@ -28,4 +28,4 @@ def mask_data(cls: type[Struct], data: bytes) -> bytes:
     fields = personal_fields(cls)
     if not fields:
         return data
-    return write_members(members(data) | {one.wire: Raw(one.erased) for one in fields})
+    return write_members(read_members(data) | {one.wire: Raw(one.erased) for one in fields})

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Raw, Struct
 
-from cqrs_cli.core.messages.json import members, write_members
+from cqrs_cli.core.messages.json import read_members, write_members
 from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.personal.sealing import DataKey, SealPlace, is_sealed, kid_of
 
@@ -20,7 +20,7 @@ def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
     fields = personal_fields(cls)
     if not fields:
         return {}
-    there = members(data)
+    there = read_members(data)
     values = ((one, bytes(there[one.wire])) for one in fields if one.wire in there)
     return {one.wire: value for one, value in values if value != one.erased}
 
@@ -36,7 +36,7 @@ def seal_data(cls: type[Struct], data: bytes, key: DataKey, place: SealPlace) ->
     if not values:
         return data
     sealed = {name: Raw(key.seal(value, place._replace(field=name))) for name, value in values.items()}
-    return write_members(members(data) | sealed)
+    return write_members(read_members(data) | sealed)
 
 
 def open_data(cls: type[Struct], data: bytes, find_key: FindKey, place: SealPlace) -> bytes:
@@ -52,4 +52,4 @@ def open_data(cls: type[Struct], data: bytes, find_key: FindKey, place: SealPlac
             key = find_key(kid_of(value))
             plain = erased[name] if key is None else key.open(value, place._replace(field=name))
             opened[name] = Raw(plain)
-    return write_members(members(data) | opened) if opened else data
+    return write_members(read_members(data) | opened) if opened else data

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from cqrs_cli.core.messages.json import members
+from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ _decode = msgspec.json.Decoder(_Sealed).decode
 def is_sealed(value: bytes) -> bool:
     """True if a value in JSON is an object with the one member `$sealed`, whatever that is."""
     try:
-        return members(value).keys() == {"$sealed"}
+        return read_members(value).keys() == {"$sealed"}
     except ValueError:
         return False
 
