@@ -26,7 +26,9 @@ DEEPER = [
     Scenario("two erasures", (W1, E, W2, E), projects=False),
     Scenario("a parked write, another, an erasure", (P, W1, E), projects=False),
     Scenario("a parked write, an erasure, a write", (P, E, W2), projects=False),
-    Scenario("a parked write between two, an erasure", (W1, P, E, W2)),
+    Scenario(
+        "a parked write between two, an erasure", (W1, P, E, W2), losses=0, checkpoints=0, projects=False
+    ),
     Scenario("two erasures, projected", (W1, E, W2, E), losses=0, checkpoints=0),
     replace(AGAIN, name="two crashes", crashes=2, starts=4, checkpoints=1, losses=1),
     replace(AGAIN, name="batches of three", batch=3, checkpoints=2, losses=2, compactions=3),
