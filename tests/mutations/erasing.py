@@ -104,4 +104,10 @@ ERASING = [
         (("[topic.encode(), subject.encode(), kid.encode()]", "[kid.encode()]"),),
         f"{_TOPIC}::test_moved_or_altered_key_does_not_open",
     ),
+    Mutation(
+        "an owner that was paused writes over the keys of the next",
+        "cqrs_cli/keys/cache.py",
+        (("if (found := self._offsets(txn)) != start:", "if (found := self._offsets(txn)) is None:"),),
+        "tests/keys/test_cache.py::test_stale_writer_changes_nothing",
+    ),
 ]
