@@ -16,7 +16,7 @@ from cqrs_cli.following.processes.positions import source_states
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.kafka.lineage_log import read_lineage
+from cqrs_cli.kafka.lineage_log import visible_lineage
 from cqrs_cli.kafka.named_place import parse_place
 from cqrs_cli.kafka.topics.checks import TopicInfo
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_refusal
@@ -107,8 +107,8 @@ def _described(
                 raise mistake
         taken |= _others(admin, settings, named)
         brokers = admin.broker_count()
-    first = {
-        topic: read_lineage(connection, one, heard[topic].partitions).counts[0]
+    first = {  # of the first wish, which no split hides
+        topic: visible_lineage(connection, one, heard[topic].partitions).counts[0]
         for topic, one in lineages.items()
         if one.lineage in grown
     }

@@ -104,6 +104,18 @@ def test_process_of_before_hears_all_behind(stage: GrowingStage) -> None:
     assert stage.asked() == orders(0, 4, 1)
 
 
+def test_hidden_split_keeps_nobody_from_planning(stage: GrowingStage) -> None:
+    """The run that is planned may have to end the transaction that hides it."""
+    stage.grow()
+    writer = clients.producer(stage.connection, transactional_id=stage.prefix)
+    writer.init_transactions(10)
+    writer.begin_transaction()
+    writer.produce(Topics("order", stage.prefix).lineage, growth_value(Split(0, 1, 2, 0, 0, 0, 0, 0)))
+    assert writer.flush(10) == 0
+    assert stage.plan().events[stage.events].is_inherited(1)
+    writer.abort_transaction(10)
+
+
 def test_process_alone_ends_at_growth(stage: GrowingStage) -> None:
     plan = stage.plan(once=False)
     stage.grow()
