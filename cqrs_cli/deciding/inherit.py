@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 
 from msgspec.structs import replace as changed
 
@@ -152,13 +151,14 @@ def drop_moved(cache: StateCache, keeps: KeyHome | None) -> None:
         cache.fold(cache.positions, deferred=dict.fromkeys(moved))
 
 
-def portions(entries: list[Deferral], size: int) -> Iterator[list[Deferral]]:
-    """The entries, so many at a time; at least one portion, which may be empty."""
-    left = iter(entries)
-    portion = list(islice(left, size))
-    while True:
-        following = list(islice(left, size))
+def portions(entries: list[Deferral], size: int, most_bytes: int) -> Iterator[list[Deferral]]:
+    """The entries, so many and so many bytes at a time; at least one portion, which may be empty."""
+    portion, left = list[Deferral](), most_bytes
+    for one in entries:
+        portion.append(one)
+        left -= len(one.command)
+        if len(portion) == size or left <= 0:
+            yield portion
+            portion, left = [], most_bytes
+    if portion or not entries:
         yield portion
-        if not following:
-            return
-        portion = following

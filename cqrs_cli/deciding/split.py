@@ -31,8 +31,8 @@ from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.kafka.writer import BatchTransaction
 from cqrs_cli.ownership.claim import Claim
 
-#: Deferred commands that one transaction takes over.
-PORTION = 5_000
+#: Deferred commands that one transaction takes over, and their bytes, roughly: it must end in its time.
+PORTION, PORTION_BYTES = 5_000, 8 * 1024 * 1024
 
 #: Seconds between two looks at the lineage.
 _LOOK_EVERY = 0.1
@@ -61,7 +61,7 @@ def adopt(session: OwnerSession, cache: StateCache, at: int) -> None:
     with cache.reading():
         entries = list(entries_of(cache))
     done = 0
-    for portion in portions(entries, PORTION):
+    for portion in portions(entries, PORTION, PORTION_BYTES):
         done += len(portion)
         with _transaction(session, cache, at, session.present_claim()):
             session.writer.note_deferred(values({one.key: one for one in portion}))
