@@ -65,6 +65,7 @@ def fold_visible(
     Raises `ContradictionError`, also where a transaction shows in part only: then the next look finds it whole.
     """
     if holding is not None and holding.phase == "wait":
+        # Its own log is left alone: once born it inherits first. A shard with what it has decided since never would.
         inherit_ahead(log, aggregate, cache, holding, window)
         return
     check_outcomes_kept(log, cache, log.bounds("outcomes")[0])

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli import failpoints
+from cqrs_cli.deciding.holding import Holding
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.session import OwnerSession
@@ -17,7 +18,9 @@ from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Positions
+from tests.deciding.growing import SUBJECTS
 from tests.support.commands import increments
+from tests.support.growth import grow
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly
 
@@ -142,3 +145,23 @@ def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness, monkeypatch:
         Measures(),
     )
     assert store.positions() == Positions()
+
+
+@pytest.mark.pins("one-outcome")
+def test_a_child_born_meanwhile_stays_cold(counters: TopicHarness) -> None:
+    """A shard with the child's own decisions and without its inheritance would never inherit."""
+    quietly(counters.plan())
+    grow(counters, 2)
+    plan, child = counters.plan(), Partition("counter", 1)
+    name = next(one for one in SUBJECTS if counters.home(one) == 1)
+
+    def late() -> Holding:
+        before = plan.read_holding(child)
+        counters.send(*increments(3, name))
+        quietly(counters.plan())
+        return before
+
+    store, window = MemoryStore(plan.deciding.window), plan.deciding.window
+    cache_bytes, topic_id = plan.cache_bytes, plan.topics["counter"].ids["commands"]
+    warm(plan.log(child), counters.aggregate, store, window, cache_bytes, Measures(), topic_id, late)
+    assert len(counters.outcomes(1)) == 3 and store.positions().outcomes == 0
