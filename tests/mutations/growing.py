@@ -43,6 +43,18 @@ GROWING = [
         f"{_CHECKS}::test_moved_commands_are_forwarded",
     ),
     Mutation(
+        "the shard of an unborn child is folded",
+        "cqrs_cli/deciding/warm.py",
+        (('holding is not None and holding.phase == "wait"', "False"),),
+        "tests/scenarios/takeovers/test_races.py::test_a_child_born_meanwhile_stays_cold",
+    ),
+    Mutation(
+        "an old shard keeps what it inherited as waiting",
+        "cqrs_cli/deciding/deferred_fold.py",
+        (("    if cache.positions.outcomes == 0 and cache.has_deferred:", "    if False:"),),
+        "tests/deciding/test_deferred_fold.py::test_entries_without_outcomes_are_folded_again",
+    ),
+    Mutation(
         "nobody looks for hidden commands that have moved",
         "cqrs_cli/deciding/owner.py",
         (("        session.check_forwards()\n", ""),),
