@@ -26,7 +26,7 @@ from cqrs_cli.deciding.inherit import drop_moved, portions
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.lineage_log import lineage_end
+from cqrs_cli.kafka.readers import watermarks
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.kafka.writer import BatchTransaction
 from cqrs_cli.ownership.claim import Claim
@@ -45,7 +45,7 @@ def awaited(session: OwnerSession, stopping: Callable[[], bool]) -> bool:
         session.measures.enter("wait")
         if stopping():
             return False
-        if (end := lineage_end(session.plan.connection, topics)) != seen:
+        if (end := watermarks(session.consumer, topics.lineage, 0)[1]) != seen:  # as far as it is visible
             session.holding, seen = session.plan.read_holding(session.partition), end
             continue
         if (now := time.monotonic()) - checked >= session.timing.idle_check:

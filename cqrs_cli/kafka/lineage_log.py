@@ -59,11 +59,6 @@ def _records(connection: Cluster, topics: Topics, start: int, end: int) -> Itera
         raise HiddenLineageError(error.message, "a partition is splitting: try again") from error
 
 
-def lineage_end(connection: Cluster, topics: Topics) -> int:
-    """The end of the visible log: where it has not moved, nothing was said since."""
-    return readers.bounds(connection, topics.lineage, [0])[0][1]
-
-
 def wish(connection: Cluster, topics: Topics, grow: Grow) -> PartitionLineage:
     """Append a wish, and read the lineage back: another operator's may have come first, and then counts.
 
