@@ -140,6 +140,14 @@ def test_death_behind_each_step_is_completed(pair: TopicHarness, nth: int) -> No
     assert grown(pair) == {4}
 
 
+@pytest.mark.kafka
+def test_grown_topic_is_left_alone(pair: TopicHarness) -> None:
+    """Another operator was first, and the broker that was asked before did not know it yet."""
+    with Admin(pair.connection) as admin:
+        admin.grow(pair.topics.events, 2)
+        assert len(admin.leaders(pair.topics.events)) == 2
+
+
 @pytest.mark.pins("growing")
 @pytest.mark.kafka
 @pytest.mark.parametrize("wanted", [(4, 6), (4, 4)])

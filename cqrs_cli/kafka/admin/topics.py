@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
@@ -98,15 +99,14 @@ class Admin:
             self._client.wait_for_topics([name], timeout_ms=client.REQUEST_TIMEOUT_MS)
 
     def grow(self, name: str, partitions: int) -> None:
-        """Give a topic more partitions; one that has come to have them since is left alone."""
+        """Give a topic more partitions; one that has come to have them since is left alone.
+
+        The controller knows of them first: a broker that is asked may show fewer for a moment.
+        """
         from kafka.errors import InvalidPartitionsError
 
-        with client.admin_errors(self.connection):
-            try:
-                self._client.create_partitions({name: partitions})
-            except InvalidPartitionsError:
-                if len(self.leaders(name)) < partitions:
-                    raise
+        with client.admin_errors(self.connection), suppress(InvalidPartitionsError):
+            self._client.create_partitions({name: partitions})
 
     def leaders(self, name: str) -> list[bool]:
         """Whether each partition of a topic has a leader, as the broker that answers knows it."""
