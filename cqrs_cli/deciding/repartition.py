@@ -23,6 +23,7 @@ from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin, find_with_lineage
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.lineage_log import read_lineage, wish
+from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.checks import missing_topics
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Kind, Topics
@@ -133,9 +134,12 @@ def repartition(
 ) -> PlannedGrowth:
     """Let an aggregate grow to `after` partitions, or complete what was begun. `say` hears of each step that is done.
 
-    Raises what `plan_growth` does, `ConfigurationError` if another operator's wish came first, and `UnavailableError`
-    if a step could not be done: the same call goes on from there.
+    Raises what `plan_growth` does, `ConfigurationError` also if the user may not do all of it or another operator's
+    wish came first, and `UnavailableError` if a step could not be done: the same call goes on from there.
     """
+    with Admin(connection) as admin:
+        if missing := admin.missing_acls(needs("repartition", topics)):
+            raise refusal(missing, "repartition")
     planned = plan_growth(read_standing(connection, topics), after, partitioner)
     with Admin(connection) as admin:
         if not planned.has_lineage:

@@ -99,7 +99,7 @@ GROWING = [
         "a child's shard may be ahead of its parent",
         "cqrs_cli/deciding/inherit.py",
         (("FoldedOfParent()).commands) > split.commands", "FoldedOfParent()).commands) < 0"),),
-        "tests/deciding/rebuild/test_grown.py::test_shard_ahead_of_split_is_remade",
+        "tests/deciding/rebuild/test_grown.py::test_shard_ahead_is_made_again",
     ),
     Mutation(
         "a child is not warm before the split",

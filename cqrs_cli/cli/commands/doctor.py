@@ -36,7 +36,10 @@ def doctor(
     cli: Cli,
     role: Annotated[
         Role | None,
-        option("--for send|run|read|init", "Judge what only these commands need; default: send and run."),
+        option(
+            "--for send|run|read|init|repartition",
+            "Judge what only these commands need; default: send and run.",
+        ),
     ] = None,
     gateway: Annotated[
         str | None, option("--gateway URL", "Check the gateway that serves there, too.")

@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.topics import KINDS, Topics
 
-#: send: `send`, also with --wait. run: `run`. init: `init`.
+#: send: `send`, also with --wait. run: `run`. init: `init`. repartition: `repartition`.
 #: read: `show`, `tail`, `trace`, `replay`, `export`, `verify`, `status`, `top`, `send --dry-run`.
-Role = Literal["send", "run", "read", "init"]
+Role = Literal["send", "run", "read", "init", "repartition"]
 
 
 class RequiredAcl(NamedTuple):
@@ -47,7 +47,7 @@ def refusal(missing: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
 
 
 def needs(role: Role, topics: Topics) -> list[RequiredAcl]:
-    """The ACLs that the role needs for one aggregate. Read and Write include Describe.
+    """The ACLs that the role needs for one aggregate. Read, Write and Alter include Describe.
 
     The lineage is there only once the partitions grew: who may not look for it cannot know.
     """
@@ -82,4 +82,17 @@ def needs(role: Role, topics: Topics) -> list[RequiredAcl]:
                     for name in names
                     for how in ("Describe", "DescribeConfigs")
                 ),
+            ]
+        case "repartition":
+            return [
+                *(
+                    RequiredAcl(how, "topic", topics.name(kind))
+                    for kind in KINDS
+                    for how in ("Alter", "DescribeConfigs")
+                ),
+                *(
+                    RequiredAcl(how, "topic", topics.lineage)
+                    for how in ("Create", "Read", "Write", "DescribeConfigs")
+                ),
+                RequiredAcl("Describe", "group", topics.group),
             ]

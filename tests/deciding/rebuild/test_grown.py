@@ -91,7 +91,7 @@ def test_made_shards_are_taken(pair: TopicHarness) -> None:
     assert all(before.values())
 
 
-def test_shard_ahead_of_split_is_remade(pair: TopicHarness) -> None:
+def test_shard_ahead_is_made_again(pair: TopicHarness) -> None:
     """Kafka has lost a commit that was visible when the shard was made."""
     build(pair, 4, "new")
     path, child = pair.shard_path("new", 3), Partition("counter", 3)

@@ -4,12 +4,19 @@ import argparse
 import re
 import shlex
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
+from cqrs_cli.doctor.check import Check
+from cqrs_cli.doctor.cluster import check_cluster
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl, Role
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.settings.settings import load_settings
 from tests.scenarios.secured.broker import Secured
 from tests.support import ROOT
+from tests.support.waiting import eventually
 
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 
@@ -79,3 +86,38 @@ def renamed(needs: Iterable[RequiredAcl], topics: Topics) -> list[RequiredAcl]:
     return [
         need._replace(name=need.name.replace(plain, f"{topics.prefix}{topics.aggregate}.")) for need in needs
     ]
+
+
+class User:
+    """Allowed what a role needs, and nothing else."""
+
+    def __init__(self, broker: Secured, name: str, topics: Topics, role: Role) -> None:
+        self.broker, self.name, self.topics, self.role = broker, name, topics, role
+        broker.add_users(name)
+        self.needs = renamed(documented(role), topics)
+        grant(broker, name, self.needs)
+        settings = load_settings({"command_config": broker.login(name)}, broker.folder)
+        self.connection = Connection(broker.address("SASL"), settings.client_properties())
+        self.admin = Admin(self.connection)
+        eventually(lambda: not self.lacking())
+
+    def lacking(self) -> list[RequiredAcl]:
+        """The ACLs that it lacks now; a change takes the broker a moment."""
+        return self.admin.missing_acls(self.needs)
+
+    def without(self, need: RequiredAcl) -> None:
+        take_away(self.broker, self.name, need)
+        eventually(self.lacking)
+
+    def again(self, need: RequiredAcl) -> None:
+        grant(self.broker, self.name, [need])
+        eventually(lambda: not self.lacking())
+
+    def checks(self) -> list[Check]:
+        return list(check_cluster(self.connection, [self.topics], timedelta(hours=24), (self.role,)))
+
+    def missing(self) -> set[str]:
+        """The ACLs that this user lacks, as `doctor` says."""
+        found = [check for check in self.checks() if check.name == "acls" and check.status == "fail"]
+        assert all(check.exit_code == 3 and f", which {self.role} needs" in check.detail for check in found)
+        return {check.detail.partition(" is not allowed")[0] for check in found}

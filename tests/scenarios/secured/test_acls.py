@@ -2,32 +2,27 @@
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from cqrs_cli.client.producer import CommandProducer
-from cqrs_cli.doctor.check import Check
-from cqrs_cli.doctor.cluster import check_cluster
+from cqrs_cli.deciding.repartition import repartition
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
 from cqrs_cli.kafka.admin.growing import make_lineage
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
-from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.settings.settings import load_settings
 from tests.cli.conftest import Cqrs
-from tests.scenarios.secured.acls import documented, grant, renamed, take_away
+from tests.scenarios.secured.acls import User, documented, renamed
 from tests.scenarios.secured.broker import Secured
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
 from tests.support.waiting import eventually
-
-WINDOW = timedelta(hours=24)
 
 
 @pytest.mark.parametrize("role", get_args(Role))
@@ -35,41 +30,6 @@ def test_the_page_lists_each_roles_needs(role: Role) -> None:
     assert sorted(documented(role)) == sorted(needs(role, Topics("bank_account")))
     prefixed = Topics("bank_account", "shop.")
     assert sorted(renamed(documented(role), prefixed)) == sorted(needs(role, prefixed))
-
-
-class User:
-    """Allowed what a role needs, and nothing else."""
-
-    def __init__(self, broker: Secured, name: str, topics: Topics, role: Role) -> None:
-        self.broker, self.name, self.topics, self.role = broker, name, topics, role
-        broker.add_users(name)
-        self.needs = renamed(documented(role), topics)
-        grant(broker, name, self.needs)
-        settings = load_settings({"command_config": broker.login(name)}, broker.folder)
-        self.connection = Connection(broker.address("SASL"), settings.client_properties())
-        self.admin = Admin(self.connection)
-        eventually(lambda: not self.lacking())
-
-    def lacking(self) -> list[RequiredAcl]:
-        """The ACLs that it lacks now; a change takes the broker a moment."""
-        return self.admin.missing_acls(self.needs)
-
-    def without(self, need: RequiredAcl) -> None:
-        take_away(self.broker, self.name, need)
-        eventually(self.lacking)
-
-    def again(self, need: RequiredAcl) -> None:
-        grant(self.broker, self.name, [need])
-        eventually(lambda: not self.lacking())
-
-    def checks(self) -> list[Check]:
-        return list(check_cluster(self.connection, [self.topics], WINDOW, (self.role,)))
-
-    def missing(self) -> set[str]:
-        """The ACLs that this user lacks, as `doctor` says."""
-        found = [check for check in self.checks() if check.name == "acls" and check.status == "fail"]
-        assert all(check.exit_code == 3 and f", which {self.role} needs" in check.detail for check in found)
-        return {check.detail.partition(" is not allowed")[0] for check in found}
 
 
 def with_lineage(secured: Secured, prefix: str, folder: Path) -> TopicHarness:
@@ -136,6 +96,25 @@ def test_init_needs_no_earlier_topics(secured: Secured, users: Users) -> None:
     operator = users("operator", topics, "init")
     with Admin(operator.connection) as admin:
         assert {made.result for made in ensure_topics(admin, topics, TopicPlan())} == {"created"}
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_repartition_names_missing_acls_first(secured: Secured, users: Users) -> None:
+    topics = Topics("counter", f"{secured.folder.name}.grown.")
+    with Admin(secured.administrator) as admin:
+        ensure_topics(admin, topics, TopicPlan(partitions=1))
+    operator = users("grower", topics, "repartition")
+    for need in (
+        RequiredAcl("Alter", "topic", topics.commands),
+        RequiredAcl("Create", "topic", topics.lineage),
+    ):
+        operator.without(need)
+        with pytest.raises(ConfigurationError, match="which repartition needs") as refused:
+            repartition(operator.connection, topics, 2, "murmur2")
+        assert str(need) in refused.value.message
+        operator.again(need)
+    assert repartition(operator.connection, topics, 2, "murmur2").before == 1
 
 
 @pytest.mark.kafka
