@@ -80,21 +80,18 @@ class WhatifResult:
 
 
 def decide_again(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifference]:
-    """The differences of one partition: first of commands in their order, then of states. `result` is filled.
+    """The differences of one partition: first of commands in their order, then of states; and so of its children.
+    `result` is filled.
 
     Raises `ContradictionError` for logs that do not fit each other, or that one of the codes cannot fold.
     """
     topics, place = plan.described.topics, plan.connection.payloads
     log = PartitionLog(plan.connection, topics, result.partition, place)
-    try:
-        with ExitStack() as stack:
-            teller = stack.enter_context(closing(LogTeller(plan.words, result.partition)))
-            for found in _differences(plan, log, result, teller, stack):
-                result.note(found)
-                yield found
-    except HistoryError as error:
-        also = "cqrs verify says if the history is whole"
-        raise log.fault(error.kind, error.offset, str(error), also) from error
+    with ExitStack() as stack:
+        teller = stack.enter_context(closing(LogTeller(plan.words, result.partition)))
+        for found in _differences(plan, log, result, teller, stack):
+            result.note(found)
+            yield found
 
 
 def _differences(
@@ -105,7 +102,11 @@ def _differences(
     while waiting:
         member = waiting.pop(0)
         own = replace(log, partition=member.partition)
-        yield from _of_member(plan, own, result, teller, member, waiting, stack)
+        try:
+            yield from _of_member(plan, own, result, teller, member, waiting, stack)
+        except HistoryError as error:
+            also = "cqrs verify says if the history is whole"
+            raise own.fault(error.kind, error.offset, str(error), also) from error
         waiting.sort(key=attrgetter("partition"))
 
 

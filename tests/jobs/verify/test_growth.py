@@ -39,6 +39,7 @@ def test_owners_over_two_growths_are_proved(grown: TopicHarness) -> None:
     assert [(one.skipped, one.behind) for one in done.compared.values()] == [("", None)] * 4
     assert [str(one) for one in done.violations] == []
     assert done.total("aggregates") == 12
+    assert all(one.events for one in list(done.reports.values())[1:])
     assert sum(count for one in done.reports.values() for count, _ in one.moved.values()) > 12
 
 

@@ -23,7 +23,8 @@ from cqrs_cli.settings.settings import load_settings
 from tests.core.deferral.played import played
 from tests.core.deferral.world import TOPIC, WAY
 from tests.jobs.whatif.rehearsed import decided_again, logs_of
-from tests.proof.history import seeds
+from tests.proof.grown import Grown
+from tests.proof.history import seeds, wish
 from tests.proof.walking import records
 from tests.support import ROOT
 
@@ -83,6 +84,15 @@ def test_outcomes_tell_what_waits(seed: int, most: int, cut: int) -> None:
     told = before | changes_of(then, before.get, TOPIC)
     waits = {one.key: known(one) for one in world.shard.entries}
     assert {key: known(one) for key, one in told.items() if one is not None} == waits
+
+
+def test_moved_commands_wait_elsewhere() -> None:
+    history = Grown()
+    history.decide(0, wish(1, "1", notbefore="2999-01-01T00:00:00Z"))
+    history.split(0, 2)
+    history.decide(0, wish(1, "1"))
+    told = changes_of(placed_outcomes(history.logs["outcomes"][0]), lambda _: None, "T")
+    assert list(told) == ["T/0"]
 
 
 DESCRIBED = AggregateTopics(
