@@ -8,16 +8,26 @@ from cqrs_cli.proof.findings import MAX_NAMED
 
 
 class ReactionPlace(NamedTuple):
-    """The place of a command, found or expected: topic and partition, and a digest of its bytes."""
+    """The place of a command, found or expected: topic and partition, and a digest of its bytes.
+
+    `before`: partitions where one that is expected may stand, too, since its topic has grown.
+    """
 
     topic: str
     partition: int
     digest: bytes
     offset: int = -1  # of one that is found
+    before: tuple[int, ...] = ()
+
+    @property
+    def homes(self) -> tuple[int, ...]:
+        """The partitions where it may stand."""
+        return self.partition, *self.before
 
     def is_as(self, wanted: "ReactionPlace") -> bool:
         """True if the command that is found here is the wanted one."""
-        return self[:3] == wanted[:3]
+        same = (self.topic, self.digest) == (wanted.topic, wanted.digest)
+        return same and self.partition in wanted.homes
 
     def __str__(self) -> str:
         return f"{self.topic}:{self.partition}@{self.offset}"

@@ -23,6 +23,7 @@ class _Claim(Struct):
     id: str = ""
     source: str = ""
     deferredfrom: str | None = None
+    forwardedfrom: str | None = None
 
 
 _claim_in = msgspec.json.Decoder(_Claim).decode
@@ -35,19 +36,30 @@ class ProcessCommands:
         self.found: dict[str, dict[str, dict[int, list[ReactionPlace]]]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(list))
         )
+        self._forwarded: set[str] = set()  # the places of those that an owner has forwarded
         self._source = process_source(process)
         self._plain = self._source.encode()
 
     def take(self, record: Record, topic: str, partition: int) -> None:
-        """Take a command in, if it is one; those that an owner has resubmitted are not sent by the process."""
+        """Take a command in, if it is one; those that an owner has resubmitted are not sent by the process.
+
+        Nor are those that an owner has forwarded, if they stand where they came from. Partitions come in their order.
+        """
         claim = self._claim(record)
         if claim is None or claim.deferredfrom is not None:
             return
         id = read_reaction_id(claim.id)
         if id is not None:
-            digest = command_digest(topic, record.key, record.value)
-            place = ReactionPlace(topic, partition, digest, record.offset)
-            self.found[id.topic][id.origin][id.number].append(place)
+            copies, value = self.found[id.topic][id.origin][id.number], record.value or b""
+            if claim.forwardedfrom is not None:
+                came = f"{topic}:{claim.forwardedfrom.replace('/', '@')}"
+                if came in self._forwarded or came in map(str, copies):
+                    self._forwarded.add(f"{topic}:{partition}@{record.offset}")
+                    return
+                value = unforwarded(value, claim.forwardedfrom)
+            copies.append(
+                ReactionPlace(topic, partition, command_digest(topic, record.key, value), record.offset)
+            )
 
     def _claim(self, record: Record) -> _Claim | None:
         """What a command says of itself, in either mode, however it is spelt; None if the process has not sent it.
@@ -66,6 +78,12 @@ class ProcessCommands:
                 if envelope.source == self._source:
                     return _Claim(envelope.id, envelope.source, envelope.deferredfrom)
         return None
+
+
+def unforwarded(value: bytes, place: str) -> bytes:
+    """The document that an owner has forwarded from a place, as it was before."""
+    end = b',"forwardedfrom":"%s"}' % place.encode()
+    return value[: -len(end)] + b"}" if value.endswith(end) else value
 
 
 def command_digest(topic: str, key: bytes | None, value: bytes | None) -> bytes:

@@ -1,7 +1,7 @@
 """Reads all that a process heard and sent, for the proof that each event below its position has its commands."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from cqrs_cli import registry
@@ -18,6 +18,7 @@ from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.following.processes.plan import CommandsTopic
 from cqrs_cli.following.processes.sent import ProcessCommands, command_digest
 from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.chains import Chains, find_chains
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
@@ -47,7 +48,7 @@ def verify_process(
     before = heard_partitions(connection, *where)
     if all(one.position is None for one in before):
         raise UsageError(f"process {loaded.name} has not begun: there is nothing to verify", "cqrs run")
-    commands = _commands_topics(connection, settings)
+    commands, chains = _commands_topics(connection, settings)
     taken, oldest = _read_commands(connection, loaded.name, commands, note)
     sent = taken.found
     after = {one.subscription: one for one in heard_partitions(connection, *where)}
@@ -58,7 +59,7 @@ def verify_process(
         later, source = after[one.subscription], one.subscription.source
         reacted = _range(one, later)
         note(f"reading {source.topic} partition {source.partition}")
-        events = _heard(connection, loaded, composer, one, later.end)
+        events = _heard(connection, loaded, composer, chains, one, later.end)
         place = f"{source.topic}:{source.partition}"
         kept = _keeper(oldest)
         matched[source.topic] |= set(judge_partition(place, events, reacted, sent[source.topic], kept, found))
@@ -70,7 +71,7 @@ def verify_process(
 
 
 def _keeper(oldest: dict[tuple[str, int], int]) -> Callable[[ReactionPlace, int], bool]:
-    return lambda place, time: time >= oldest.get((place.topic, place.partition), 0)
+    return lambda place, time: all(time >= oldest.get((place.topic, one), 0) for one in place.homes)
 
 
 def _range(before: HeardPartition, after: HeardPartition) -> ReactedRange:
@@ -84,16 +85,21 @@ def _range(before: HeardPartition, after: HeardPartition) -> ReactedRange:
     )
 
 
-def _commands_topics(connection: Connection, settings: "Settings") -> dict[str, CommandsTopic]:
-    """The topics of commands that there are, by aggregate."""
-    found = {}
+def _commands_topics(
+    connection: Connection, settings: "Settings"
+) -> tuple[dict[str, CommandsTopic], dict[str, Chains]]:
+    """The topics of commands that there are, by aggregate; and how each topic has grown."""
+    found, chains = {}, {}
     for name in registry.names(settings.aggregates, settings.root):
-        topic = Topics(name, settings.topic_prefix).commands
+        topics = Topics(name, settings.topic_prefix)
         try:
-            found[name] = CommandsTopic(topic, readers.partitions(connection, topic))
+            found[name] = CommandsTopic(topics.commands, readers.partitions(connection, topics.commands))
         except ConfigurationError:
             continue
-    return found
+        chains[topics.commands] = find_chains(
+            connection, topics, settings.partitioner, found[name].partitions
+        )
+    return found, chains
 
 
 def _read_commands(
@@ -115,7 +121,12 @@ def _read_commands(
 
 
 def _heard(
-    connection: Connection, loaded: LoadedProcess, composer: Composer, status: HeardPartition, end: int
+    connection: Connection,
+    loaded: LoadedProcess,
+    composer: Composer,
+    chains: Mapping[str, Chains],
+    status: HeardPartition,
+    end: int,
 ) -> Iterator[HeardEvent]:
     """The events of a partition that the process hears, with the commands that `react` gives for each now."""
     source = status.subscription.source
@@ -138,11 +149,13 @@ def _heard(
             if type(recorded.event) in loaded.events:
                 time = milliseconds_of(recorded.time)
                 first = ReactionId(loaded.name, source.topic, recorded.id, time, 0)
-                yield HeardEvent(record.offset, first.origin, time, _given(loaded, composer, recorded))
+                yield HeardEvent(
+                    record.offset, first.origin, time, _given(loaded, composer, chains, recorded)
+                )
 
 
 def _given(
-    loaded: LoadedProcess, composer: Composer, recorded: Recorded[Event]
+    loaded: LoadedProcess, composer: Composer, chains: Mapping[str, Chains], recorded: Recorded[Event]
 ) -> list[ReactionPlace] | None:
     try:
         made = composer.compose(recorded, reaction(loaded.process, recorded))
@@ -151,5 +164,11 @@ def _given(
     except BaseException:  # the author's own code: anything may come, and would have stopped the process
         return None
     return [
-        ReactionPlace(one.topic, one.partition, command_digest(one.topic, one.key, one.value)) for one in made
+        ReactionPlace(
+            one.topic,
+            one.partition,
+            command_digest(one.topic, one.key, one.value),
+            before=tuple(one.partition % count for count in chains[one.topic].counts[:-1]),
+        )
+        for one in made
     ]

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from cqrs_cli.core.messages.event import HEADERS
@@ -63,3 +64,21 @@ def test_others_do_not_count(value: bytes | None) -> None:
 def test_key_is_part_of_the_command() -> None:
     places = {command_digest("t", key, SENT) for key in (b"o-7", b"o-8", None)}
     assert len(places) == 3
+
+
+def test_forwarded_copy_is_no_second_one() -> None:
+    """Hop by hop; alone, since what it came from was deleted, it is as it was sent."""
+    sent = ProcessCommands("checkout")
+    record = Record(5, 0, b"o-7", SENT, [*HEADERS])
+    sent.take(record, "payment.commands", 0)
+    (first,) = sent.found["order.events"][ORIGIN][0]
+    for partition, came in ((1, "0/5"), (3, "1/5")):
+        sent.take(forwarded(record, came), "payment.commands", partition)
+    assert sent.found["order.events"][ORIGIN][0] == [first]
+    sent.take(forwarded(record, "2/9"), "payment.commands", 3)
+    assert [one.digest for one in sent.found["order.events"][ORIGIN][0]] == [first.digest] * 2
+
+
+def forwarded(record: Record, came: str) -> Record:
+    value = (record.value or b"")[:-1] + b',"forwardedfrom":"%s"}' % came.encode()
+    return msgspec.structs.replace(record, value=value)

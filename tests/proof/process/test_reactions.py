@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.proof.findings import MAX_NAMED
+from cqrs_cli.proof.reactions import ReactionPlace
 from tests.proof.process.histories import Found, History, histories
 
 
@@ -22,6 +23,15 @@ def test_owners_at_work_are_no_fault(history: History, data: st.DataObject) -> N
     surely = data.draw(st.integers(history.start, history.position))
     sent = {origin: one for origin, one in history.sent().items() if int(origin.rpartition("@")[2]) < surely}
     assert history.judge(sent, surely).named == []
+
+
+def test_command_of_before_a_growth_is_expected() -> None:
+    wanted = ReactionPlace("payment.commands", 5, b"x", before=(1,))
+    assert [ReactionPlace("payment.commands", one, b"x", 7).is_as(wanted) for one in (5, 1, 3)] == [
+        True,
+        True,
+        False,
+    ]
 
 
 WHOLE = History([1, 2, 0, 1, 1], 0, 4)
