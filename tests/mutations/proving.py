@@ -192,4 +192,28 @@ PROVING = [
         (("missing.pop(came, None)", "missing.pop(came)"),),
         f"{_GROWING}::test_lost_command_is_named",
     ),
+    Mutation(
+        "a forwarded copy is a second command of a process",
+        "cqrs_cli/following/processes/sent.py",
+        (("if came in self._forwarded or came in map(str, copies):", "if False:"),),
+        "tests/following/processes/test_sent.py::test_forwarded_copy_is_no_second_one",
+    ),
+    Mutation(
+        "a process has sent all by the partitions of today",
+        "cqrs_cli/proof/reactions.py",
+        (("return self.partition, *self.before", "return (self.partition,)"),),
+        "tests/proof/process/test_reactions.py::test_command_of_before_a_growth_is_expected",
+    ),
+    Mutation(
+        "a moved command waits where it was sent",
+        "cqrs_cli/scans/whatif/parked.py",
+        ((" and said.reason != Reason.MOVED.name", ""),),
+        "tests/jobs/whatif/test_settings.py::test_moved_commands_wait_elsewhere",
+    ),
+    Mutation(
+        "a child's stretch begins behind its parent's",
+        "cqrs_cli/scans/whatif/task.py",
+        (("if plan.since is None or is_whole else", "if plan.since is None else"),),
+        "tests/jobs/whatif/test_growth.py::test_child_begins_as_early_as_its_parent",
+    ),
 ]

@@ -7,9 +7,15 @@ import pytest
 
 from cqrs_cli.cli.main import main
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.kafka import clients
+from cqrs_cli.core.messages.growth import Grow
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka import clients, readers
+from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
+from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.following.processes.stage import Stage, placed
+from cqrs_cli.kafka.lineage_log import wish
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.following.processes.stage import Stage, placed, records
 from tests.support.checkout import PROCESS, verified
 from tests.support.code import write_process
 
@@ -74,3 +80,30 @@ def test_planted_commands_are_found(
     text = "; ".join(said["violations"])
     assert "command 0 was sent 2 times" in text and "/9/9/0@7: there is no such event" in text
     assert main(["verify", "process", "checkout", "order", *server]) == 2
+
+
+def test_target_that_has_grown_is_clean(stage: Stage) -> None:
+    """What was sent before stands where it had to, then; what an owner has forwarded was sent once."""
+    stage.react()
+    stage.place(0, 5)
+    stage.react()
+    topics = Topics("payment", stage.prefix)
+    count = readers.partitions(stage.connection, topics.commands)
+    with Admin(stage.connection) as admin:
+        make_lineage(admin, topics)
+        wish(stage.connection, topics, Grow(count, 4 * count))
+        grow_topics(admin, topics, 4 * count)
+    forward(stage, records(stage.connection, topics.commands, 0)[0])
+    stage.place(5, 5)
+    stage.react()
+    found = verified(stage)
+    assert (found.named, found.commands, found.others) == ([], 20, 0)
+
+
+def forward(stage: Stage, command: Record) -> None:
+    """As the owner of partition 0 does."""
+    end = b',"forwardedfrom":"0/%d"}' % command.offset
+    producer = clients.producer(stage.connection)
+    value = (command.value or b"")[:-1] + end
+    producer.produce(stage.topic("commands"), value, command.key, 2, headers=list(HEADERS))
+    assert producer.flush(10) == 0
