@@ -56,6 +56,7 @@ def grow_twice(single: TopicHarness, meanwhile: Callable[[], object] = lambda: N
     meanwhile()
     grow(single, 2)
     single.send(*round_of(1), *(stale(one, 1) for one in round_of(2)))
+    meanwhile()
     quietly(single.plan())
     meanwhile()
     single.send(*(stale(one, 1) for one in round_of(3)))

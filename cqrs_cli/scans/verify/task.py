@@ -44,11 +44,11 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
     log = PartitionLog(plan.connection, plan.aggregate.topics, partition, plan.connection.payloads)
 
     def work() -> ProofResult:
-        before = None if plan.since is None else plan.since.before
+        before = _earlier_folder(plan, partition)
         with closing(LogTeller(plan.words, partition, plan.tell_every)) as teller:
-            if before is not None and (before / str(partition)).is_dir():
+            if before is not None:
                 try:
-                    return _prove(plan, log, teller, before / str(partition))
+                    return _prove(plan, log, teller, before)
                 except BehindError as why:
                     return _prove(plan, log, teller)._replace(again=str(why))
             return _prove(plan, log, teller)
@@ -56,6 +56,15 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
     return guarded(
         plan.connection, log.place("commands"), work, lambda error: ProofResult(partition, error=error)
     )
+
+
+def _earlier_folder(plan: ProofPlan, partition: int) -> Path | None:
+    """The folder of an earlier proof to go on from. A child that had decided nothing begins with its parents."""
+    before = None if plan.since is None else plan.since.before
+    if before is None or not (folder := before / str(partition)).is_dir():
+        return None
+    is_child = plan.lineage is not None and plan.lineage.parent(partition) is not None
+    return None if is_child and not load_carried(folder).report.outcomes else folder
 
 
 def _prove(plan: ProofPlan, log: PartitionLog, teller: LogTeller, before: Path | None = None) -> ProofResult:

@@ -28,7 +28,7 @@ def proved_on(harness: TopicHarness, folder: Path) -> Verified:
 
 @pytest.fixture
 def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """A proof that goes on is made before the first growth, and between both."""
+    """A proof that goes on is made before the first growth, before its split, and between both."""
     single = counters(connection, prefix, tmp_path, 1)
     grow_twice(single, lambda: proved_on(single, tmp_path / "proved"))
     return single
