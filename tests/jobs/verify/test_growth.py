@@ -10,7 +10,7 @@ from cqrs_cli.jobs.verify.driver import Verified, plan_verify, proved_by, verify
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.verify.since import resumed_from
 from tests.deciding.growing import counters, grow_twice, round_of
-from tests.jobs.verify.proving import certified, verified
+from tests.jobs.verify.proving import call, certified, verified
 from tests.support.growth import grow
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
@@ -78,3 +78,12 @@ def test_certificates_hold_over_a_growth(connection: Connection, prefix: str, tm
     quietly(pair.plan())
     later = certified(pair, since.certificate)
     assert (later.changes, later.certificate.lineage) == ([], since.certificate.lineage)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_commands_work_on_a_grown_aggregate(grown: TopicHarness) -> None:
+    done = call(grown, "verify", "counter", "--continue", "kept/")
+    assert (done.returncode, done.stderr) == (0, "") and "no violation" in done.stdout
+    done = call(grown, "whatif", "counter", "--with", "aggregates.counter")
+    assert (done.returncode, done.stderr) == (0, "")
