@@ -50,9 +50,8 @@ class Plan:
     checkpoints: str = ""  # a folder's URI, empty for none
     checkpoint_every: float = 3600.0  # s
     checkpoints_kept: int = 2  # of each partition
-    wished: dict[str, PartitionLineage] = field(
-        default_factory=dict
-    )  # of shards that are made before a growth
+    #: The lineages as they will be, for shards that are made before a growth.
+    wished: dict[str, PartitionLineage] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
     brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
     reports: Address | None = None  # where the driver takes them
