@@ -70,6 +70,7 @@ def check(bank: TopicHarness, clients: list[Client]) -> None:
     check_each_once(clients, found)
     check_like_a_sequence(bank, {id: said for one in clients for id, said in one.sent.items()}, found)
     check_events(bank, found)
+    assert bank.violations("state") == []
 
 
 def check_each_once(clients: list[Client], found: Stories) -> None:
