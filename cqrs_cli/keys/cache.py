@@ -7,6 +7,7 @@ Every change is synced: keys change rarely, and what is half written needs no ma
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -18,7 +19,7 @@ from msgspec import Struct
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.topic import KnownKeys, WrappedKey
-from cqrs_cli.state.environment import write_growing
+from cqrs_cli.state.environment import begin, write_growing
 from cqrs_cli.state.errors import translated
 from cqrs_cli.state.lmdb_types import Transaction
 
@@ -113,7 +114,7 @@ class KeyCache:
 
     def _write(self, work: Callable[[Transaction], None]) -> None:
         with translated(self._path):
-            write_growing(self._env, work)
+            write_growing(self._env, partial(begin, self._env, write=True), work)
 
 
 def _key(subject: str) -> bytes:

@@ -67,11 +67,13 @@ def begin(env: lmdb.Environment, write: bool) -> Transaction:
     return env.begin(write=write)
 
 
-def write_growing(env: lmdb.Environment, work: Callable[[Transaction], _T]) -> _T:
-    """Do `work` in one transaction; again from its beginning whenever the map had to grow."""
+def write_growing(
+    env: lmdb.Environment, begun: Callable[[], Transaction], work: Callable[[Transaction], _T]
+) -> _T:
+    """Do `work` in a transaction that `begun` gives; again from its beginning whenever the map had to grow."""
     while True:
         try:
-            with begin(env, write=True) as txn:
+            with begun() as txn:
                 return work(txn)
         except lmdb.MapFullError:
             env.set_mapsize(2 * env.info()["map_size"])

@@ -9,6 +9,7 @@ the first.
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -228,7 +229,7 @@ class LmdbStore:
         """Do `work` in one transaction; again from its beginning whenever the map had to grow."""
         self._env.reader_check()  # a reader that was killed would keep old pages from being used again
         with translated(self._path):
-            write_growing(self._env, work)
+            write_growing(self._env, partial(self._begin, write=True), work)
 
 
 def _put(txn: Transaction, db: Database, entries: Entries) -> None:

@@ -6,6 +6,7 @@ Offsets mostly rise, and are then appended, some thousands in a transaction; any
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from struct import Struct
 from typing import TypeVar
@@ -13,7 +14,7 @@ from typing import TypeVar
 import lmdb
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.state.environment import write_growing
+from cqrs_cli.state.environment import begin, write_growing
 from cqrs_cli.state.lmdb_types import Transaction
 
 #: Traces, or bytes, that are appended together.
@@ -137,7 +138,7 @@ class TraceIndex:
     def _write(self, work: Callable[[Transaction], _T]) -> _T:
         """Do `work` in one transaction; again from its beginning whenever the map had to grow."""
         try:
-            return write_growing(self._env, work)
+            return write_growing(self._env, partial(begin, self._env, write=True), work)
         except lmdb.Error as error:
             raise ConfigurationError(
                 f"the traces in {self._path} cannot be written ({error})",
