@@ -61,10 +61,10 @@ class PendingOutcome:
     async def _awaited(self) -> CommandOutcome:
         arrived = asyncio.wrap_future(self._outcome)
         arrived.add_done_callback(_take_notice)
-        try:
-            return await asyncio.wait_for(asyncio.shield(arrived), self._left())
-        except TimeoutError:
-            raise self._overdue(self._timeout) from None
+        done, _ = await asyncio.wait([arrived], timeout=self._left())
+        if not done:
+            raise self._overdue(self._timeout)
+        return arrived.result()
 
     def _left(self) -> float:
         return max(0.0, self.deadline - time.monotonic())

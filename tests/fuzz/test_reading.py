@@ -181,10 +181,10 @@ def test_any_broker_state_file_is_read(tmp_path_factory: pytest.TempPathFactory,
 
 def test_endless_nesting_is_refused_everywhere() -> None:
     for read in (read_event, read_outcome):
-        with pytest.raises(ValueError, match="nested too deeply"):
+        with pytest.raises(ValueError, match=r"nested too deeply|Input data was truncated"):
             read(DEEP)
     assert parse_claim('{"x":' * 10_000) is None
-    with pytest.raises(UsageError, match="line 2: nested too deeply"):
+    with pytest.raises(UsageError, match=r"line 2: (nested too deeply|Input data was truncated)"):
         list(read_lines([b"\n", DEEP], ["bank_account"]))
     record_line(0, record(DEEP))
     assert json_line(record_document(0, record(DEEP)))

@@ -22,25 +22,23 @@ def here(function: Callable[[], object], line: int) -> str:
 
 
 def divide() -> None:
-    print(1 // 0)
+    raise ZeroDivisionError("by nobody")
 
 
 def divide_elsewhere() -> None:
-    exec(compile("1 // 0", "<string>", "exec"), globals())  # noqa: S102
+    exec(compile("raise ZeroDivisionError('by nobody')", "<string>", "exec"), globals())  # noqa: S102
 
 
 def test_innermost_line_of_the_package_counts() -> None:
     """Code that was made at run time, as of a dataclass's `__init__`, has no line that anybody could look at."""
     for function in (divide, divide_elsewhere):
         said = raised(error_of(function), PACKAGE)
-        assert said == f"{here(function, 1)}: ZeroDivisionError: integer division or modulo by zero"
+        assert said == f"{here(function, 1)}: ZeroDivisionError: by nobody"
 
 
 def test_error_from_elsewhere_has_no_place() -> None:
     error = error_of(divide)
-    assert (
-        raised(error) == raised(error, "elsewhere") == "ZeroDivisionError: integer division or modulo by zero"
-    )
+    assert raised(error) == raised(error, "elsewhere") == "ZeroDivisionError: by nobody"
     assert raised_at(error.__traceback__, "elsewhere") == raised_at(None, PACKAGE) == ""
 
 

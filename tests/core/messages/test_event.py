@@ -28,7 +28,8 @@ def test_foreign_id_has_no_place(id: str) -> None:
 
 
 def test_deep_event_is_refused() -> None:
-    with pytest.raises(ValueError, match="nested too deeply"):
+    # From 3.14 on Python goes as deep as its stack is, and meets the end first.
+    with pytest.raises(ValueError, match=r"nested too deeply|Input data was truncated"):
         read_event(b'{"data":' + b"[" * 100_000)
 
 

@@ -20,8 +20,11 @@ def test_lone_surrogates_are_question_marks() -> None:
 
 @pytest.mark.parametrize(
     ("value", "why"),
-    [(None, "a null value is not an outcome"), (b'{"x":' + b"[" * 100_000, "nested too deeply")],
+    [
+        (None, "a null value is not an outcome"),
+        (b'{"x":' + b"[" * 100_000, "nested too deeply|Input data was truncated"),
+    ],
 )
 def test_other_records_are_refused(value: bytes | None, why: str) -> None:
-    with pytest.raises(ValueError, match=f"^{why}$"):
+    with pytest.raises(ValueError, match=f"^({why})$"):
         read_outcome(value)

@@ -61,6 +61,7 @@ def test_log_made_again_ends_the_gateway(connection: Connection, prefix: str, tm
         assert again.get("/readyz").status == 200
 
 
+@pytest.mark.kafka
 def test_followers_end_side_by_side(connection: Connection, tmp_path: Path) -> None:
     """One after the other, a gateway of thirty aggregates would take longer to stop than its service manager waits."""
     prefix = f"t{uuid.uuid4().hex[:8]}."

@@ -146,6 +146,7 @@ def test_two_sessions_in_one_process(tmp_path: Path) -> None:
     assert python(again, "local[1]", tmp_path / "spark.log").stdout == "3\n3\n"
 
 
+@pytest.mark.spark
 def test_unwritable_log_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = python(SESSION, "local[1]", tmp_path / "file" / "spark.log")
