@@ -75,15 +75,19 @@ class PartitionLineage:
         after = next((one for one in self.counts if before is not None and one > before), None)
         return None if before is None or after is None else (before, after)
 
+    def splits_of(self, partition: int) -> tuple[Split, ...]:
+        """The splits at which a partition gave keys away, in their order."""
+        return tuple(split for split in self.splits if split.partition == partition)
+
+    def judging(self, partition: int) -> int:
+        """The count by which a partition judges. A child that is not born will begin with this one."""
+        splits = [one for one in self.splits if one.partition == partition or partition in one.children]
+        return splits[-1].after if splits else self.first_count(partition)
+
     def count(self, partition: int) -> int | None:
         """The count by which a partition judges; None while its parent has not split."""
-        for split in reversed(self.splits):
-            if split.partition == partition:
-                return split.after
-        if partition < self.counts[0]:
-            return self.counts[0]
-        born = self.birth(partition)
-        return None if born is None else born.after
+        is_there = partition < self.counts[0] or self.birth(partition) is not None
+        return self.judging(partition) if is_there else None
 
     def first_count(self, partition: int) -> int:
         """The count by which a partition judges when it begins; the last one for a number that no count has."""
@@ -98,8 +102,7 @@ class PartitionLineage:
 
     def children(self, partition: int) -> list[int]:
         """The partitions to which it has given keys."""
-        mine = [split for split in self.splits if split.partition == partition]
-        return [one for split in mine for one in range(split.before + partition, split.after, split.before)]
+        return [child for split in self.splits_of(partition) for child in split.children]
 
     def parents(self, partition: int) -> tuple[int, ...]:
         """The partitions whose logs have events of its first keys, the oldest first."""
@@ -108,10 +111,11 @@ class PartitionLineage:
 
     def birth(self, partition: int) -> Split | None:
         """The split that gave a partition its first keys; None for one of the first, and before it took place."""
-        for split in self.splits:
-            if split.before <= partition < split.after and partition % split.before == split.partition:
-                return split
-        return None
+        return next((split for split in self.splits if partition in split.children), None)
+
+    def has_begun(self, partition: int) -> bool:
+        """True for one of the first partitions, and for a child that decides."""
+        return partition < self.counts[0] or partition in self.begun
 
     def ancestry(self, partition: int) -> tuple[Split, ...]:
         """The splits through which a partition has what it inherited, the oldest first.
@@ -133,22 +137,26 @@ class PartitionLineage:
         """The next task of its owner, where all topics have `there` partitions."""
         if self.count(partition) is None:
             return "wait"
-        if self.birth(partition) is not None and partition not in self.begun:
+        if not self.has_begun(partition):
             return "adopt"
         return "decide" if self.next_count(partition, there) is None else "settle"
 
     def stages(self, there: int) -> dict[int, Stage]:
         """Every partition of a growth that is under way; nothing where all have come to the last count."""
         last = self.counts[-1]
-        phases = {one: self.phase(one, there) for one in range(last)}
-        if last <= there and set(phases.values()) == {"decide"}:
+        if last <= there and not self.unfinished(there):
             return {}
         done: Stage = "grows" if last > there else "split"
-        split = {one.partition for one in self.splits}
         return {
-            one: _STAGES.get(phase, done if done == "grows" or one in split else "begun")
-            for one, phase in phases.items()
+            one: _STAGES.get(
+                self.phase(one, there), done if done == "grows" or self.splits_of(one) else "begun"
+            )
+            for one in range(last)
         }
+
+    def unfinished(self, there: int) -> list[int]:
+        """The partitions that are to split, or to begin, where all topics have `there` partitions."""
+        return [one for one in range(self.counts[-1]) if self.phase(one, there) != "decide"]
 
     def chain(self, home: int) -> tuple[int, ...]:
         """The partitions whose events, read one after the other, are those of the keys with this home, in their order.
@@ -169,7 +177,7 @@ class PartitionLineage:
         `home` is by the last count. A child has them from the moment it has begun; what stands of them in its parent's
         topic then counts no more.
         """
-        return [one for one in self.chain(home) if one < self.counts[0] or one in self.begun][-1]
+        return [one for one in self.chain(home) if self.has_begun(one)][-1]
 
     def may_begin(self, partition: int, positions: Mapping[int, int]) -> bool:
         """True if a reader that has read the events of each partition up to these positions may begin with this one.

@@ -18,8 +18,7 @@ class Holding(NamedTuple):
     @property
     def judging(self) -> int:
         """The count by which the partition judges. A child that is not born will begin with this one."""
-        found = self.lineage.count(self.number)
-        return self.lineage.first_count(self.number) if found is None else found
+        return self.lineage.judging(self.number)
 
     @property
     def phase(self) -> Phase:

@@ -37,7 +37,7 @@ def inherit_keys(
         parent = replace(log, partition=split.partition, keeps=keeps)
         _check_not_ahead(parent, cache, split)
         _fold_parent(parent, aggregate, cache, split, window)
-    if holding.number not in holding.lineage.begun:
+    if not holding.lineage.has_begun(holding.number):
         entries = _entries(parent, keeps, splits[-1])
         cache.fold(cache.positions, deferred=entries)
 

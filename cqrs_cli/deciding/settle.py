@@ -156,7 +156,7 @@ def _growth(
     traces: CommandTraces,
     inherits: bool,
 ) -> GrowthTraces:
-    told = lineage.count(log.partition) or lineage.first_count(log.partition)
+    told = lineage.judging(log.partition)
     claimed = told if claim is None else claim.partitions
     begun = log.partition in lineage.begun
     return GrowthTraces(

@@ -130,14 +130,13 @@ def _growth(connection: Cluster, topics: Topics, there: int) -> Iterator[Check]:
     """Check whether a growth is under way, and for whom it waits."""
     lineage = visible_lineage(connection, topics, there)
     count = lineage.counts[-1]
-    left = [one for one in range(count) if lineage.phase(one, there) != "decide"]
     if count > there:
         yield warn(
             "topics",
             f"{topics.aggregate} grows to {count} partitions, its commands have {there}",
             f"complete it: cqrs repartition {topics.aggregate} --partitions {count}",
         )
-    elif left:
+    elif left := lineage.unfinished(there):
         yield warn(
             "topics",
             f"{topics.aggregate} grows to {count} partitions: {len(left)} have not split or begun",

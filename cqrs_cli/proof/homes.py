@@ -20,19 +20,19 @@ class Homes:
     among: Callable[[bytes, int], int]
 
     @property
-    def splits(self) -> list[Split]:
+    def splits(self) -> tuple[Split, ...]:
         """The splits at which it gave keys away, in their order."""
-        return [one for one in self.lineage.splits if one.partition == self.partition]
+        return self.lineage.splits_of(self.partition)
 
     @property
-    def waits(self) -> bool:
-        """True for a child that has not begun: it may decide nothing."""
-        return self.lineage.parent(self.partition) is not None and self.partition not in self.lineage.begun
+    def has_begun(self) -> bool:
+        """False for a child that may decide nothing yet."""
+        return self.lineage.has_begun(self.partition)
 
     @property
     def judging(self) -> int:
         """The count by which its owner judges now."""
-        return self._count(lambda split: True)
+        return self.lineage.judging(self.partition)
 
     def home(self, key: bytes, command: int) -> int:
         """The home of a key when a command was decided."""

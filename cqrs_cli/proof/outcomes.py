@@ -92,7 +92,7 @@ class Outcomes:
             yield f"is MOVED, and due at {data.due!r} instead of its own time"
         if (homes := self._scope.homes) is None:
             return
-        if homes.waits:
+        if not homes.has_begun:
             yield "is of a partition that has not begun: its lineage has no record of that"
         if (split := homes.crossed("outcomes", data.offset, record.offset)) is not None:
             yield f"is of command {data.offset}, and the split at command {split.commands} is at {split.outcomes}"

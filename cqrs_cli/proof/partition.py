@@ -194,7 +194,7 @@ class Proof:
 
         A child takes over what waits before it begins.
         """
-        has_begun = self._scope.homes is None or not self._scope.homes.waits
+        has_begun = self._scope.homes is None or self._scope.homes.has_begun
         if self._rules is not None and has_begun:
             self._rules.deferrals.conclude(self.deferred.entries, commands)
 

@@ -126,7 +126,7 @@ PROVING = [
     Mutation(
         "a child may decide before it begins",
         "cqrs_cli/proof/homes.py",
-        (("and self.partition not in self.lineage.begun", "and False"),),
+        (("return self.lineage.has_begun(self.partition)", "return True"),),
         f"{_GROWING}::test_children_begin_before_they_decide",
     ),
     Mutation(

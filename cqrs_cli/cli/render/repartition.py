@@ -50,8 +50,7 @@ def growth_preview(aggregate: str, planned: "PlannedGrowth", work: "GrowthWork")
 
 def grown_topics(aggregate: str, planned: "PlannedGrowth") -> Result:
     """The topics have grown: what is left is the next run's."""
-    lineage, after = planned.lineage, planned.after
-    left = [one for one in range(after) if lineage.phase(one, after) != "decide"]
+    left = planned.lineage.unfinished(planned.after)
     document = {**_growth(aggregate, planned, dry_run=False), "left": left}
     said = f"{_counts(aggregate, planned)}: "
     if not left:

@@ -30,6 +30,11 @@ class Split(Struct, frozen=True, rename={"before": "from", "after": "to"}):
     deferred: int
     clock: int  # the greatest timestamp of the commands it has decided, ms
 
+    @property
+    def children(self) -> range:
+        """The partitions that get keys."""
+        return range(self.before + self.partition, self.after, self.before)
+
 
 class Begun(Struct, frozen=True):
     """A child keeps its inherited deferred commands in its own topic, and decides from now on."""

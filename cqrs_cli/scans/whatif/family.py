@@ -57,7 +57,7 @@ def stages(
 
 def family_members(split: Split, parent: Redeciding, is_whole: bool, stack: ExitStack) -> Iterator[Member]:
     """The children of a partition, which has been decided again up to its split."""
-    for number in range(split.before + split.partition, split.after, split.before):
+    for number in split.children:
         stores = scratch(stack, parent.rules.window, (parent.was, parent.would))
         rules = replace(parent.rules, partition=number)
         child = Redeciding(
