@@ -1,7 +1,6 @@
 """Letting an aggregate grow: what is refused, what two operators come to, and who goes on where one ended."""
 
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.growth import Grow
 from cqrs_cli.deciding.repartition import AggregateStanding, PlannedGrowth, plan_growth, repartition
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.kafka.admin.growing import make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import wish
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.ownership.claim import TERMINAL
 from tests.deciding.growing import check, counters, round_of
@@ -100,32 +97,23 @@ def grown(harness: TopicHarness) -> set[int]:
         return {len(admin.leaders(harness.topics.name(kind))) for kind in KINDS}
 
 
+def killed(harness: TopicHarness, after: int, nth: int) -> None:
+    """An operator's process ends behind a step, unless it is refused before."""
+    steps: list[str] = []
+
+    def die(step: str) -> None:
+        steps.append(step)
+        if len(steps) > nth:
+            raise Killed
+
+    with suppress(Killed, CqrsError):
+        repartition(harness.connection, harness.topics, after, "murmur2", die)
+
+
 def grow(harness: TopicHarness, after: int) -> None:
     repartition(harness.connection, harness.topics, after, "murmur2")
     harness.partitions = after
     harness.reconnect()
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize("done", sampled(range(4), 3))
-def test_same_call_completes_a_growth(pair: TopicHarness, done: int) -> None:
-    """After the operator's process died behind each step."""
-    pair.send(*round_of(0))
-    quietly(pair.plan())
-    with Admin(pair.connection) as admin:
-        steps: list[Callable[[], object]] = [
-            lambda: make_lineage(admin, pair.topics),
-            lambda: wish(pair.connection, pair.topics, Grow(2, 4)),
-            lambda: admin.grow(pair.topics.events, 4),
-        ]
-        for step in steps[:done]:
-            step()
-    grow(pair, 4)
-    grow(pair, 4)
-    pair.send(*round_of(1))
-    quietly(pair.plan())
-    check(pair, 0, 1)
-    assert lineage(pair).counts == (2, 4)
 
 
 @pytest.mark.pins("growing")
@@ -181,19 +169,6 @@ def test_lineage_without_wish_adopts_nothing(pair: TopicHarness) -> None:
         make_lineage(admin, pair.topics)
     with pytest.raises(ConfigurationError, match="had 2 partitions and now has 4"):
         pair.plan()
-
-
-def killed(harness: TopicHarness, after: int, nth: int) -> None:
-    """An operator's process ends behind a step, unless it is refused before."""
-    steps: list[str] = []
-
-    def die(step: str) -> None:
-        steps.append(step)
-        if len(steps) > nth:
-            raise Killed
-
-    with suppress(Killed, CqrsError):
-        repartition(harness.connection, harness.topics, after, "murmur2", die)
 
 
 @pytest.mark.kafka
