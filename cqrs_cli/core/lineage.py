@@ -168,8 +168,7 @@ class PartitionLineage:
 
     def within(self, count: int) -> "PartitionLineage":
         """The lineage as far as topics of so many partitions are: for a wish that they do not have nobody has split."""
-        counts = tuple(one for one in self.counts if one <= count)
-        return PartitionLineage(counts or (count,), self.splits, self.begun)
+        return PartitionLineage(tuple(one for one in self.counts if one <= count), self.splits, self.begun)
 
     def keeper(self, home: int) -> int:
         """The partition in whose topic the deferred commands of keys with this home are.
@@ -203,6 +202,11 @@ class PartitionLineage:
         if partition not in homes:
             return None
         return next((one for one in homes[homes.index(partition) :] if one != partition), None)
+
+
+def adopting_count(before: int, there: int) -> int:
+    """The least count to which `before` partitions can grow where topics were grown by hand to `there`."""
+    return before * -(-there // before)
 
 
 def fold_lineage(records: Iterable[Growth], count: int) -> PartitionLineage:

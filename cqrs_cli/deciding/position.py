@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from cqrs_cli.core.lineage import adopting_count
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 from cqrs_cli.ownership.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Accepted, Claim
 
@@ -93,7 +94,7 @@ def another_count(aggregate: str, topic: str, before: int, now: int) -> Configur
     """The error for a topic that has grown without its lineage."""
     hint = "fewer partitions split aggregates: recreate it with the old count, or migrate to new topics"
     if now > before:
-        least = before * -(-now // before)
+        least = adopting_count(before, now)
         hint = f"the lineage must tell of it: cqrs repartition {aggregate} --partitions {least}"
     return ConfigurationError(f"{topic} had {before} partitions and now has {now}", hint)
 

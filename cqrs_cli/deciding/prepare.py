@@ -10,6 +10,7 @@ from cqrs_cli.deciding.plan import Partition, Plan, partition_seat
 from cqrs_cli.deciding.position import another_count, check_place
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
+from cqrs_cli.kafka.chains import another_lineage
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import read_lineage, visible_lineage
 from cqrs_cli.kafka.named_place import parse_place
@@ -84,18 +85,15 @@ def check_lineage(connection: Connection, described: AggregateTopics, partitione
     """
     if described.lineage_id is None:
         return False
-    name, count = described.topics.aggregate, described.partitions
-    lineage = visible_lineage(connection, described.topics, count)
+    topics, count = described.topics, described.partitions
+    lineage = visible_lineage(connection, topics, count)
     if count not in lineage.counts:
-        lineage = read_lineage(connection, described.topics, count)
+        lineage = read_lineage(connection, topics, count)
     if count not in lineage.counts:
-        raise ConfigurationError(
-            f"the topics of {name} have {count} partitions, its lineage says {lineage.counts[-1]}",
-            f"if they were grown by hand: cqrs repartition {name} --partitions {count}",
-        )
+        raise another_lineage(topics, count, lineage)
     if lineage.has_grown and partitioner == "off":
         raise ConfigurationError(
-            f'the partitions of {name} have grown, and partitioner = "off" does not say whose a key is',
+            f'the partitions of {topics.aggregate} have grown, and partitioner = "off" does not say whose a key is',
             'set partitioner to what the clients use: "murmur2" or "crc32"',
         )
     return lineage.has_grown

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.lineage import PartitionLineage, adopting_count
 from cqrs_cli.core.messages.growth import Grow
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.deciding.plan import Plan, partition_seat
@@ -57,7 +57,7 @@ def plan_growth(standing: AggregateStanding, after: int, partitioner: Partitione
     """
     name, lineage = standing.name, standing.lineage
     before, most = lineage.counts[-1], max(standing.has.values())
-    there = before * -(-most // before)  # the least number that adopts what was added by hand
+    there = adopting_count(before, most)
     least = max(there, 2 * before)
     others = f"take {least}, {least + before} or another multiple"
     if partitioner == "off":

@@ -90,9 +90,7 @@ def plan_whatif(
         DecisionSettings.of(settings),
         since,
         until,
-        lineage=None
-        if described.lineage_id is None
-        else find_lineage(connection, topics, described.partitions),
+        lineage=find_lineage(connection, topics, described.partitions),
     )
 
 

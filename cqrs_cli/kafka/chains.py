@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.lineage import PartitionLineage, adopting_count
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.cluster import Cluster
@@ -71,21 +71,28 @@ def find_chains(connection: Cluster, topics: Topics, partitioner: Partitioner, c
 
     Raises `ConfigurationError` for topics that have grown otherwise than their lineage says.
     """
-    if not readers.exists(connection, topics.lineage):
-        return Chains((count,), partitioner)
-    return Chains(find_lineage(connection, topics, count).counts, partitioner)
+    lineage = find_lineage(connection, topics, count)
+    return Chains((count,) if lineage is None else lineage.counts, partitioner)
 
 
-def find_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
-    """The lineage of an aggregate whose topics have `count` partitions, as far as they have grown.
+def find_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage | None:
+    """The lineage of an aggregate whose topics have `count` partitions, as far as they have grown; None if there is no
+    such log.
 
     Raises what `find_chains` does.
     """
+    if not readers.exists(connection, topics.lineage):
+        return None
     lineage = read_lineage(connection, topics, count)
-    counts = tuple(one for one in lineage.counts if one <= count)
-    if not counts or counts[-1] != count:
-        raise ConfigurationError(
-            f"the topics of {topics.aggregate} have {count} partitions, its lineage says {lineage.counts[-1]}",
-            f"let them grow by: cqrs repartition {topics.aggregate} --partitions {lineage.counts[-1]}",
-        )
+    if count not in lineage.counts:
+        raise another_lineage(topics, count, lineage)
     return lineage.within(count)
+
+
+def another_lineage(topics: Topics, count: int, lineage: PartitionLineage) -> ConfigurationError:
+    """The error for topics that have grown otherwise than their lineage says."""
+    name, last = topics.aggregate, lineage.counts[-1]
+    return ConfigurationError(
+        f"the topics of {name} have {count} partitions, its lineage says {last}",
+        f"let them grow: cqrs repartition {name} --partitions {adopting_count(last, count)}",
+    )

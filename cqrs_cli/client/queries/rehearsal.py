@@ -25,8 +25,8 @@ from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, offsets
 from cqrs_cli.kafka.admin.topics import Admin, find_with_lineage
+from cqrs_cli.kafka.chains import find_lineage
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
@@ -63,9 +63,7 @@ class Rehearsal:
         """
         self.topics = _described(connection, topics)
         count = self.topics.partitions
-        lineage = PartitionLineage((count,))
-        if self.topics.lineage_id is not None:
-            lineage = read_lineage(connection, topics, count).within(count)
+        lineage = find_lineage(connection, topics, count) or PartitionLineage((count,))
         self._place = connection.payloads
         self._payloads: dict[PayloadReference, bytes] = {}  # of the commands so far
         self._deciding = deciding

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.jobs.engine.partition_job import collector, finish, raise_gravest
 from cqrs_cli.jobs.engine.session import code_root, driver_host
-from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.chains import find_lineage
 from cqrs_cli.kafka.connection.connection import Connection
@@ -96,7 +95,7 @@ def plan_verify(
         milliseconds(longest_window or settings.dedup_window),
         shards,
         early=milliseconds(settings.clock_tolerance),
-        lineage=None if found.lineage_id is None else find_lineage(connection, topics, found.partitions),
+        lineage=find_lineage(connection, topics, found.partitions),
     )
 
 
@@ -179,9 +178,7 @@ def _together(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -
 
 def _checked(plan: ProofPlan, violations: int) -> int:
     """Their number; raises `UnavailableError` if partitions have split meanwhile."""
-    topics, count, lineage = plan.aggregate.topics, plan.aggregate.partitions, None
-    if violations and readers.exists(plan.connection, topics.lineage):
-        lineage = find_lineage(plan.connection, topics, count)
-    if violations and lineage != plan.lineage:
+    topics, count = plan.aggregate.topics, plan.aggregate.partitions
+    if violations and find_lineage(plan.connection, topics, count) != plan.lineage:
         raise UnavailableError(f"the partitions of {topics.aggregate} have split meanwhile", "verify again")
     return violations
