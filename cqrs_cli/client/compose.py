@@ -14,6 +14,7 @@ from cqrs_cli.client.field_values import command_data
 from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.command import CommandEnvelope
+from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.reaction_id import why_reserved
 from cqrs_cli.errors import UsageError
 
@@ -69,7 +70,6 @@ _Known = msgspec.defstruct(
 )
 _read_known = msgspec.json.Decoder(cast("type[_Line]", _Known)).decode
 _read_line = msgspec.json.Decoder(_Line).decode
-_read_names = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def complete_line(line: bytes) -> Composed:
@@ -110,7 +110,7 @@ def _read(line: bytes) -> _Line:
         return _read_known(line)
     except msgspec.ValidationError:
         read = _read_line(line)  # raises, unless an unknown attribute was all that was wrong
-    for name in _read_names(line):
+    for name in read_members(line):
         if name not in _ATTRIBUTES and (meant := _meant(name)) is not None:
             raise ValueError(f"attribute {name[:60]} is not known; did you mean {meant}?")
     return read

@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import msgspec
-
 from cqrs_cli.core.deferral.deferrals import EARLY
 from cqrs_cli.core.messages.event import EventEnvelope
+from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.proof.findings import LogName
@@ -22,15 +21,12 @@ class Loss(NamedTuple):
     outcomes: int
 
 
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
-
 def check_shape(event: EventEnvelope) -> None:
     """Check an event without the aggregate's code; raises `ValueError` if its type or data could be no event's."""
     if not event.type.rpartition(".")[2].isidentifier():
         raise ValueError(f"its type {event.type!r} names no event")
     try:
-        _members(event.data)
+        read_members(event.data)
         bytes(event.data).decode()
     except (ValueError, RecursionError) as error:
         raise ValueError(f"its data is not a JSON object: {error}") from None

@@ -56,7 +56,7 @@ PROVING = [
     Mutation(
         "the data of events may be anything without the code",
         "cqrs_cli/proof/scope.py",
-        (("        _members(event.data)\n", ""),),
+        (("        read_members(event.data)\n", ""),),
         "tests/proof/test_events.py::test_data_of_no_event",
     ),
     Mutation(
