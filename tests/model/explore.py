@@ -32,6 +32,18 @@ class Explored(NamedTuple):
     worlds: int
     counterexample: Counterexample | None
 
+    def check_kept(self, name: str) -> None:
+        """Assert that the scenario of this name breaks no promise."""
+        print(f"{name}: {self.worlds:,} worlds")
+        assert self.counterexample is None, str(self.counterexample)
+
+    def check_broken(self, wrong: str) -> None:
+        """Assert that a rule that was left out shows in this way."""
+        found = self.counterexample
+        assert found is not None, "nothing goes wrong: the rule is not needed, or the model does not see why"
+        print(found)
+        assert found.wrong.startswith(wrong), str(found)
+
 
 Origins = dict[World, tuple[World, str] | None]
 
