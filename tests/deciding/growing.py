@@ -4,15 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.support.commands import Sent, command
+from tests.support.commands import FAR, Sent, command
 from tests.support.growth import finals, grow, stale, story
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 
 SUBJECTS = [f"counter-{number}" for number in range(12)]
-
-#: Years from now.
-FAR = "2999-01-01T00:00:00Z"
 
 
 def counters(connection: Connection, prefix: str, folder: Path, partitions: int = 2) -> TopicHarness:
@@ -22,6 +19,12 @@ def counters(connection: Connection, prefix: str, folder: Path, partitions: int 
 def round_of(number: int, **attributes: str) -> list[Sent]:
     """One command to each counter."""
     return [command("counter.Increment", one, f"{one}.{number}", **attributes) for one in SUBJECTS]
+
+
+def first_rounds(harness: TopicHarness) -> None:
+    """Round 0 is decided, round 1 waits."""
+    harness.send(*round_of(0), *round_of(1, notbefore=FAR))
+    quietly(harness.plan())
 
 
 def released(number: int) -> list[Sent]:
@@ -51,8 +54,7 @@ def check(harness: TopicHarness, *rounds: int, machine: str = "state") -> None:
 
 def grow_twice(single: TopicHarness, meanwhile: Callable[[], object] = lambda: None) -> None:
     """Counters over 1 → 2 → 4, with commands that wait over both splits, and clients that know of none."""
-    single.send(*round_of(0), *round_of(1, notbefore=FAR))
-    quietly(single.plan())
+    first_rounds(single)
     meanwhile()
     grow(single, 2)
     single.send(*round_of(1), *(stale(one, 1) for one in round_of(2)))

@@ -7,7 +7,8 @@ import pytest
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.growing import FAR, SUBJECTS, check, counters, released, round_of
+from tests.deciding.growing import SUBJECTS, check, counters, first_rounds, released, round_of
+from tests.support.commands import FAR
 from tests.support.growth import finals, grow, grown_by_hand, lineage, reasons, stale
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
@@ -56,8 +57,7 @@ def test_growth_needs_no_pause(pair: TopicHarness) -> None:
 @pytest.mark.pins("growing")
 def test_what_waits_moves_too(pair: TopicHarness) -> None:
     """Its child says it again, knows its id, and ends it; a lost shard of the child makes no difference."""
-    pair.send(*round_of(0), *round_of(1, notbefore=FAR))
-    quietly(pair.plan())
+    first_rounds(pair)
     grow(pair, 4)
     pair.send(*round_of(1, notbefore=FAR))
     quietly(pair.plan())
@@ -74,8 +74,7 @@ def test_two_growths_are_two_splits(
 ) -> None:
     """With a run between them and without."""
     single = counters(connection, prefix, tmp_path, 1)
-    single.send(*round_of(0), *round_of(1, notbefore=FAR))
-    quietly(single.plan())
+    first_rounds(single)
     grow(single, 2)
     single.send(*round_of(2))
     if between:
@@ -97,8 +96,7 @@ def test_two_growths_are_two_splits(
     ["split.before", "split.after", "adopt.chunk", "adopt.before_begun", "forward.said", "commit.sent:2"],
 )
 def test_killed_owners_split_once(pair: TopicHarness, point: str) -> None:
-    pair.send(*round_of(0), *round_of(1, notbefore=FAR))
-    quietly(pair.plan())
+    first_rounds(pair)
     grow(pair, 4)
     pair.send(*(stale(one, 2) for one in round_of(2)), *(stale(one, 2) for one in released(1)))
     strike = point if ":" in point else f"{point}:1"
@@ -124,8 +122,7 @@ def delete_old(harness: TopicHarness, partition: int) -> None:
 def test_old_shard_of_a_child_repeats_nothing(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """It inherited what waits, had not begun, and is used again after a long time."""
     single = counters(connection, prefix, tmp_path, 1)
-    single.send(*round_of(0), *round_of(1, notbefore=FAR))
-    quietly(single.plan())
+    first_rounds(single)
     grow(single, 2)
     old = single.plan(once=False, machine="old")
     assert Process(old, "adopt.before_begun:1:kill", transaction_timeout=3.0).killed()

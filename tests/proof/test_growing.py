@@ -11,8 +11,7 @@ from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.proof.moved import lost
 from tests.proof.grown import Grown
 from tests.proof.history import Wish, seeds, wish
-
-FAR = "2999-01-01T00:00:00Z"
+from tests.support.commands import FAR
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.growth import Grow
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.growth import GrowthWork, growth_work
-from tests.deciding.growing import FAR, SUBJECTS, counters, round_of
+from tests.deciding.growing import SUBJECTS, counters, first_rounds
 from tests.support.growth import grow, lineage
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
@@ -19,8 +19,7 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture
 def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     found = counters(connection, prefix, tmp_path)
-    found.send(*round_of(0), *round_of(1, notbefore=FAR))
-    quietly(found.plan())
+    first_rounds(found)
     return found
 
 

@@ -11,6 +11,9 @@ from cqrs_cli.core.messages.record import Headers
 
 STRUCTURED: Headers = [*HEADERS]
 
+#: Years from now.
+FAR = "2999-01-01T00:00:00Z"
+
 
 class Sent(NamedTuple):
     """A record to be sent. `partition` None: where the key hashes to, the first one without a key."""

@@ -15,12 +15,9 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import target
-from tests.support.commands import document
+from tests.support.commands import FAR, document
 from tests.support.growth import lineage
 from tests.support.harness import TopicHarness
-
-#: Years from now.
-FAR = "2999-01-01T00:00:00Z"
 
 #: Accounts of each client, besides the one that all of them share.
 OWN = 4

@@ -9,7 +9,7 @@ from cqrs_cli.client.queries.deferred import waiting
 from cqrs_cli.client.queries.rehearsal import Rehearsal
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from tests.deciding.growing import FAR, SUBJECTS, counters, round_of
+from tests.deciding.growing import SUBJECTS, counters, first_rounds, round_of
 from tests.support.growth import grow
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
@@ -21,8 +21,7 @@ pytestmark = pytest.mark.kafka
 def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """A command to each counter is decided, another one waits; both are of before the growth."""
     pair = counters(connection, prefix, tmp_path)
-    pair.send(*round_of(0), *round_of(1, notbefore=FAR))
-    quietly(pair.plan())
+    first_rounds(pair)
     grow(pair, 4)
     return pair
 

@@ -39,9 +39,6 @@ def evolve(counter: Counter, event: Counted) -> Counter:
 decider = cqrs.Decider(decide, evolve, Counter())
 """
 
-#: Years from now.
-FAR = "2999-01-01T00:00:00Z"
-
 
 def patients(connection: Connection, prefix: str, folder: Path) -> TopicHarness:
     """Topics of an aggregate whose command waits until it has counted to `ready`."""

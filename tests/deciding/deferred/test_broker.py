@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.deciding.deferred.patient import FAR, cancel, count, decided, entries, patients, release, soon
+from tests.deciding.deferred.patient import cancel, count, decided, entries, patients, release, soon
+from tests.support.commands import FAR
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
 from tests.support.waiting import eventually

@@ -19,7 +19,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_readonly, open_shard
-from tests.deciding.growing import FAR, SUBJECTS, check, counters, released, round_of
+from tests.deciding.growing import SUBJECTS, check, counters, first_rounds, released, round_of
 from tests.support.growth import grow, reasons
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
@@ -42,8 +42,7 @@ class _Watched(PartitionLog):
 @pytest.fixture
 def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     found = counters(connection, prefix, tmp_path)
-    found.send(*round_of(0), *round_of(1, notbefore=FAR))
-    quietly(found.plan())
+    first_rounds(found)
     eventually(lambda: found.settled("outcomes"))
     return found
 

@@ -9,8 +9,8 @@ import pytest
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.runs.other_runs import left_to_decide, others_at_work
-from tests.deciding.deferred.patient import FAR, count, decided, patients, soon
-from tests.support.commands import increments, mixture
+from tests.deciding.deferred.patient import count, decided, patients, soon
+from tests.support.commands import FAR, increments, mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
 from tests.support.waiting import eventually

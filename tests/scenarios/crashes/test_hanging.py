@@ -13,7 +13,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
-from tests.deciding.growing import FAR, check, released, round_of
+from tests.deciding.growing import check, first_rounds, released, round_of
 from tests.deciding.growing import counters as counters_on
 from tests.following.processes.stage import Stage, orders
 from tests.support import ROOT, hanging_growth
@@ -224,8 +224,7 @@ def test_half_a_growth_is_settled(
     """By the next owners: every command is decided once, by the owner of its key."""
     made, visible, hidden = GROWTHS[half]
     single = counters_on(connection, prefix, tmp_path, 1)
-    single.send(*round_of(0), *round_of(1, notbefore=FAR))
-    quietly(single.plan())
+    first_rounds(single)
     grow(single, 2)
     hanging_growth.reach(single, broker, made)
     made(single).leave(connection, broker, visible, hidden)
