@@ -17,22 +17,10 @@ from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.readers import bounds
-from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.kafka.topics.topics import Topics
 
 #: Seconds that a client pauses after each outcome that it has waited for.
 _PAUSE = 0.02
-
-
-class StaleProducer(CommandProducer):
-    """It sends by as many partitions as there were once."""
-
-    def __init__(self, here: Arena, count: int) -> None:
-        super().__init__(here.connection, "murmur2")
-        self._count = count
-
-    def partition_of(self, topic: str, key: bytes) -> int:
-        return target("murmur2", key, self._count)
 
 
 class Final(NamedTuple):

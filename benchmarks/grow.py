@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from benchmarks.arena import Arena, arena, deposit, open_accounts
-from benchmarks.flow import Flow, StaleProducer, Waiting
+from benchmarks.flow import Flow, Waiting
 from benchmarks.latency import deciding
 from benchmarks.report import report
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.deciding.repartition import repartition
 from cqrs_cli.kafka.topics.topics import Topics
+from tests.support.traffic import StaleProducer
 
 _ONCE = ("run", "bank_account", "--once")
 
@@ -101,7 +102,11 @@ def _prepare(here: Arena, count: int) -> None:
 
 def _waiting(here: Arena, topics: Topics, count: int) -> list[Waiting]:
     def sender(number: int) -> CommandProducer:
-        return StaleProducer(here, count) if number % 2 else CommandProducer(here.connection, "murmur2")
+        return (
+            StaleProducer(here.connection, count)
+            if number % 2
+            else CommandProducer(here.connection, "murmur2")
+        )
 
     found = [Waiting(here, topics, one, lambda one=one: sender(one)) for one in range(_WAITING)]  # type: ignore[misc]
     for client in found:

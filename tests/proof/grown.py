@@ -23,6 +23,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.growth import Begun, Grow, Split
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.deciding.inherit import inherited_entry
 from cqrs_cli.proof.findings import LogName, Report
 from cqrs_cli.proof.homes import Homes
 from cqrs_cli.proof.inherited import Inherited
@@ -168,7 +169,7 @@ class Grown:
 
     def _inherited_entries(self, parent: int, count: int, child: int) -> list[Deferral]:
         found = [one for one in self._entries[parent] if among(one.subject.encode(), count) == child]
-        return [replace(one, partition=parent if one.partition is None else one.partition) for one in found]
+        return [inherited_entry(one, parent) for one in found]
 
     def _keep(self, partition: int, *entries: Deferral) -> None:
         for one in entries:
