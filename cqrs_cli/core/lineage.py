@@ -22,7 +22,7 @@ Home = Callable[[int], int]
 #: sent before the growth, or decides.
 Phase = Literal["wait", "adopt", "settle", "decide"]
 
-#: A partition in a growth that is under way, in a word: its topics are made, it is at a phase, or its part is done.
+#: A partition's word in a growth that is under way: the topics grow, it is at a phase, or its part is done.
 Stage = Literal["grows", "waits", "adopts", "settles", "split", "begun"]
 
 _STAGES: dict[Phase, Stage] = {"wait": "waits", "adopt": "adopts", "settle": "settles"}

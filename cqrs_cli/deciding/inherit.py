@@ -1,4 +1,4 @@
-"""What a partition has from its parents: folded from their logs up to the splits, of the keys that are its own now."""
+"""Folds the inheritance of a child from its parents' logs, up to the splits, of the keys that are its own now."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,7 +24,7 @@ def inherit_keys(
 ) -> None:
     """Fold what a partition has from its parents, unless it has decided something since: then its shard has that.
 
-    Folding is idempotent, so whoever is interrupted does it again. The entries of deferred commands come along until
+    Folding is idempotent, so an interrupted owner does it again. The entries of deferred commands come along until
     the partition has begun: from then on they are in its own topic. Raises `CorruptError` for a shard that has more
     than the logs.
     """

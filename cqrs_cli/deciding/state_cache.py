@@ -157,7 +157,7 @@ class StateCache:
         self._store.note(_KEPT, b"%d" % count, self._token)
 
     def inherited(self) -> dict[int, FoldedOfParent]:
-        """What the shard has of its parents, by partition."""
+        """How far each parent is folded into the shard, by partition."""
         return msgspec.json.decode(self._store.noted(_INHERITED) or b"{}", type=dict[int, FoldedOfParent])
 
     def note_inherited(self, inherited: Mapping[int, FoldedOfParent]) -> None:

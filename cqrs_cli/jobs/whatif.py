@@ -1,5 +1,6 @@
-"""The driver of `cqrs whatif`: the historic commands of an aggregate, decided again by other code; a task a partition,
-with all that have keys from it.
+"""The driver of `cqrs whatif`: the historic commands of an aggregate, decided again by other code.
+
+There is a task for each partition; where they have grown, for each family of them.
 
 Nothing is written to any topic.
 """

@@ -49,7 +49,7 @@ class Chains(NamedTuple):
         return self._replace(counts=self.counts[: self.counts.index(len(positions)) + 1])
 
     def links(self, log: PartitionLog, bounds: Mapping[int, tuple[int, int]]) -> Iterator[Link]:
-        """What to read, one after the other, for the keys whose home is the log's partition.
+        """The stretches to read, one after the other, for the keys whose home is the log's partition.
 
         `bounds`: (start, end) by partition.
         """

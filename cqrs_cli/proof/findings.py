@@ -32,8 +32,8 @@ class Report(NamedTuple):
 
     `deleted`: commands, outcomes and dead letters that are known to have been there, and were deleted by retention.
     `accepted`: missing records whose loss an operator accepted. `given_up`: commands that failed without being read, as
-    `run --fail` makes them. `moved`, `forwarded`: the commands that were handed to each other partition, and that came
-    from each, to be compared.
+    `run --fail` makes them. `moved`, `forwarded`: the commands that were forwarded to each other partition, and that
+    came from each, to be compared.
     """
 
     commands: int = 0

@@ -1,4 +1,4 @@
-"""Whose keys a partition has that grew: by the count that was in force at each of its offsets."""
+"""The keys of a partition over a growth, by the count that was in force at each of its offsets."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

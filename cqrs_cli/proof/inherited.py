@@ -1,4 +1,4 @@
-"""What a partition has from its parents: what their proofs leave at the splits that made it."""
+"""The inheritance of a child in its proof: what the proofs of its parents leave at the splits that made it."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -20,7 +20,7 @@ class Parent(NamedTuple):
 
 
 class Inherited(NamedTuple):
-    """What all parents leave together. Versions and ids are in the store of the child's proof."""
+    """All that the parents leave. Versions and ids are in the store of the child's proof."""
 
     parents: Mapping[int, Parent] = {}
     open: Mapping[ProvedPlace, Open] = {}
@@ -33,7 +33,7 @@ class Inherited(NamedTuple):
         return self._replace(parents=parents, clock=max(self.clock, split.clock))
 
     def left_by(self, split: Split, carried: Carried) -> "Inherited":
-        """The same with what waits when the proof of a parent ends at its split."""
+        """The same with the commands that wait when the proof of a parent ends at its split."""
         waiting = {
             proved_place(place, split.partition) if isinstance(place, int) else place: one
             for place, one in carried.deferred.items()

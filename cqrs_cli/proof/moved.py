@@ -1,4 +1,4 @@
-"""The commands that a partition has handed on (`MOVED`), and those that others have handed to it (`forwardedfrom`).
+"""The commands that a partition has forwarded (`MOVED`), and those that were forwarded to it (`forwardedfrom`).
 
 Both sides are counted, with a sum of hashes, for each pair of partitions. Where they agree, none was lost. They also
 differ where a client has copied a record with its attribute, or retention has deleted some: `lost` tells.
@@ -35,7 +35,7 @@ class MovedCommands:
             _count(self._forwarded, came.partition, _hash(*came))
 
     def tallies(self) -> tuple[dict[int, CommandTally], dict[int, CommandTally]]:
-        """What has moved to each partition, and what came from each."""
+        """The tallies of what has moved to each partition, and of what came from each."""
         return dict(self._moved), dict(self._forwarded)
 
 
@@ -48,7 +48,7 @@ class Forwarded(NamedTuple):
 
 
 def forwarded(record: Record) -> Forwarded | None:
-    """Where a command says that it came from; None if it says nothing."""
+    """The place that a command says it came from; None if it says nothing."""
     if _ATTRIBUTE not in (record.value or b""):
         return None
     try:

@@ -23,7 +23,9 @@ def prove_parent(
     *,
     is_continued: bool = False,
 ) -> Inherited:
-    """What a parent and, `before` it, its own parents leave. Their versions and ids come into the store of `scratch`.
+    """Prove a parent, whose own parents have left `before`; returns what all of them leave.
+
+    Versions and ids come into the store of `scratch`.
 
     `is_continued`: an earlier proof has left all but their outcomes.
     """

@@ -39,7 +39,7 @@ class GrowthWork(NamedTuple):
 def growth_work(
     connection: Connection, topics: Topics, lineage: PartitionLineage, partitioner: Partitioner
 ) -> GrowthWork:
-    """What is left to do until every partition judges by the last count. Events are counted by their offsets."""
+    """The work that is left until every partition judges by the last count. Events are counted by their offsets."""
     last = lineage.counts[-1]
     numbers = range(readers.partitions(connection, topics.events))
     sizes = {

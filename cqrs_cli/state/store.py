@@ -54,7 +54,7 @@ class Store(Protocol):
         """Note the digest of the code that folds from now on; raises `NotOwnerError` for another's token."""
 
     def noted(self, name: str) -> bytes:
-        """What an owner has noted under a name, beside the states; empty for nothing."""
+        """The note of an owner under a name, next to the states; empty if there is none."""
 
     def note(self, name: str, value: bytes, token: str) -> None:
         """Note it; raises `NotOwnerError` for another's token."""

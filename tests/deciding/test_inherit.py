@@ -1,4 +1,4 @@
-"""What a child takes over is written in portions that a transaction can hold."""
+"""A child writes the deferred commands that it inherits in portions that a transaction can hold."""
 
 import pytest
 

@@ -178,13 +178,13 @@ PROVING = [
         "a command may move and be due at any time",
         "cqrs_cli/proof/outcomes.py",
         (('if data.reason == "MOVED" and data.due != outcome.time:', "if False:"),),
-        f"{_GROWING}::test_altered_hand_over_is_found",
+        f"{_GROWING}::test_altered_forward_is_found",
     ),
     Mutation(
-        "what was handed on is not counted",
+        "forwarded commands are not counted",
         "cqrs_cli/proof/moved.py",
         (("            _count(self._moved, outcome.movedto", "            _count({}, outcome.movedto"),),
-        f"{_GROWING}::test_handed_on_commands_are_compared",
+        f"{_GROWING}::test_forwarded_commands_are_compared",
     ),
     Mutation(
         "a copy of a forwarded command is a loss",

@@ -54,7 +54,7 @@ def test_parent_decides_for_its_child(grown: Grown) -> None:
         ({"reason": "LATER", "attempt": 1}, "is LATER with a partition to which its key has moved"),
     ],
 )
-def test_altered_hand_over_is_found(grown: Grown, data: dict[str, object], says: str) -> None:
+def test_altered_forward_is_found(grown: Grown, data: dict[str, object], says: str) -> None:
     grown.edit(0, 6, data)
     assert any(says in one for one in grown.found())
 
@@ -64,7 +64,7 @@ def test_key_at_home_has_not_moved(grown: Grown) -> None:
     assert "outcomes 0@5 is MOVED, and the partition of '0' is 0" in grown.found()
 
 
-def test_stranger_is_not_handed_on(grown: Grown) -> None:
+def test_stranger_forwards_nothing(grown: Grown) -> None:
     """A partition that never had the key."""
     grown.decide(2, wish(1, "3"), heir_of=lambda key: 3)
     assert any(
@@ -129,7 +129,7 @@ def test_repetition_points_to_the_parent(grown: Grown, original: dict[str, int],
     assert f"outcomes 1@2 {says}" in grown.found()
 
 
-def test_handed_on_commands_are_compared(grown: Grown) -> None:
+def test_forwarded_commands_are_compared(grown: Grown) -> None:
     reports = [grown.prove(partition) for partition in range(4)]
     assert [{**one.moved} for one in reports[:2]] == [
         {1: reports[1].forwarded[0], 2: reports[2].forwarded[0]},

@@ -1,4 +1,4 @@
-"""What a growth would move: counted and estimated on the real broker, along the lineage."""
+"""The work of a growth, counted and estimated on the real broker, along the lineage."""
 
 from pathlib import Path
 

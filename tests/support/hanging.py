@@ -31,7 +31,7 @@ ReactionPart = Literal["payment", "order", "positions", "group"]
 
 
 class Output(NamedTuple):
-    """What a transaction writes to one partition."""
+    """The records of a transaction in one partition."""
 
     topic: str
     partition: int

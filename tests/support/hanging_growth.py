@@ -44,7 +44,7 @@ def begin(harness: TopicHarness) -> Hanging:
 
 
 def forward(harness: TopicHarness) -> Hanging:
-    """What 0 has not decided has moved to 1: the parts are `commands`, `outcomes` and `position`."""
+    """The commands that 0 has not decided have moved to 1: the parts are `commands`, `outcomes` and `position`."""
     offset, claim = harness.standing()
     assert offset is not None and claim is not None
     records = [one for one in harness.records("commands") if one.offset >= offset]

@@ -26,7 +26,7 @@ MOVING: "tuple[Column[MovingKeys], ...]" = (
 
 
 def growth_preview(aggregate: str, planned: "PlannedGrowth", work: "GrowthWork") -> Result:
-    """What the growth would do."""
+    """The preview of a growth."""
     document = {
         **_growth(aggregate, planned, dry_run=True),
         "partitions": [one._asdict() for one in work.moving],

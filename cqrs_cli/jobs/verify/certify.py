@@ -217,7 +217,7 @@ def _checked(
 
 
 def _growth_changes(plan: CertifyPlan, earlier: Certificate) -> list[TopicChange]:
-    """What has changed in the number of partitions, and in the log that explains it."""
+    """The changes in the number of partitions, and in the lineage that explains it."""
     topics, now = plan.described.topics, plan.described.partitions
     before = len(earlier.topics[topics.commands].partitions)
     found = growth_change(before, now, plan.lineage)

@@ -1,4 +1,4 @@
-"""The commands that were handed to another partition as keys moved: each must be there."""
+"""The commands that were forwarded to another partition, since their keys had moved: each must be there."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -72,7 +72,7 @@ class Parents(NamedTuple):
         return map(self.keeps.held, self.read(self._parent(split), kind, *spans[kind]))
 
     def _scope(self, scope: Scope, split: Split, spans: dict[Kind, tuple[int, int]]) -> Scope:
-        """What the parent's own proof finds is said there: here nobody asks for homes and the shapes of events."""
+        """The scope of a silent proof. The parent's own proof judges homes and the shapes of events."""
         parent = self._parent(split)
         claim = parse_claim(parent.committed().metadata)
         return replace(

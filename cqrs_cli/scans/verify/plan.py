@@ -39,7 +39,7 @@ class ProofPlan:
     patience: float = 40.0  # seconds for an open transaction: a killed owner leaves one open for 20 s
 
     def homes(self, partition: int) -> Homes | None:
-        """Whose keys a partition has; None if no key has moved."""
+        """The homes of a partition's keys; None if no key has moved."""
         if self.lineage is None:
             return None
         return Homes(self.lineage, partition, partial(target, self.partitioner))

@@ -1,4 +1,4 @@
-"""A family of partitions: one of before any growth, and all that have keys from it.
+"""A family of partitions: one of the first, and all that have keys from it.
 
 A partition is decided again by the counts that were in force, one stage after the other. At each split its children get
 copies of its stores: what they decide meets what their parent had, at its clock.

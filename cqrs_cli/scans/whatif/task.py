@@ -54,7 +54,7 @@ class WhatifPlan:
 
     @property
     def families(self) -> range:
-        """The partitions of before any growth: a task decides one, and all that have keys from it."""
+        """The first partitions: a task decides one, and all that have keys from it."""
         return range(self.described.partitions if self.lineage is None else self.lineage.counts[0])
 
 
