@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
-from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
@@ -107,7 +106,7 @@ def find_ranges(
     count, topic = readers.partitions(connection, topics.events), topics.events
     chains = find_chains(connection, topics, partitioner, count).upto(positions)
     home = partition_for(partitioner, key, chains.counts[-1])
-    wanted = chains.homes if home is None else PartitionLineage(chains.counts).chain(home)
+    wanted = chains.homes if home is None else chains.chain(home)
     bounds = readers.bounds(connection, topic, wanted)
     if positions is not None:
         bounds = cut_bounds(topic, bounds, positions)

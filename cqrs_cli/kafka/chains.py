@@ -42,6 +42,10 @@ class Chains(NamedTuple):
         """The partitions that keys have as their home."""
         return range(self.counts[-1])
 
+    def chain(self, home: int) -> tuple[int, ...]:
+        """The partitions that have records of the keys with this home, one after the other."""
+        return PartitionLineage(self.counts).chain(home)
+
     def upto(self, positions: Mapping[int, int] | None) -> "Chains":
         """The chains when these positions were taken: of all partitions before a growth, its children had nothing."""
         if positions is None or len(positions) not in self.counts:
@@ -58,7 +62,7 @@ class Chains(NamedTuple):
             yield Link(log, *bounds[home])
             return
         keeps = KeyHome(self.partitioner, self.counts[-1], home)
-        for partition in PartitionLineage(self.counts).chain(home):
+        for partition in self.chain(home):
             yield Link(replace(log, partition=partition, keeps=keeps), *bounds[partition])
 
     def size(self, log: PartitionLog, bounds: Mapping[int, tuple[int, int]]) -> int:

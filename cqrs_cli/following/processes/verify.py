@@ -168,7 +168,7 @@ def _given(
             one.topic,
             one.partition,
             command_digest(one.topic, one.key, one.value),
-            before=tuple(one.partition % count for count in chains[one.topic].counts[:-1]),
+            before=chains[one.topic].chain(one.partition)[:-1],
         )
         for one in made
     ]
