@@ -9,15 +9,14 @@ from msgspec.structs import replace as changed
 
 from cqrs_cli.core.lineage import LineageError, PartitionLineage, fold_lineage
 from cqrs_cli.core.messages.growth import Begun, Grow, Growth, Split
-from tests.support.lineages import lineages, split
+from tests.support.lineages import deciding, lineages, split
 
 HASHES = st.integers(0, 2**31 - 1)
 
 
 def homes(lineage: PartitionLineage, hashed: int) -> list[int]:
     """The partitions that decide this key."""
-    judging = ((one, lineage.count(one)) for one in range(lineage.counts[-1]))
-    return [one for one, count in judging if count is not None and hashed % count == one]
+    return deciding(lineage, lambda count: hashed % count)
 
 
 def travelled(lineage: PartitionLineage, hashed: int, partition: int) -> list[int]:

@@ -9,7 +9,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.support.lineages import lineages
+from tests.support.lineages import deciding, lineages
 
 KEYS = st.binary(min_size=1, max_size=8)
 BOUNDS = dict.fromkeys(range(24), (0, 9))
@@ -25,8 +25,7 @@ def test_one_home_reads_a_key(lineage: PartitionLineage, key: bytes) -> None:
     chains = Chains(lineage.counts, "murmur2")
     links = (list(chains.links(log(home), BOUNDS)) for home in chains.homes)
     read = [[one.log for one in some if not one.log.keeps or one.log.keeps.has(key)] for some in links]
-    judging = ((one, lineage.count(one)) for one in range(lineage.counts[-1]))
-    decides = next(one for one, count in judging if count and target("murmur2", key, count) == one)
+    (decides,) = deciding(lineage, lambda count: target("murmur2", key, count))
     if chains.have_grown:
         (mine,) = filter(None, read)
         assert decides in {one.partition for one in mine}

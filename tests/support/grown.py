@@ -14,6 +14,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.kafka.topics.topics import KINDS, LINEAGE_CONFIGS, Topics
 from tests.support.eventlog import counted, create
+from tests.support.lineages import deciding
 from tests.support.waiting import eventually
 
 
@@ -30,10 +31,8 @@ class GrowingCounters:
 
     def home(self, subject: str) -> int:
         """The partition that decides a key now."""
-        judging = ((one, self.lineage.count(one)) for one in range(self.lineage.counts[-1]))
-        return next(
-            one for one, count in judging if count and target("murmur2", subject.encode(), count) == one
-        )
+        (found,) = deciding(self.lineage, lambda count: target("murmur2", subject.encode(), count))
+        return found
 
     def count(self, *subjects: str) -> None:
         """One more event of each, where its home is now."""

@@ -4,8 +4,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.lineage import Home, PartitionLineage
 from cqrs_cli.core.messages.growth import Begun, Grow, Growth, Split
+
+
+def deciding(lineage: PartitionLineage, home: Home) -> list[int]:
+    """The partitions that decide a key, by its home among so many partitions: there is one."""
+    judging = ((one, lineage.count(one)) for one in range(lineage.counts[-1]))
+    return [one for one, count in judging if count is not None and home(count) == one]
 
 
 def split(lineage: PartitionLineage, partition: int, there: int) -> Split:
