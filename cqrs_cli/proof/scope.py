@@ -46,9 +46,8 @@ class Scope:
     command_at: Callable[[int], Record | None] = lambda offset: None  # what the commands topic has there now
     topic_id: str = ""  # of the commands topic
     longest_window: int | None = None  # the longest, ms; None: there was one only
-    decode_event: Callable[[EventEnvelope], object] = (
-        check_shape  # raises what says why an event cannot be read
-    )
+    #: Raises what says why an event cannot be read.
+    decode_event: Callable[[EventEnvelope], object] = check_shape
     early: int = EARLY  # how long before it is due a deferred command may be decided, ms
     homes: Homes | None = None  # of an aggregate that has grown
     for_child: bool = False  # the proof is for a child, which has its keys from this partition

@@ -65,9 +65,8 @@ class StateCheck:
         self._aggregate = aggregate
         self._path = shards / str(log.partition)
         self._read, self._inherited, self._keeps = read, inherited, keeps
-        self._broken: set[str] = (
-            set()
-        )  # aggregates with an event that cannot be folded; the first one is reported
+        #: Aggregates with an event that cannot be folded; the first one is reported.
+        self._broken: set[str] = set()
 
     def compare(self, proof: Proof, decided: int, end: int) -> ShardComparison:
         """Add every aggregate that differs from the partition's shard to the findings of `proof`, and every event below

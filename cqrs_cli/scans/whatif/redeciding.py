@@ -51,9 +51,8 @@ class RehearsedCounts:
 
     commands: int = 0
     aggregates: int = 0
-    not_asked: int = (
-        0  # commands that were given up, or whose code was not asked in the end: they stay as they were
-    )
+    #: Commands that were given up, or whose code was not asked in the end: they stay as they were.
+    not_asked: int = 0
     last: int | None = None
 
 
@@ -75,9 +74,8 @@ class Redeciding:
     would: LmdbStore
     payloads: PayloadStoreAddress | None = None
     batch: int = BATCH
-    is_family: bool = (
-        False  # the stores are or will be those of several partitions: what decided an id is noted
-    )
+    #: The stores are or will be those of several partitions: an id is noted with the partition that decided it.
+    is_family: bool = False
     progress: RehearsedCounts = field(default_factory=RehearsedCounts)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The task of `cqrs whatif` on a worker: a partition's logs and its children's, read and decided again."""
+"""The task of `cqrs whatif` on a worker: the logs of a family of partitions, read and decided again."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -80,7 +80,7 @@ class WhatifResult:
 
 
 def decide_again(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifference]:
-    """The differences of one partition: first of commands in their order, then of states; and so of its children.
+    """The differences of a family, one partition after the other: first of commands in their order, then of states.
     `result` is filled.
 
     Raises `ContradictionError` for logs that do not fit each other, or that one of the codes cannot fold.
@@ -97,7 +97,7 @@ def decide_again(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDiff
 def _differences(
     plan: WhatifPlan, log: PartitionLog, result: WhatifResult, teller: LogTeller, stack: ExitStack
 ) -> Iterator[HistoryDifference]:
-    """Of a partition, then of those that it has given keys to, by their numbers."""
+    """The differences of a partition, then of those that have keys from it, by their numbers."""
     waiting = [Member(log.partition, _rehearing(plan, log, stack))]
     while waiting:
         member = waiting.pop(0)
@@ -119,7 +119,7 @@ def _of_member(
     waiting: list[Member],
     stack: ExitStack,
 ) -> Iterator[HistoryDifference]:
-    """Of one partition; its children wait from the splits on."""
+    """The differences of one partition. At a split its children join those that are `waiting`."""
 
     def records(kind: Kind, start: int, end: int) -> Iterator[Record]:
         read = log.events(start, end) if kind == "events" else log.read(kind, start, end)
