@@ -3,7 +3,7 @@
 docs/messages.md numbers them, and core/decide.py calls them in that order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from msgspec import UNSET
@@ -64,12 +64,15 @@ def check_partition(key: bytes, context: BatchContext) -> int | None:
 
 def fingerprint_of(aggregate: Aggregate) -> Fingerprint:
     """The fingerprint of an aggregate's commands: personal fields do not count."""
-    if not aggregate.has_personal_fields:
-        return fingerprint
+    return without_fields(left_out_of(aggregate)) if aggregate.has_personal_fields else fingerprint
+
+
+def left_out_of(aggregate: Aggregate) -> Mapping[str, frozenset[str]]:
+    """The personal members of the data of commands, by type."""
     left_out = {kind: frozenset[str]() for kind in REQUESTS}
     for kind, cls in aggregate.commands.items():
         left_out[kind] = frozenset(field.wire for field in personal_fields(cls))
-    return without_fields(left_out)
+    return left_out
 
 
 def check_id(first: DedupEntry | None, mark: int, expired: int) -> Original | None:

@@ -7,7 +7,6 @@ from cqrs_cli.core.checks import without_bytes
 from cqrs_cli.core.deferral.document import forwarded_document
 from cqrs_cli.core.deferral.entry import due_of
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
-from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import milliseconds_of, parse_timestamp, rfc3339
@@ -54,8 +53,10 @@ def _check_readable(
     unknown = outcome.status == "failed" and outcome.type == "cqrs.failed"
     if outcome.type != f"{envelope.type}.{outcome.status}" and not unknown:
         yield f"has the type {outcome.type!r}, its command {envelope.type!r}"
-    mark = fingerprint(envelope.type, envelope.data, expected)
-    if outcome.deferredfrom is None and outcome.fingerprint != mark:
+    fits = outcome.deferredfrom is not None or scope.fits(
+        outcome.fingerprint, envelope.type, envelope.data, expected
+    )
+    if not fits:
         yield "does not have the fingerprint of its command"
     if outcome.reason not in BLIND and outcome.expected != expected:
         yield f"says that version {outcome.expected} was expected, its command {expected}"

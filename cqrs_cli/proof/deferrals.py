@@ -14,7 +14,7 @@ from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.proof.deferred_log import Entry
-from cqrs_cli.proof.documents import deferred_document, fits, requested_id, resubmitted_document
+from cqrs_cli.proof.documents import deferred_document, fits_document, requested_id, resubmitted_document
 from cqrs_cli.proof.findings import DecidedRange, Findings
 from cqrs_cli.proof.join import find_outcome
 from cqrs_cli.proof.places import Open, ProvedPlace, read_place
@@ -162,7 +162,7 @@ class DeferralRules:
                 yield f"is of a record that says another command than {opened} again"
         elif first is not None and first.fingerprint is not None:
             moment = envelope.notbefore
-            if not fits(envelope, first.fingerprint):
+            if not fits_document(envelope, first.fingerprint, self._scope.fits):
                 yield f"is of a record that says another command than {opened} again: its fingerprint is another"
             elif first.reason == "NOT_YET" and (moment is None or due_of(moment) != first.due):
                 yield f"is of a record that says command {opened} again with another notbefore"

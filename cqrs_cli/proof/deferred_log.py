@@ -12,8 +12,9 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.reasons import Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.proof.documents import digest_of, fits
+from cqrs_cli.proof.documents import digest_of, fits_document
 from cqrs_cli.proof.findings import Findings
+from cqrs_cli.proof.fingerprints import FitsCommand
 from cqrs_cli.proof.join import find_outcome
 from cqrs_cli.proof.places import ProvedPlace, proved_place
 from cqrs_cli.proof.scope import Scope
@@ -78,7 +79,7 @@ class DeferredLog:
             if self.judged is None:
                 self.judged = now.at
             return
-        problems = [*_problems(entry), *_against(first, place, entry)]
+        problems = [*_problems(entry, self._scope.fits), *_against(first, place, entry)]
         if before is not None:
             problems += self._after(before, now)
         for what in problems:
@@ -113,7 +114,7 @@ def _entry(at: int, entry: Deferral) -> Entry:
     )
 
 
-def _problems(entry: Deferral) -> Iterator[str]:
+def _problems(entry: Deferral, fits: FitsCommand) -> Iterator[str]:
     """Yield what contradicts itself within an entry."""
     subject = entry.subject.encode()
     try:
@@ -125,7 +126,7 @@ def _problems(entry: Deferral) -> Iterator[str]:
         yield f"is of {entry.id!r} of {entry.subject!r}, its command is {envelope.id!r} of {envelope.subject!r}"
     if envelope.deferredfrom is not None:
         yield "holds a command with a deferredfrom"
-    if not fits(envelope, entry.fingerprint):
+    if not fits_document(envelope, entry.fingerprint, fits):
         yield "does not have the fingerprint of its command"
 
 

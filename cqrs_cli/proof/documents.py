@@ -7,9 +7,9 @@ from cqrs_cli.core.deferral.document import plain_document
 from cqrs_cli.core.deferral.requests import REQUESTS, Cancel, Release
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.reasons import Refused
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.proof.fingerprints import FitsCommand
 
 # What a sender in binary mode may have put around its data: a document cannot keep it.
 _BLANKS = ["".join(some).encode() for length in range(3) for some in product(" \t\r\n", repeat=length)]
@@ -37,13 +37,13 @@ def resubmitted_document(record: Record, place: str) -> bytes | None:
     return digest_of(value[: -len(end)] + b"}")
 
 
-def fits(envelope: CommandEnvelope, mark: int) -> bool:
+def fits_document(envelope: CommandEnvelope, mark: int, fits: FitsCommand) -> bool:
     """True if this may be the document of a command with this fingerprint: it may have had blanks around its data."""
     kind, data, expected = envelope.type, bytes(envelope.data), envelope.expected_text()
-    if fingerprint(kind, data, expected) == mark:
+    if fits(mark, kind, data, expected):
         return True
     around = product(_BLANKS, repeat=2)
-    return any(fingerprint(kind, before + data + after, expected) == mark for before, after in around)
+    return any(fits(mark, kind, before + data + after, expected) for before, after in around)
 
 
 def requested_id(envelope: CommandEnvelope) -> str | None:

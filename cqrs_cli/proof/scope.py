@@ -10,6 +10,7 @@ from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.proof.findings import LogName
+from cqrs_cli.proof.fingerprints import FitsCommand, fits_whole
 from cqrs_cli.proof.homes import Homes
 
 
@@ -51,6 +52,7 @@ class Scope:
     early: int = EARLY  # how long before it is due a deferred command may be decided, ms
     homes: Homes | None = None  # of an aggregate that has grown
     for_child: bool = False  # the proof is for a child, which has its keys from this partition
+    fits: FitsCommand = fits_whole  # tells whether an outcome's fingerprint may be of a command
 
     def home_at(self, key: bytes, command: int) -> int | None:
         """The partition of a key when a command was decided, None: anywhere."""

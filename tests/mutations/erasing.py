@@ -4,6 +4,7 @@ from tests.mutations.table import Mutation
 
 _MARKS = "tests/core/personal/test_marks.py"
 _SEALING = "tests/core/personal/test_sealing.py"
+_PROOF = "tests/proof/test_personal.py"
 _TOPIC = "tests/keys/test_topic.py"
 
 ERASING = [
@@ -109,5 +110,17 @@ ERASING = [
         "cqrs_cli/keys/cache.py",
         (("if (found := self._offsets(txn)) != start:", "if (found := self._offsets(txn)) is None:"),),
         "tests/keys/test_cache.py::test_stale_writer_changes_nothing",
+    ),
+    Mutation(
+        "a proof counts personal values",
+        "cqrs_cli/proof/fingerprints.py",
+        (("if aggregate is None or not aggregate.has_personal_fields:", "if aggregate is not None:"),),
+        f"{_PROOF}::test_personal_values_do_not_count",
+    ),
+    Mutation(
+        "a proof knows the marks of today only",
+        "cqrs_cli/proof/fingerprints.py",
+        (("mark == one(kind, data, expected) for one in", "False for one in"),),
+        f"{_PROOF}::test_earlier_code_had_fewer_marks",
     ),
 ]

@@ -80,6 +80,8 @@ def wish(n: int, subject: str = "a", id: str = "", **attributes: Any) -> Wish:
 class History:
     """Commands and what deciding them wrote. Offsets have holes, as transactions leave them."""
 
+    aggregate = AGGREGATE
+
     def __init__(self, wishes: Sequence[Wish], refused: frozenset[int] = frozenset()) -> None:
         self.commands: list[Record] = []
         timestamp = NOW
@@ -96,7 +98,7 @@ class History:
         context = BatchContext(
             PARTITION, lambda _: None, lambda *_: None, lambda: 0, home, TOPIC, window, refused=refused
         )
-        decided = decide_batch(AGGREGATE, self.commands, context)
+        decided = decide_batch(self.aggregate, self.commands, context)
         self.outcomes = _laid(decided.outcomes)
         self.events = _laid(decided.events)
         self.letters = [
@@ -113,7 +115,7 @@ class History:
         store of a real proof, every few commands.
         """
         before, after = seen or (self.committed, self.committed)
-        scope.setdefault("decode_event", partial(decode_event, AGGREGATE))
+        scope.setdefault("decode_event", partial(decode_event, self.aggregate))
         starts = {"events": 0, "outcomes": 0, "dead-letters": 0} | scope.pop("starts", {})
         of = Scope("tally", TOPIC, PARTITION, starts, WINDOW, home, command_at=self.command_at, **scope)
         with ExitStack() as stack:

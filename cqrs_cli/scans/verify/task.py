@@ -24,6 +24,7 @@ from cqrs_cli.kafka.topics.partitioner import KeyHome, partition_for
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
 from cqrs_cli.proof.carried import BehindError, Carried
+from cqrs_cli.proof.fingerprints import fits_of
 from cqrs_cli.proof.partition import Proof
 from cqrs_cli.proof.scope import Scope, check_shape
 from cqrs_cli.registry import load
@@ -195,6 +196,7 @@ class _PartitionProof:
             check_shape if self.aggregate is None else partial(decode_event, self.aggregate),
             plan.early,
             self.homes,
+            fits=fits_of(self.aggregate),
         )
 
     def _command_at(self, offset: int) -> Record | None:

@@ -1,0 +1,109 @@
+"""Fingerprints of commands with personal fields, proved by the code that decided and by later code."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.checks import fingerprint_of
+from cqrs_cli.core.messages.command import read_command
+from cqrs_cli.core.messages.fingerprint import fingerprint, without_fields
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.personal.marks import Personal
+from cqrs_cli.proof.documents import fits_document
+from cqrs_cli.proof.fingerprints import MOST_LEFT_OUT, fits_of, fits_whole
+from tests.core.personal.customer import CUSTOMER
+from tests.proof import history
+from tests.proof.history import AGGREGATE, Added, Tally, evolve, wish
+from tests.proof.reading import described
+
+ORDER = "customer.Order"
+fits = fits_of(CUSTOMER)
+members = st.dictionaries(st.sampled_from(["street", "income", "amount", "more"]), st.integers())
+
+
+class Add(cqrs.Command):
+    n: int
+    who: Personal[str] = ""
+
+
+def decide(command: Add, tally: Tally) -> Iterator[Added]:
+    yield Added(command.n)
+
+
+MARKED = Aggregate.of("tally", cqrs.Decider(decide, evolve, Tally()))
+
+
+class Marked(history.History):
+    aggregate = MARKED
+
+
+def sent(**data: Any) -> history.Wish:
+    return wish(1, data={"n": 1, **data})
+
+
+def test_personal_values_do_not_count() -> None:
+    told = Marked([sent(who="Ann")])
+    assert told.violations(fits=fits_of(MARKED)) == []
+    told.commands = Marked([sent(who="Bob")]).commands
+    assert told.violations(fits=fits_of(MARKED)) == []
+
+
+def test_all_else_counts() -> None:
+    told = Marked([sent(who="Ann")])
+    told.commands = Marked([wish(1, data={"n": 2, "who": "Ann"})]).commands
+    assert "does not have the fingerprint of its command" in " ".join(described(told, fits=fits_of(MARKED)))
+
+
+def test_earlier_code_had_fewer_marks() -> None:
+    """Its outcomes stay on the log when a field is marked."""
+    assert history.History([wish(1)]).violations(fits=fits_of(MARKED)) == []
+
+
+@given(
+    members,
+    st.sampled_from([ORDER, "customer.Gone", "cqrs.Cancel"]),
+    st.sets(st.sampled_from(["street", "income"])),
+)
+def test_any_earlier_marks_fit(data: dict[str, int], kind: str, marks: set[str]) -> None:
+    text = encode_json(data)
+    left_out = frozenset(marks if kind != "cqrs.Cancel" else ())
+    assert fits(without_fields({kind: left_out})(kind, text, "1"), kind, text, "1")
+
+
+def test_members_without_marks_always_count() -> None:
+    text = b'{"street":["x"],"amount":1}'
+    assert not fits(without_fields({ORDER: frozenset({"amount"})})(ORDER, text, None), ORDER, text, None)
+    assert not fits(None, ORDER, text, None)
+
+
+def test_unknown_types_with_many_members_fit() -> None:
+    """They are too many to be tried: a proof says nothing that it does not know."""
+    some = encode_json({f"f{n}": n for n in range(MOST_LEFT_OUT)})
+    more = encode_json({f"f{n}": n for n in range(MOST_LEFT_OUT + 1)})
+    assert not fits(-1, "customer.Gone", some, None)
+    assert fits(-1, "customer.Gone", more, None)
+
+
+@pytest.mark.parametrize("aggregate", [None, AGGREGATE])
+def test_nothing_is_left_out_without_marks(aggregate: Aggregate | None) -> None:
+    assert fits_of(aggregate) is fits_whole
+    assert not fits_whole(
+        without_fields({"a": frozenset({"b"})})("a", b'{"b":1}', None), "a", b'{"b":1}', None
+    )
+
+
+@pytest.mark.parametrize("around", ["", " ", "\r\n"])
+def test_deferred_document_fits(around: str) -> None:
+    """Of a sender in binary mode, whose blanks no document keeps; decided before the mark or with it."""
+    record = Marked([sent(who="Ann")]).commands[0]
+    envelope = read_command(record)
+    sent_as = around.encode() + bytes(envelope.data) + around.encode()
+    for decided in (fingerprint, fingerprint_of(MARKED)):
+        mark = decided(envelope.type, sent_as, None)
+        assert fits_document(envelope, mark, fits_of(MARKED))
+        assert not fits_document(envelope, mark ^ 1, fits_of(MARKED))
