@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.context import BatchContext, Payloads
 from cqrs_cli.core.deferral.requests import REQUESTS
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
@@ -22,6 +22,7 @@ from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.personal.marks import personal_fields
+from cqrs_cli.core.personal.words import texts_in, withhold
 from cqrs_cli.core.stored import DedupEntry
 
 _NOT_FETCHED = "it was not fetched: datasha256 is spelt with escapes, or no payload_store is set"
@@ -129,9 +130,15 @@ def read_data(
     except RecursionError:
         raise Refused(Reason.INVALID_PAYLOAD, "nested too deeply") from None
     except ValueError as error:  # msgspec's errors are
-        raise Refused(Reason.INVALID_PAYLOAD, str(error)) from None
+        raise Refused(Reason.INVALID_PAYLOAD, _misfit(aggregate, envelope.type, data, error)) from None
     except BaseException as error:  # of the command's own `__post_init__`
-        raise Refused(Reason.HANDLER_ERROR, raised(error, aggregate.package)) from error
+        raise Refused(Reason.HANDLER_ERROR, aggregate.raised(error)) from aggregate.shown(error)
+
+
+def _misfit(aggregate: Aggregate, type: str, data: bytes, error: ValueError) -> str:
+    """Why data do not fit their class, in words of msgspec or of the command's own `__post_init__`."""
+    cls = aggregate.commands.get(type) if aggregate.has_personal_fields else None
+    return str(error) if cls is None else withhold(str(error), texts_in(cls, data))
 
 
 def read_expected(text: str | None) -> Expected | None:

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.case import Case
 from cqrs_cli.core.checks import (
     check_key,
@@ -84,7 +84,7 @@ class Batch(Overlay):
 
     def _undecided(self, record: Record, error: BaseException) -> Undecided:
         before = sum(self.counts[status] for status in STATUSES)
-        return Undecided(record.offset, before, raised(error, self.aggregate.package))
+        return Undecided(record.offset, before, self.aggregate.raised(error))
 
     def _decide(self, record: Record) -> None:
         """Check in the order of docs/messages.md, under its numbers: the first check that refuses gives the reason."""

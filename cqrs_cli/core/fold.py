@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event, State
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised, written_at
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, written_at
 from cqrs_cli.core.aggregate.upcasting import UpcastError
 from cqrs_cli.core.messages.event import EventEnvelope
+from cqrs_cli.core.personal.words import texts_in, withhold
 
 
 class FoldError(Exception):
@@ -74,8 +75,8 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
     except BaseException as error:  # the aggregate's own code: anything may come
         decode_event(aggregate, event)  # raises if it is the event that cannot be read
         raise FoldError(
-            f"evolve raised {raised(error, aggregate.package)} (on {event.type} {event.id})"
-        ) from error
+            f"evolve raised {aggregate.raised(error)} (on {event.type} {event.id})"
+        ) from aggregate.shown(error)
 
 
 def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
@@ -93,7 +94,7 @@ def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
     except PROCESS_ERRORS:
         raise
     except Exception as error:
-        raise UnreadableEventError(_unreadable(aggregate, event, error)) from error
+        raise UnreadableEventError(_unreadable(aggregate, event, error)) from aggregate.shown(error)
 
 
 def _unreadable(aggregate: Aggregate, event: EventEnvelope, error: Exception) -> str:
@@ -101,8 +102,11 @@ def _unreadable(aggregate: Aggregate, event: EventEnvelope, error: Exception) ->
         return f"the data of {event.type} {event.id} are payload {event.datasha256[:64]}: set payload_store"
     if isinstance(error, UpcastError):
         return f"{error} (on {event.type} {event.id})"
-    place = written_at(aggregate.events.get(event.type))
+    cls, said = aggregate.events.get(event.type), str(error)
+    if aggregate.has_personal_fields and cls is not None:
+        said = withhold(said, texts_in(cls, bytes(event.data)))
+    place = written_at(cls)
     return (
-        f"{event.type} {event.id} does not fit its class: {error}{place and f' ({place})'}; events stay as they "
+        f"{event.type} {event.id} does not fit its class: {said}{place and f' ({place})'}; events stay as they "
         "were written: rename no field, give a new one a default, or give the event an upcaster"
     )

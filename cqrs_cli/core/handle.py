@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.decider import Command, Context, Event, Rejected
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
+from cqrs_cli.core.aggregate.decider import Command, Context, Event, Rejected, State
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.context import MAX_EVENTS, BatchContext, OutputRecord
 from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.fold import Folded
@@ -20,6 +20,7 @@ from cqrs_cli.core.messages.payload_reference import (
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import utc
+from cqrs_cli.core.personal.words import texts_of, withhold
 
 #: Bytes of the broker's limit that a record's headers, batch and field overhead take (Kafka's record format v2).
 RECORD_OVERHEAD = 512
@@ -49,11 +50,11 @@ def call_decide(
     except (KeyboardInterrupt, *PROCESS_ERRORS):
         raise
     except Later as later:
-        return later
+        return _put_off(later, command, state) if aggregate.has_personal_fields else later
     except Rejected as rejected:
-        return _business_rule(rejected, aggregate.package)
+        return _business_rule(rejected, aggregate, command, state)
     except BaseException as error:  # the aggregate's own code: anything may come
-        return _handler_error(error, aggregate.package)
+        return _handler_error(error, aggregate)
     if len(decided) > MAX_EVENTS:
         return Refused(Reason.TOO_LARGE, f"more than {MAX_EVENTS} events")
     return decided
@@ -98,13 +99,13 @@ def unfolded(aggregate: Aggregate, decided: tuple[Event, ...], error: BaseExcept
     for kind in kinds:
         if kind not in aggregate.event_types and error.args == (kind,):
             return Refused(Reason.HANDLER_ERROR, f"decide yielded {kind.__name__}, not an event")
-    return _handler_error(error, aggregate.package)
+    return _handler_error(error, aggregate)
 
 
-def _handler_error(error: BaseException, package: str) -> Refused:
+def _handler_error(error: BaseException, aggregate: Aggregate) -> Refused:
     """The refusal for an exception of the aggregate's code, which is its cause."""
-    refused = Refused(Reason.HANDLER_ERROR, raised(error, package))
-    refused.__cause__ = error
+    refused = Refused(Reason.HANDLER_ERROR, aggregate.raised(error))
+    refused.__cause__ = aggregate.shown(error)
     return refused
 
 
@@ -114,11 +115,20 @@ def _circumstances(record: Record, envelope: CommandEnvelope, version: int) -> C
     return Context(envelope.subject, version, utc(record.timestamp), envelope.id, correlation)
 
 
-def _business_rule(rejected: Rejected, package: str) -> Refused:
-    """The rejection in words that can be written, whatever it was raised with."""
+def _business_rule(rejected: Rejected, aggregate: Aggregate, command: Command, state: State) -> Refused:
+    """The rejection in words that can be written, whatever it was raised with: none with a personal value."""
     try:
-        return Refused(Reason.BUSINESS_RULE, str(rejected.message), code=cut(str(rejected.code)))
+        message, code = str(rejected.message), str(rejected.code)
     except PROCESS_ERRORS:
         raise
     except Exception as error:
-        return Refused(Reason.HANDLER_ERROR, raised(error, package))
+        return Refused(Reason.HANDLER_ERROR, aggregate.raised(error))
+    if aggregate.has_personal_fields:
+        values = texts_of(command, state)
+        message, code = withhold(message, values), withhold(code, values, Rejected("").code)
+    return Refused(Reason.BUSINESS_RULE, message, code=cut(code))
+
+
+def _put_off(later: Later, command: Command, state: State) -> Later:
+    """The same for the reason of a command that waits."""
+    return Later(later.after, withhold(str(later.reason), texts_of(command, state)))

@@ -5,6 +5,7 @@ from tests.mutations.table import Mutation
 _MARKS = "tests/core/personal/test_marks.py"
 _SEALING = "tests/core/personal/test_sealing.py"
 _PROOF = "tests/proof/test_personal.py"
+_WORDS = "tests/core/personal/test_words.py"
 _TOPIC = "tests/keys/test_topic.py"
 
 ERASING = [
@@ -122,5 +123,35 @@ ERASING = [
         "cqrs_cli/proof/fingerprints.py",
         (("mark == one(kind, data, expected) for one in", "False for one in"),),
         f"{_PROOF}::test_earlier_code_had_fewer_marks",
+    ),
+    Mutation(
+        "an exception of the code is quoted",
+        "cqrs_cli/core/aggregate/aggregate.py",
+        (("raised(error, self.package, not self.has_personal_fields)", "raised(error, self.package)"),),
+        f"{_WORDS}::test_outcome_has_no_personal_value",
+    ),
+    Mutation(
+        "a traceback has the words of an exception",
+        "cqrs_cli/core/handle.py",
+        (("__cause__ = aggregate.shown(error)", "__cause__ = error"),),
+        f"{_WORDS}::test_place_of_an_error_is_told",
+    ),
+    Mutation(
+        "a rejection tells a value of the state",
+        "cqrs_cli/core/handle.py",
+        (("        values = texts_of(command, state)\n", "        values = texts_of(command)\n"),),
+        f"{_WORDS}::test_value_of_the_state_is_withheld",
+    ),
+    Mutation(
+        "a misfit is quoted",
+        "cqrs_cli/core/checks.py",
+        (("aggregate.commands.get(type) if aggregate.has_personal_fields else None", "None"),),
+        f"{_WORDS}::test_outcome_has_no_personal_value",
+    ),
+    Mutation(
+        "an upcaster's event is quoted",
+        "cqrs_cli/core/aggregate/upcasting.py",
+        (("                if shows_values\n", "                if event\n"),),
+        f"{_WORDS}::test_unreadable_event_is_not_quoted",
     ),
 ]

@@ -14,7 +14,7 @@ from cqrs_cli.core.aggregate.annotations import types_of
 from cqrs_cli.core.aggregate.code_digest import reach_digest
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
 from cqrs_cli.core.aggregate.erased import ERASED, Erased, with_erasing
-from cqrs_cli.core.aggregate.invalid import InvalidAggregate
+from cqrs_cli.core.aggregate.invalid import InvalidAggregate, raised, without_words
 from cqrs_cli.core.aggregate.upcasting import Upcaster, upcasters_of, upcasting
 from cqrs_cli.core.aggregate.values import command_decoder, require_exact, require_finite
 from cqrs_cli.core.messages.json import encode_json
@@ -101,7 +101,20 @@ class Aggregate:
 
         for kind, upcaster in self.upcasters.items():
             name = kind.removeprefix(f"{self.name}.")
-            self.decode_event[kind] = upcasting(name, upcaster, self.package, read_back)
+            self.decode_event[kind] = upcasting(
+                name, upcaster, self.raised, read_back, not self.has_personal_fields
+            )
+
+    def raised(self, error: BaseException) -> str:
+        """The place and the words of an exception of this code; with personal fields its class in place of the words.
+
+        A value may stand in its words.
+        """
+        return raised(error, self.package, not self.has_personal_fields)
+
+    def shown(self, error: BaseException) -> BaseException:
+        """The exception as tracebacks may show it: without words if any field is personal."""
+        return without_words(error) if self.has_personal_fields else error
 
     @cached_property
     def schema_digest(self) -> str:

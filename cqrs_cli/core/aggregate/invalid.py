@@ -34,13 +34,20 @@ class InvalidAggregate(TypeError):
         self.where = where
 
 
-def raised(error: BaseException, package: str = "") -> str:
+def raised(error: BaseException, package: str = "", in_words: bool = True) -> str:
     """The words of an exception of an aggregate's code, after its place in `package` if it has one there.
 
-    Asking for the words runs that code again, which may raise again.
+    Asking for the words runs that code again, which may raise again. Without words it is the exception's class.
     """
-    place = raised_at(error.__traceback__, package)
-    return f"{place}: {_words(error)}" if place else _words(error)
+    place, said = raised_at(error.__traceback__, package), _words(error) if in_words else type(error).__name__
+    return f"{place}: {said}" if place else said
+
+
+def without_words(error: BaseException) -> Exception:
+    """An exception of the same name, from the same place, without words, notes and what led to it: for tracebacks."""
+    kind = type(error)
+    bare: type[Exception] = type(kind.__name__, (Exception,), {"__module__": kind.__module__})
+    return bare().with_traceback(error.__traceback__)
 
 
 def raised_at(traceback: TracebackType | None, package: str) -> str:

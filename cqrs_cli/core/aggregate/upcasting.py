@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from cqrs_cli.core.aggregate.decider import Decider, Event
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, InvalidAggregate, raised
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, InvalidAggregate
 
 #: From the data of an event, a dict, to an event of today.
 Upcaster = Callable[[dict[str, Any]], Event]
@@ -66,25 +66,36 @@ def _require_events(name: str, upcaster: Upcaster, events: Mapping[str, type[Eve
 
 
 def upcasting(
-    name: str, upcaster: Upcaster, package: str, read_back: Callable[[Event], Event]
+    name: str,
+    upcaster: Upcaster,
+    raised: Callable[[BaseException], str],
+    read_back: Callable[[Event], Event],
+    shows_values: bool,
 ) -> Callable[[bytes], Event]:
     """A decoder of the events called `name`, old and new. `read_back` gives the event as if it had been written today;
-    it raises `TypeError` for what is not one. All errors become `UpcastError`.
+    it raises `TypeError` for what is not one. All errors become `UpcastError`; `raised` puts the upcaster's own into
+    words, and without `shows_values` none has a value: old data have no marks.
     """
 
     def decode(data: bytes) -> Event:
         old = msgspec.json.decode(data)
         if not isinstance(old, dict):
-            raise UpcastError(f"the data of {name} is not an object of its fields: {bytes(data)[:60]!r}")
+            found = f": {bytes(data)[:60]!r}" if shows_values else ""
+            raise UpcastError(f"the data of {name} is not an object of its fields{found}")
         try:
             event = upcaster(old)
         except (KeyboardInterrupt, *PROCESS_ERRORS):
             raise
         except BaseException as error:  # the aggregate's own code: anything may come
-            raise UpcastError(f"the upcaster of {name} raised {raised(error, package)}") from error
+            raise UpcastError(f"the upcaster of {name} raised {raised(error)}") from error
         try:
             return read_back(event)
         except (TypeError, ValueError) as error:
-            raise UpcastError(f"the upcaster of {name} gave {event!r}: {error}") from error
+            gave = (
+                f"{event!r}: {error}"
+                if shows_values
+                else f"{type(event).__name__}, which is no event of today"
+            )
+            raise UpcastError(f"the upcaster of {name} gave {gave}") from error
 
     return decode

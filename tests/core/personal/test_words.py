@@ -1,0 +1,184 @@
+"""Words about an aggregate with personal fields: none has a personal value."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.fold import UnreadableEventError, decode_event
+from cqrs_cli.core.handle import call_decide
+from cqrs_cli.core.messages.command import read_command
+from cqrs_cli.core.messages.event import EventEnvelope
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.personal.marks import Personal
+from cqrs_cli.core.personal.words import WITHHELD, texts_in, texts_of, withhold
+from tests.core import tally
+from tests.core.personal.customer import Customer, Order, Register
+
+ANN = "Ann-Sophie"
+
+
+class Say(cqrs.Command):
+    who: Personal[str]
+    how: str = ""
+
+    def __post_init__(self) -> None:
+        if self.how == "unfit":
+            raise ValueError(f"{self.who} does not fit")
+        if self.how == "undone":
+            raise LookupError(self.who)
+
+
+class Said(cqrs.Event):
+    who: Personal[str]
+    how: str
+
+
+class Heard(cqrs.State):
+    who: Personal[str] = ""
+
+
+def decide(command: Say, heard: Heard) -> Iterator[Said]:
+    match command.how:
+        case "raise":
+            raise RuntimeError(command.who)
+        case "reject":
+            raise cqrs.Rejected(f"{command.who.upper()} may not", code="WHO")
+        case "code":
+            raise cqrs.Rejected("no", code=command.who)
+        case "state":
+            raise cqrs.Rejected(f"it is {heard.who}")
+        case "later":
+            raise cqrs.Later(timedelta(hours=1), f"{command.who} sleeps")
+        case "rule":
+            raise cqrs.Rejected("it may not")
+    yield Said(command.who, command.how)
+
+
+def evolve(heard: Heard, event: Said) -> Heard:
+    if event.how == "fold":
+        raise KeyError(event.who)
+    return Heard(event.who)
+
+
+def upcast(old: dict[str, Any]) -> Said:
+    if old["how"] == "raise":
+        raise KeyError(old["who"])
+    return old  # type: ignore[return-value]
+
+
+HEARD = Aggregate.of("heard", cqrs.Decider(decide, evolve, Heard(), upcasters={"Old": upcast}))
+
+
+class Hearing(tally.Partition):
+    aggregate = HEARD
+
+
+def say(how: str, who: Any = ANN, offset: int = 0) -> Any:
+    command = tally.command(data={"who": who, "how": how}, id=f"{offset}").replace(b"tally.Add", b"heard.Say")
+    return tally.record(offset, command)
+
+
+@pytest.mark.parametrize(
+    ("how", "reason", "message"),
+    [
+        ("raise", "HANDLER_ERROR", "RuntimeError"),
+        ("undone", "HANDLER_ERROR", "LookupError"),
+        ("fold", "HANDLER_ERROR", "KeyError"),
+        ("reject", "BUSINESS_RULE", WITHHELD),
+        ("code", "BUSINESS_RULE", "no"),
+        ("unfit", "INVALID_PAYLOAD", WITHHELD),
+        ("rule", "BUSINESS_RULE", "it may not"),
+    ],
+)
+def test_outcome_has_no_personal_value(how: str, reason: str, message: str) -> None:
+    partition = Hearing()
+    done = partition.feed(say(how))
+    verdict = partition.last()["data"]
+    assert verdict["reason"] == reason and verdict["message"].endswith(message)
+    letters = [letter.headers for letter in done.dead_letters]
+    assert ANN.casefold() not in repr([verdict, letters, done.raised]).casefold()
+
+
+def test_place_of_an_error_is_told() -> None:
+    partition = Hearing()
+    (trace,) = partition.feed(say("raise")).raised.values()
+    assert partition.last()["data"]["message"].startswith("test_words.py:")
+    assert "raise RuntimeError(command.who)" in trace and trace.endswith("RuntimeError\n")
+
+
+def test_value_of_the_state_is_withheld() -> None:
+    partition = Hearing()
+    partition.feed(say(""))
+    assert partition.verdict(say("state", "Bob", 1))["message"] == WITHHELD
+
+
+def test_reason_to_wait_is_withheld() -> None:
+    """It is in the outcome and in the entry of the deferred command."""
+    record = say("later")
+    later = call_decide(HEARD, record, read_command(record), Say(ANN, "later"), None)
+    assert isinstance(later, cqrs.Later)
+    assert (later.after, later.reason) == (timedelta(hours=1), WITHHELD)
+
+
+def test_code_with_a_value_is_the_common_one() -> None:
+    assert Hearing().verdict(say("code"))["code"] == "REJECTED"
+    assert Hearing().verdict(say("reject"))["code"] == "WHO"
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("heard.Said", {"who": [ANN], "how": 1}),
+        ("heard.Old", {"who": ANN, "how": "raise"}),
+        ("heard.Old", {"who": ANN, "how": ""}),
+        ("heard.Old", [ANN]),
+    ],
+)
+def test_unreadable_event_is_not_quoted(kind: str, data: object) -> None:
+    event = EventEnvelope(
+        id="0/0/0",
+        type=kind,
+        subject="a",
+        time="",
+        causationid="",
+        aggregateversion=1,
+        eventindex=0,
+        eventcount=1,
+        data=Raw(encode_json(data)),
+    )
+    with pytest.raises(UnreadableEventError) as failure:
+        decode_event(HEARD, event)
+    assert ANN not in str(failure.value) + repr(failure.value.__cause__)
+
+
+def test_all_forms_of_a_value_are_found() -> None:
+    order = Order(("Elm Street", "12"), 500, Decimal("2500.50"))
+    assert texts_of(order) == {"Elm Street", "2500.50"} == texts_in(Order, encode_json(order))
+    assert texts_of(Customer(streets={"Elm/12": 700}, amount=500)) == {"Elm/12", "700"}
+
+
+def test_time_is_found_as_text_and_json() -> None:
+    class Born(cqrs.Command):
+        at: Personal[datetime | None] = None
+
+    assert texts_of(Born(datetime(1990, 1, 2, tzinfo=UTC))) == {
+        "1990-01-02 00:00:00+00:00",
+        "1990-01-02T00:00:00Z",
+    }
+
+
+def test_placeholders_say_nothing() -> None:
+    assert texts_of(Register("Al"), Customer()) == set()
+
+
+@given(st.text(min_size=3), st.text(), st.text())
+def test_value_never_passes(value: str, before: str, behind: str) -> None:
+    assert withhold(f"{before}{value}{behind}", {value}) == WITHHELD
