@@ -154,4 +154,10 @@ ERASING = [
         (("                if shows_values\n", "                if event\n"),),
         f"{_WORDS}::test_unreadable_event_is_not_quoted",
     ),
+    Mutation(
+        "who hears personal fields need not hear of erasures",
+        "cqrs_cli/core/hearing.py",
+        (("    if marked:\n", "    if False:\n"),),
+        "tests/core/test_hearing.py::test_what_is_refused",
+    ),
 ]

@@ -12,6 +12,8 @@ from types import ModuleType
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.aggregate.erased import Erased
+from cqrs_cli.core.hearing import check_hearing
 from cqrs_cli.core.process import Process
 from cqrs_cli.core.react import heard_events
 from cqrs_cli.errors import ConfigurationError
@@ -70,14 +72,16 @@ def load_process(
     module = registry.user_module(_PROCESS, name, PROCESSES, root)
     process: Process = module.process
     place = registry.place_of(process.react, module, root)
+    sources: dict[str, Aggregate] = {}
     try:
         heard = heard_events(process)
+        for kind in heard:
+            if kind is not Erased:  # that is of all these aggregates
+                owners = registry.event_owners(kind, among, aggregates, base, place)
+                sources.update({aggregate.name: aggregate for aggregate in owners})
+        check_hearing(heard, sources.values())
     except TypeError as error:
         raise ConfigurationError(f"{place}: {error}", "correct the process") from error
-    sources: dict[str, Aggregate] = {}
-    for kind in heard:
-        owners = registry.event_owners(kind, among, aggregates, base, place)
-        sources.update({aggregate.name: aggregate for aggregate in owners})
     named = tuple(sorted(_check_named(module, among, root)))
     return LoadedProcess(name, process, sources, frozenset(heard), named, place)
 

@@ -12,6 +12,8 @@ from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.annotations import union_members
 from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.aggregate.erased import Erased
+from cqrs_cli.core.hearing import check_hearing
 from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.projections.projection import Projection
@@ -64,10 +66,18 @@ def load_projection(
     taken: dict[str, Aggregate] = {}
     events: set[type[Event]] = set()
     annotated = _annotated(projection.project, refuse)
+    if Erased in annotated:
+        events.add(Erased)
     for kind in annotated:
+        if kind is Erased:  # of all these aggregates
+            continue
         for aggregate in registry.event_owners(kind, among, aggregates, base, place):
             taken[aggregate.name] = aggregate
             events.update(aggregate.events.values() if kind is Event else [kind])
+    try:
+        check_hearing(events, taken.values(), projection.keeps_personal)
+    except TypeError as error:
+        raise refuse(str(error)) from error
     takes = ["*"] if Event in annotated else sorted(kind.__name__ for kind in annotated)
     return LoadedProjection(name, projection, taken, frozenset(events), tuple(takes))
 

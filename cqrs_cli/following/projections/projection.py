@@ -17,9 +17,10 @@ class Projection:
     `project(db, events)` writes the rows of a batch; events of one aggregate come in order, each once. Its annotation
     `Sequence[Recorded[Placed | Shipped]]` says which. The transaction is not its own: it neither commits nor rolls
     back. Raise `revision` whenever its tables or its meaning change: they are filled again beside the present ones,
-    then exchanged.
+    then exchanged. `keeps_personal`: why it keeps personal fields of events that are erased in the log.
     """
 
     project: "Callable[[Connection, Sequence[Recorded[Any]]], None]"
     metadata: "MetaData"
     revision: int = 1
+    keeps_personal: str | None = None

@@ -48,6 +48,11 @@ def test_whole_process_loads(tmp_path: Path) -> None:
         ),
         (
             "def react(event: Placed | Paid",
+            "from cqrs_cli.core.aggregate.erased import Erased\ndef react(event: Placed | Erased",
+            r"processes/mine.py:8: it hears cqrs.Erased, and no aggregate",
+        ),
+        (
+            "def react(event: Placed | Paid",
             "class Foreign(cqrs.Event): pass\ndef react(event: Placed | Foreign",
             "Foreign is not an event of an aggregate of this project",
         ),

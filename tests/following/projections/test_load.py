@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from sqlalchemy import Column, Connection, MetaData, String, Table
 import cqrs_cli as cqrs
 from aggregates.order import Placed, Shipped
+from cqrs_cli.core.aggregate import erased
 
 metadata = MetaData()
 table = Table("mine", metadata, Column("id", String, primary_key=True))
@@ -44,12 +45,14 @@ def test_any_event_means_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "complaint"),
     [
-        ("(project, metadata)", "(project, MetaData())", "projections/mine.py:10: its metadata has no table"),
+        ("(project, metadata)", "(project, MetaData())", "projections/mine.py:11: its metadata has no table"),
         ("metadata)\n", "metadata, revision=0)\n", "revision must be a whole number from 1 on, found 0"),
         ("primary_key=True)", 'primary_key=True), schema="x"', "table 'mine' names a schema"),
         ('"mine", metadata', '"cqrs_mine", metadata', "names that begin with cqrs_"),
         ("Sequence[cqrs.Recorded[Placed | Shipped]]", "list[Placed]", "annotate its second parameter"),
         ("Placed | Shipped]", "int]", "is not one"),
+        ("metadata)\n", "metadata, keeps_personal='')\n", "keeps_personal says why personal values are kept"),
+        ("| Shipped]", "| erased.Erased]", "projections/mine.py:11: it hears cqrs.Erased, and no aggregate"),
         ("projection = ", "other = ", "projections/mine.py defines no projection"),
         ("import Placed", "import Bought", "projections/mine.py:5: ImportError: cannot import name 'Bought'"),
         ("Placed | Shipped]", "Lost]", "name 'Lost' is not defined"),
