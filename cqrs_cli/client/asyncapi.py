@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.aggregate.json_schema import about_aggregate, components
 from cqrs_cli.core.messages.attributes import HANDED_ON
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
@@ -84,13 +85,14 @@ def asyncapi(aggregates: Mapping[str, Aggregate], prefix: str) -> dict[str, Any]
 def _messages(aggregate: Aggregate, schemas: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The messages by topic; what their data look like is added to `schemas`, under `<aggregate>.<Class>`."""
     template = f"#/components/schemas/{aggregate.name}.{{name}}"
-    classes = [*aggregate.commands.values(), *aggregate.events.values()]
+    facts = aggregate.events | ({ERASED: Erased} if aggregate.has_personal_fields else {})
+    classes = [*aggregate.commands.values(), *facts.values()]
     references, definitions = components(classes, template)
     schemas |= {f"{aggregate.name}.{name}": schema for name, schema in definitions.items()}
     (outcome,), of_outcome = components([OutcomeEnvelope], _SCHEMAS)
     schemas |= of_outcome
     commands = zip(aggregate.commands, references, strict=False)
-    events = zip(aggregate.events, references[len(aggregate.commands) :], strict=True)
+    events = zip(facts, references[len(aggregate.commands) :], strict=True)
     return {
         "commands": {_key(t): _message(t, _document(t, data, _COMMAND, _OPTIONAL)) for t, data in commands},
         "events": {_key(t): _message(t, _document(t, data, _EVENT, _HANDED_ON)) for t, data in events},

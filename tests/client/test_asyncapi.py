@@ -14,6 +14,7 @@ from cqrs_cli.client.asyncapi import asyncapi
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.envelope import Attributes
 from tests.client.shopping import SHOPPING
+from tests.core.personal.customer import CUSTOMER
 from tests.support import ROOT
 
 BANK = registry.load("bank_account", "aggregates", ROOT)
@@ -78,3 +79,14 @@ def test_payload_has_what_send_writes() -> None:
     assert set(payload["required"]) <= set(command)
     data = resolved(payload["properties"]["data"]["$ref"])
     assert set(data["required"]) == set(command["data"])
+
+
+def test_personal_fields_are_marked() -> None:
+    """With the event that says that they are erased."""
+    document: Any = asyncapi({"customer": CUSTOMER}, "")
+    for message in ("Register", "Registered"):
+        fields = document["components"]["schemas"][f"customer.{message}"]["properties"]
+        assert [name for name in fields if "x-personal" in fields[name]] == ["name", "mail"]
+    events = document["channels"]["customer.events"]["messages"]
+    assert events["Erased"]["payload"]["properties"]["type"] == {"const": "cqrs.Erased"}
+    assert "Erased" not in DOCUMENT["channels"]["bank_account.events"]["messages"]

@@ -160,4 +160,16 @@ ERASING = [
         (("    if marked:\n", "    if False:\n"),),
         "tests/core/test_hearing.py::test_what_is_refused",
     ),
+    Mutation(
+        "a mark is taken off as if nothing was sealed",
+        "cqrs_cli/core/aggregate/shapes.py",
+        (('yield Difference(path, "unmarked"', 'yield Difference(path, "wider"'),),
+        "tests/core/aggregate/test_compatibility.py::test_mark_may_not_be_taken_off",
+    ),
+    Mutation(
+        "a contract does not have the marks",
+        "cqrs_cli/core/aggregate/json_schema.py",
+        (("for field in personal_fields(cls):", "for field in personal_fields(cls)[:0]:"),),
+        "tests/core/aggregate/test_json_schema.py::test_personal_fields_are_marked",
+    ),
 ]

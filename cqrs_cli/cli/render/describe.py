@@ -76,7 +76,8 @@ def _rows(fields: "Iterable[FieldShape]", indent: str, prefix: str = "") -> Iter
     for field in fields:
         path = f"{prefix}[{field.name}]" if prefix else field.name
         default = "" if field.default is None else f" = {field.default}"
-        yield indent + path, field.type + default, field.about
+        about = ["personal"] * field.is_personal + [field.about] * bool(field.about)
+        yield indent + path, field.type + default, "; ".join(about)
         yield from _rows(field.fields, indent + "  ", path + _first(field))
 
 

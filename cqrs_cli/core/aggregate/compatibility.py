@@ -31,12 +31,14 @@ _EVENT = {
     "required": "events on the log lack it: give it a default, or make a new event and read this one by an upcaster",
     "value": "events on the log have it: keep it, or read them by an upcaster",
     "type": "events on the log have the old one: make a new event and read this one by an upcaster",
+    "unmarked": "events on the log have it sealed: keep the mark",
 }
 _COMMAND = {
     "gone": "who sends it gets INVALID_PAYLOAD: keep it, with a default, until nobody does",
     "required": "who does not send it yet gets INVALID_PAYLOAD: give it a default",
     "value": "who sends it gets INVALID_PAYLOAD: keep it until nobody does",
     "type": "who sends the old one gets INVALID_PAYLOAD: add a field instead, or a new command",
+    "unmarked": "deferred commands have it sealed, and outcomes a fingerprint without it: keep the mark",
 }
 
 
@@ -100,7 +102,11 @@ def _folding(before: Contract, today: Contract) -> Iterator[Change]:
             "the code of evolve changed but not the revision",
             f"if it means something else now, raise it: Decider(…, revision={today['revision'] + 1})",
         )
-    if list(Comparison(before, today).of(before["state"], today["state"])):
+    of_state = list(Comparison(before, today).of(before["state"], today["state"]))
+    for one in of_state:
+        if one.kind == "unmarked":
+            yield _change("the state", one, {one.kind: "shards would keep it as it is: keep the mark"})
+    if of_state:
         yield Change("amber", "the state changed", "shards are rebuilt from the events")
 
 

@@ -11,6 +11,7 @@ from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.described import Described, is_union, tree_of
 from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.personal.marks import marks_of
 
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "multiple_of": "a multiple of", "pattern": "like"}
 _LENGTHS = {"min_length": "at least {} long", "max_length": "at most {} long"}
@@ -25,6 +26,7 @@ class FieldShape(NamedTuple):
     about: str
     holds: str  # what stands between it and its fields: `[]` in a list, `[KEY]` in a dict
     fields: tuple["FieldShape", ...]
+    is_personal: bool
 
     def spelled(self) -> str:
         """`amount: int = 1`."""
@@ -52,6 +54,7 @@ def _field(field: msgspec_types.Field, kind: Described, above: tuple[type, ...])
         " ".join(meta.description for meta in _metas(kind.annotation) if meta.description),
         holds,
         _fields(nested, above) if nested else (),
+        bool(marks_of(kind.annotation)[0]),
     )
 
 

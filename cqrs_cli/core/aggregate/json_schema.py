@@ -11,8 +11,12 @@ from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.described import Described, tree_of
+from cqrs_cli.core.personal.marks import personal_fields
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+#: The keyword of personal fields: `{"erased": …}` has what stands there when the key is gone.
+PERSONAL = "x-personal"
 
 
 def message_classes(aggregate: Aggregate) -> dict[str, type[msgspec.Struct]]:
@@ -61,6 +65,7 @@ def components(
     """A reference for each class, and what the references lead to; `template` has the form of a reference.
 
     As msgspec has them, and times are said to be times: it leaves their format out where the type admits naive ones.
+    Personal fields of the classes are marked.
     What only commands hold is closed as they are: a field that it does not know is refused.
     """
     classes = list(classes)
@@ -68,6 +73,9 @@ def components(
     seen: set[str] = set()
     for cls, reference in zip(classes, references, strict=True):
         _say_times(tree_of(cls), reference, definitions, seen)
+        for field in personal_fields(cls):
+            of_field = definitions[_named(reference["$ref"], definitions)]["properties"][field.wire]
+            of_field[PERSONAL] = {"erased": msgspec.json.decode(field.erased)}
     _close(classes, references, definitions)
     return list(references), definitions
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from cqrs_cli.core.aggregate.json_schema import alternatives
+from cqrs_cli.core.aggregate.json_schema import PERSONAL, alternatives
 
 Schema = Mapping[str, Any]
 
@@ -25,10 +25,10 @@ _WIDER = (("integer", ""), ("number", ""))
 
 
 class Difference(NamedTuple):
-    """A difference at a field: `gone`, `required`, `value` and `type` break what was written before."""
+    """A difference at a field: all but `wider` break what was written before."""
 
     path: str
-    kind: Literal["gone", "required", "value", "type", "wider"]
+    kind: Literal["gone", "required", "value", "type", "unmarked", "wider"]
     words: str
 
 
@@ -101,8 +101,20 @@ class Comparison:
             words = "is new and has no default" if required else "is new"
             yield Difference(_at(path, name), "required" if required else "wider", words)
         for name in sorted(before.keys() & today.keys()):
+            yield from _marks(before[name], today[name], _at(path, name))
             yield from self.of(before[name], today[name], _at(path, name))
             yield from _defaults(name, old, new, _at(path, name))
+
+
+def _marks(old: Schema, new: Schema, path: str) -> Iterator[Difference]:
+    before, today = old.get(PERSONAL), new.get(PERSONAL)
+    if before and not today:
+        yield Difference(path, "unmarked", "is no longer personal")
+    elif today and not before:
+        yield Difference(path, "wider", "is personal now: what was written before stays as it is")
+    elif before and today and before != today:
+        words = f"is {today['erased']!r} when it is erased, it was {before['erased']!r}"
+        yield Difference(path, "wider", words)
 
 
 def _defaults(name: str, old: Schema, new: Schema, path: str) -> Iterator[Difference]:
@@ -118,7 +130,7 @@ def _defaults(name: str, old: Schema, new: Schema, path: str) -> Iterator[Differ
 
 def _bounds(old: Schema, new: Schema, path: str) -> Iterator[Difference]:
     """Limits like `minimum`: without one more is taken, with another one perhaps less."""
-    ignored = {*_STRUCTURE, "type", "format", "default"}
+    ignored = {*_STRUCTURE, "type", "format", "default", PERSONAL}
     before = {key: value for key, value in old.items() if key not in ignored}
     today = {key: value for key, value in new.items() if key not in ignored}
     if before != today:

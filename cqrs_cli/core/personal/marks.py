@@ -88,7 +88,7 @@ def personal_fields(cls: type[Struct]) -> tuple[PersonalField, ...]:
     hints = typing.get_type_hints(cls, include_extras=True)
     found = []
     for name, wire in zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True):
-        marks, inner = _marks_of(hints[name])
+        marks, inner = marks_of(hints[name])
         if any(isinstance(part, Mark) for part in _within(inner, set())):
             raise MarkError(
                 f"{cls.__name__}.{name} has a personal mark within its type: mark the whole field,"
@@ -102,7 +102,7 @@ def personal_fields(cls: type[Struct]) -> tuple[PersonalField, ...]:
     return tuple(found)
 
 
-def _marks_of(annotation: Any) -> tuple[list[Mark], Any]:
+def marks_of(annotation: Any) -> tuple[list[Mark], Any]:
     """The marks of a field, through names of types, and its type without them."""
     marks: list[Mark] = []
     while True:

@@ -6,6 +6,7 @@ from cqrs_cli.cli.render.describe import message_text
 from cqrs_cli.client.compose import compose
 from tests.cli.conftest import Cqrs
 from tests.client.shopping import SHOPPING
+from tests.core.personal.customer import CUSTOMER
 
 
 def test_aggregates_are_described(cqrs: Cqrs) -> None:
@@ -36,6 +37,11 @@ def test_nested_fields_are_spelled_as_sent() -> None:
         SHOPPING, "o-1", "Place", ["customer[name]=Ada", f"{spelled[0]}=tea", f"{spelled[1]}=2"]
     )
     assert json.loads(composed.value)["data"]["lines"] == [{"sku": "tea", "quantity": 2}]
+
+
+def test_personal_fields_are_told() -> None:
+    shown = message_text(CUSTOMER, CUSTOMER.commands["customer.Register"])
+    assert [line.split()[0] for line in shown.splitlines() if line.endswith("  personal")] == ["name", "mail"]
 
 
 def test_json_is_json_schema(cqrs: Cqrs) -> None:

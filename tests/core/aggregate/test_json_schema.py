@@ -20,6 +20,8 @@ from cqrs_cli.core.aggregate.json_schema import (
     message_classes,
     message_schema,
 )
+from cqrs_cli.core.personal.marks import Personal
+from tests.core.personal.customer import CUSTOMER
 
 TIME = {"type": "string", "format": "date-time"}
 NULL = {"type": "null"}
@@ -227,3 +229,20 @@ def test_objects_of_commands_are_closed() -> None:
             "Stop",
             "Place",
         }
+
+
+def test_personal_fields_are_marked() -> None:
+    fields = aggregate_schema(CUSTOMER)["$defs"]["Registered"]["properties"]
+    assert fields["mail"] == {"type": "string", "pattern": "@", "x-personal": {"erased": "x@invalid"}}
+    assert fields["name"] == {"type": "string", "x-personal": {"erased": ""}}
+    assert fields["plan"] == {"type": "string"}
+
+
+def test_personal_objects_are_marked() -> None:
+    """The mark is on the field, not on the class that it refers to."""
+
+    class Sent(cqrs.Event):
+        to: Personal[Inner | None] = None
+
+    assert message_schema(Sent)["$defs"]["Sent"]["properties"]["to"]["x-personal"] == {"erased": None}
+    assert "x-personal" not in message_schema(Sent)["$defs"]["Inner"]
