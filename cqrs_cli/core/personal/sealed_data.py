@@ -45,11 +45,32 @@ def open_data(cls: type[Struct], data: bytes, find_key: FindKey, place: SealPlac
     A member that is not sealed stays: it was written before its field was marked, or is a placeholder. Raises
     `SealError` for one that names its key and does not open.
     """
-    opened: dict[str, Raw] = {}
     erased = {one.wire: one.erased for one in personal_fields(cls)}
-    for name, value in personal_values(cls, data).items():
+    return _opened(data, personal_values(cls, data), erased, find_key, place)
+
+
+def open_retired(data: bytes, erased: Mapping[str, bytes], find_key: FindKey, place: SealPlace) -> bytes:
+    """The same for an event whose class is gone, before its upcaster gets it.
+
+    No marks say which members are sealed, so each one is that has the shape: no plain member may have it (`has_seals`).
+    `erased`: placeholders as JSON, by member. A member without one is null when its key is gone.
+    """
+    values = {name: bytes(value) for name, value in read_members(data).items()}
+    return _opened(data, values, erased, find_key, place)
+
+
+def has_seals(data: bytes) -> bool:
+    """True if any member has the shape of a sealed value. Senders and `decide` may not give one."""
+    return any(is_sealed(bytes(value)) for value in read_members(data).values())
+
+
+def _opened(
+    data: bytes, values: Mapping[str, bytes], erased: Mapping[str, bytes], find_key: FindKey, place: SealPlace
+) -> bytes:
+    opened: dict[str, Raw] = {}
+    for name, value in values.items():
         if is_sealed(value):
             key = find_key(kid_of(value))
-            plain = erased[name] if key is None else key.open(value, place._replace(field=name))
+            plain = erased.get(name, b"null") if key is None else key.open(value, place._replace(field=name))
             opened[name] = Raw(plain)
     return write_members(read_members(data) | opened) if opened else data

@@ -2,12 +2,22 @@
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.json import decode
 
 from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.personal.masking import mask, mask_data
-from cqrs_cli.core.personal.sealed_data import FindKey, kids_of, open_data, personal_values, seal_data
+from cqrs_cli.core.personal.sealed_data import (
+    FindKey,
+    has_seals,
+    kids_of,
+    open_data,
+    open_retired,
+    personal_values,
+    seal_data,
+)
 from cqrs_cli.core.personal.sealing import DamagedSealError, DataKey, NotSealedError, SealPlace
 from cqrs_cli.testing.strategies import any_of
 from tests.core.personal.customer import Customer, Order, Ordered, Register, Registered
@@ -65,3 +75,35 @@ def test_values_of_before_the_mark_stay() -> None:
 def test_broken_seal_is_no_value() -> None:
     with pytest.raises(NotSealedError):
         open_data(Registered, b'{"name":{"$sealed":"AAAA"},"mail":"@","plan":""}', NONE, PLACE)
+
+
+def retired(message: Struct, find: FindKey) -> bytes:
+    """The event as its upcaster gets it, which declares the placeholders that its class had."""
+    erased = {one.wire: one.erased for one in personal_fields(type(message))}
+    return open_retired(sealed(message), erased, find, PLACE)
+
+
+@given(messages, st.sampled_from([KNOWN, NONE]))
+def test_retired_event_opens_as_with_its_class(message: Struct, find: FindKey) -> None:
+    assert retired(message, find) == open_data(type(message), sealed(message), find, PLACE)
+
+
+def test_undeclared_placeholder_is_null() -> None:
+    opened = open_retired(sealed(Registered("Ann", "ann@home", "free")), {"mail": b'"x"'}, NONE, PLACE)
+    assert opened == b'{"name":null,"mail":"x","plan":"free"}'
+
+
+@given(messages)
+def test_retired_event_without_seals_stays(message: Struct) -> None:
+    data = encode_json(message)
+    assert open_retired(data, {}, NONE, PLACE) is data
+    assert not has_seals(data)
+    assert has_seals(sealed(message)) == bool(kids_of(type(message), sealed(message)))
+
+
+def test_moved_value_of_a_retired_event_never_opens() -> None:
+    data = sealed(Registered("Ann", "ann@home", "free"))
+    with pytest.raises(DamagedSealError):
+        open_retired(data, {}, KNOWN, PLACE._replace(subject="c-43"))
+    with pytest.raises(NotSealedError):
+        open_retired(b'{"name":{"$sealed":"AAAA"}}', {}, KNOWN, PLACE)
