@@ -2,17 +2,12 @@
 
 import pytest
 
-from tests.support.project import LOCAL, Project, decided, increments
+from tests.support.project import LOCAL, Project, decided, increments, stages
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 COUNTER = ["counter"]
-
-
-def stages(project: Project) -> list[str | None]:
-    (found,) = project.json("status", "counter")["aggregates"].values()
-    return [one["growth"] for one in found["partitions"]]
 
 
 def round_of_twenty(project: Project, number: int) -> None:
@@ -23,9 +18,11 @@ def round_of_twenty(project: Project, number: int) -> None:
 def grow_beside(project: Project) -> None:
     """While a run decides: what is sent to the new partitions waits."""
     preview = project.json("repartition", "counter", "--partitions", "4", "--dry-run")
-    assert [one["children"] for one in preview["partitions"]] == [[2], [3]] and stages(project) == [None] * 2
+    assert [one["children"] for one in preview["partitions"]] == [[2], [3]] and stages(
+        project, "counter"
+    ) == [None] * 2
     assert project.json("repartition", "counter", "--partitions", "4")["left"] == [0, 1, 2, 3]
-    assert stages(project) == ["settles", "settles", "waits", "waits"]
+    assert stages(project, "counter") == ["settles", "settles", "waits", "waits"]
     project.send(increments(20))
 
 
@@ -46,7 +43,7 @@ def test_aggregate_grows_between_two_runs(project: Project) -> None:
         with project.running("run", "counter", *LOCAL) as second:
             assert first.wait(timeout=90) == 6
             decided(project, 40, COUNTER)
-            eventually(lambda: stages(project) == [None] * 4, within=60)
+            eventually(lambda: stages(project, "counter") == [None] * 4, within=60)
             round_of_twenty(project, 3)
             second.terminate()
             assert second.wait(timeout=60) == 143

@@ -151,6 +151,12 @@ def increments(count: int) -> list[dict[str, object]]:
     return [{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(count)]
 
 
+def stages(project: Project, name: str) -> list[str | None]:
+    """How far each partition of an aggregate has grown; None where nothing grows."""
+    (found,) = project.json("status", name)["aggregates"].values()
+    return [one["growth"] for one in found["partitions"]]
+
+
 def ids(project: Project, name: str) -> list[str]:
     """The ids of the outcomes there are, which name the command's partition and offset."""
     topic = Topics(name, project.prefix).outcomes
