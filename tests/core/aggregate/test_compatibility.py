@@ -1,77 +1,10 @@
 """Changes that break events on the log, or clients, are told from those that only have to be committed."""
 
-import sys
-from types import ModuleType
-from typing import Any
-
 import msgspec
 import pytest
 
-from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.compatibility import changes, contract
-
-SOURCE = """
-import enum
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Annotated, Literal
-import msgspec
-import cqrs_cli as cqrs
-from cqrs_cli.core.personal.marks import Personal, personal
-
-class Colour(enum.Enum):
-    {colours}
-
-@dataclass(frozen=True, slots=True)
-class Customer:
-    name: str
-    {customer}
-
-class Tree(msgspec.Struct, frozen=True):
-    {tree}
-    left: "Tree | None" = None
-
-class Put(cqrs.Command):
-    {put}
-
-class Done(cqrs.Event):
-    {done}
-
-{more}
-
-class Box(cqrs.State):
-    {box}
-
-def decide(command: {commands}, box: Box) -> list[Done]:
-    return []
-
-def evolve(box: Box, event: {events}) -> Box:
-    return box
-
-decider = cqrs.Decider(decide, evolve, initial=Box(), {decider})
-"""
-BEFORE = {
-    "colours": "RED = 'red'; BLUE = 'blue'",
-    "customer": "",
-    "tree": "",
-    "put": "n: int; colour: Colour = Colour.RED",
-    "done": "n: int; who: Customer | None = None; colour: Colour = Colour.RED; tree: Tree | None = None",
-    "more": "class Old(cqrs.Event):\n    pass\nclass Go(cqrs.Command):\n    pass",
-    "box": "n: int = 0",
-    "commands": "Put | Go",
-    "events": "Done | Old",
-    "decider": "",
-}
-
-
-def made(**parts: str) -> dict[str, Any]:
-    """The contract of the aggregate with these parts."""
-    module = sys.modules["made"] = ModuleType("made")
-    try:
-        exec(SOURCE.format(**(BEFORE | parts)), vars(module))  # noqa: S102 - the test's own text
-        return contract(Aggregate.of("made", module.decider))
-    finally:
-        del sys.modules["made"]
+from cqrs_cli.core.aggregate.compatibility import changes
+from tests.core.aggregate.contracts import BEFORE, made
 
 
 def found(**parts: str) -> list[tuple[str, str]]:
@@ -209,51 +142,3 @@ def test_text_that_becomes_a_time_is_red() -> None:
     assert [change.what for change in changes(text, time) if change.level == "red"] == [
         "event Done, field at: was string, is string (date-time)"
     ]
-
-
-MARKED = "name: Personal[str] = ''"
-
-
-def marking(part: str, before: str, today: str) -> list[tuple[str, str, str]]:
-    """The changes of a field of the command (`put`), the event (`done`) or the state (`box`)."""
-    return [tuple(change) for change in changes(made(**{part: before}), made(**{part: today}))]  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(
-    ("part", "what", "do"),
-    [
-        ("put", "command Put, field name: is no longer personal", "keep the mark"),
-        ("done", "event Done, field name: is no longer personal", "events on the log have it sealed"),
-        ("box", "the state, field name: is no longer personal", "shards would keep it as it is"),
-    ],
-)
-def test_mark_may_not_be_taken_off(part: str, what: str, do: str) -> None:
-    level, said, todo = marking(part, MARKED, "name: str = ''")[0]
-    assert (level, said, do in todo) == ("red", what, True)
-
-
-def test_mark_goes_with_no_change_of_type() -> None:
-    found = marking("done", MARKED, "name: int = 0")
-    assert ("red", "event Done, field name: is no longer personal") in [one[:2] for one in found]
-
-
-def test_upcaster_takes_the_mark_off() -> None:
-    decider = "upcasters={'Done': lambda old: Done(0)}"
-    today = made(done="name: str = ''", decider=decider)
-    assert {change.level for change in changes(made(done=MARKED), today)} == {"amber"}
-
-
-@pytest.mark.parametrize(
-    ("before", "today", "what"),
-    [
-        ("name: str = ''", MARKED, "is personal now: what was written before stays as it is"),
-        (
-            MARKED,
-            MARKED.replace("Personal[str]", "Annotated[str, personal(erased='x')]"),
-            "is 'x' when it is erased",
-        ),
-    ],
-)
-def test_mark_is_put_on_and_changed(before: str, today: str, what: str) -> None:
-    level, said, _ = marking("done", before, today)[0]
-    assert level == "amber" and f"event Done, field name: {what}" in said

@@ -101,7 +101,7 @@ def test_retired_event_without_seals_stays(message: Struct) -> None:
     assert has_seals(sealed(message)) == bool(kids_of(type(message), sealed(message)))
 
 
-def test_moved_value_of_a_retired_event_never_opens() -> None:
+def test_moved_retired_value_never_opens() -> None:
     data = sealed(Registered("Ann", "ann@home", "free"))
     with pytest.raises(DamagedSealError):
         open_retired(data, {}, KNOWN, PLACE._replace(subject="c-43"))

@@ -128,7 +128,7 @@ def test_reason_to_wait_is_withheld() -> None:
     assert (later.after, later.reason) == (timedelta(hours=1), WITHHELD)
 
 
-def test_code_with_a_value_is_the_common_one() -> None:
+def test_code_with_value_is_the_common() -> None:
     assert Hearing().verdict(say("code"))["code"] == "REJECTED"
     assert Hearing().verdict(say("reject"))["code"] == "WHO"
 

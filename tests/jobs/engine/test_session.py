@@ -226,16 +226,15 @@ def test_dead_worker_is_one_line(spark: "SparkContext") -> None:
     with pytest.raises(Py4JJavaError) as raised:
         spark.parallelize([1], 1).foreach(partial(os._exit))
     error = gave_up(spark, raised.value)
-    assert type(error) is CqrsError
-    assert error.message.startswith("Spark gave up: Job aborted")
+    assert type(error) is CqrsError and error.message.startswith("Spark gave up: Job aborted")
     assert "\n" not in str(error) and error.hint.endswith("spark.log")
 
 
 def test_first_words_of_an_error_are_told() -> None:
     """Those of PySpark 4.1 begin with an empty line."""
     context: Any = SimpleNamespace(getConf=lambda: {LOG_PROPERTY: "spark.log"})
-    error = gave_up(context, RuntimeError("\n  An exception was thrown.\nTraceback"))
-    assert error.message == "Spark gave up: An exception was thrown."
+    told = gave_up(context, RuntimeError("\n  An exception was thrown.\nTraceback")).message
+    assert told == "Spark gave up: An exception was thrown."
 
 
 @pytest.mark.spark
