@@ -6,6 +6,7 @@ from typing import NamedTuple
 from cqrs_cli.client.queries.deferred import waiting
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.messages.growth import children_of
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target
@@ -45,12 +46,8 @@ def growth_work(
     sizes = {
         one: end - start for one, (start, end) in readers.bounds(connection, topics.events, numbers).items()
     }
-    judging = {
-        one: count for one in range(last) if (count := lineage.count(one)) is not None and count < last
-    }
-    holders = [
-        max(one for one in lineage.chain(home) if lineage.count(one) is not None) for home in range(last)
-    ]
+    judging = {one: count for one in range(last) if (count := lineage.count(one)) is not None}
+    holders = [max(one for one in lineage.chain(home) if one in judging) for home in range(last)]
 
     def home(entry: Deferral) -> int:
         return target(partitioner, entry.subject.encode(), last)
@@ -60,10 +57,11 @@ def growth_work(
     moving = tuple(
         MovingKeys(
             one,
-            tuple(range(one + count, last, count)),
+            tuple(children_of(one, count, last)),
             round(sizes.get(one, 0) * (1 - count / last)),
             deferred[one],
         )
         for one, count in judging.items()
+        if count < last
     )
     return GrowthWork(moving, sum(sizes.get(one, 0) for home in range(last) for one in lineage.chain(home)))

@@ -110,6 +110,13 @@ def killed(harness: TopicHarness, after: int, nth: int) -> None:
         repartition(harness.connection, harness.topics, after, "murmur2", die)
 
 
+def decided_then_grown_by_hand(pair: TopicHarness) -> None:
+    """Two partitions have decided a round; then there are four, of which no lineage knows."""
+    pair.send(*round_of(0))
+    quietly(pair.plan())
+    grown_by_hand(pair, 4)
+
+
 def grow(harness: TopicHarness, after: int) -> None:
     repartition(harness.connection, harness.topics, after, "murmur2")
     harness.partitions = after
@@ -162,9 +169,7 @@ def test_two_operators_come_to_one_result(pair: TopicHarness, wanted: tuple[int,
 @pytest.mark.kafka
 def test_lineage_without_wish_adopts_nothing(pair: TopicHarness) -> None:
     """The operator died before the wish: a run must not take the number of the topics."""
-    pair.send(*round_of(0))
-    quietly(pair.plan())
-    grown_by_hand(pair, 4)
+    decided_then_grown_by_hand(pair)
     with Admin(pair.connection) as admin:
         make_lineage(admin, pair.topics)
     with pytest.raises(ConfigurationError, match="had 2 partitions and now has 4"):
@@ -191,9 +196,7 @@ def test_killed_operators_come_to_one_result(pair: TopicHarness, first: int, sec
 @pytest.mark.pins("growing")
 @pytest.mark.kafka
 def test_hand_grown_topics_are_adopted(pair: TopicHarness) -> None:
-    pair.send(*round_of(0))
-    quietly(pair.plan())
-    grown_by_hand(pair, 4)
+    decided_then_grown_by_hand(pair)
     grow(pair, 4)
     pair.send(*round_of(1))
     quietly(pair.plan())

@@ -15,6 +15,11 @@ class Grow(Struct, frozen=True, rename={"before": "from", "after": "to"}):
     by: str = ""
 
 
+def children_of(partition: int, before: int, after: int) -> range:
+    """The partitions that get keys from one when `before` partitions become `after`."""
+    return range(before + partition, after, before)
+
+
 class Split(Struct, frozen=True, rename={"before": "from", "after": "to"}):
     """A partition's owner has given keys away. Offsets are of this partition's logs at that moment.
 
@@ -33,7 +38,7 @@ class Split(Struct, frozen=True, rename={"before": "from", "after": "to"}):
     @property
     def children(self) -> range:
         """The partitions that get keys."""
-        return range(self.before + self.partition, self.after, self.before)
+        return children_of(self.partition, self.before, self.after)
 
 
 class Begun(Struct, frozen=True):
