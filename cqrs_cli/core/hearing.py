@@ -1,4 +1,4 @@
-"""What projections and processes must hear of aggregates with personal fields.
+"""The rule for projections and processes that hear aggregates with personal fields.
 
 They write what they hear elsewhere, where no key erases it. So who hears a personal field hears `Erased`, too: it comes
 behind what it erases, in the same partition, once.

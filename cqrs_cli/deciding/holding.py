@@ -31,7 +31,7 @@ class Holding(NamedTuple):
         return KeyHome(self.partitioner, self.judging, self.number) if self.lineage.has_grown else None
 
     def partition_of(self) -> Callable[[bytes], int] | None:
-        """Where a key hashes to; None: that is not checked."""
+        """The partition that a key hashes to; None: that is not checked."""
         return partition_function(self.partitioner, self.judging)
 
     def heir_of(self) -> Callable[[bytes], int | None] | None:

@@ -63,11 +63,11 @@ class Plan:
         ]
 
     def seats(self) -> dict[Partition, Seat]:
-        """Where the owners commit their positions."""
+        """The seats at which the owners commit their positions."""
         return {at: self.seat(at) for at in self.partitions()}
 
     def seat(self, partition: Partition) -> Seat:
-        """Where the owner of a partition commits its position."""
+        """The seat at which the owner of a partition commits its position."""
         return partition_seat(self.topics[partition.aggregate].topics, partition.number)
 
     def claim(self, partition: Partition, attempt: int) -> Claim:

@@ -45,7 +45,7 @@ class CommandTraces(NamedTuple):
 
 
 class GrowthTraces(NamedTuple):
-    """What a partition's claim and the visible lineage tell of its growth."""
+    """The growth of a partition, as its claim and the visible lineage tell it."""
 
     claimed: int  # the count in the claim
     told: int  # by the lineage
@@ -143,7 +143,7 @@ def _settle(
 
 
 def _shared(log: PartitionLog, lineage: PartitionLineage | None) -> list[tuple[str, int]]:
-    """Where other writers have transactions open, too: the lineage, and the commands of the partition's children."""
+    """The logs on which other writers have transactions open, too: the lineage, its children's commands."""
     if lineage is None:
         return []
     return [(log.topics.lineage, 0), *((log.topics.commands, one) for one in lineage.children(log.partition))]

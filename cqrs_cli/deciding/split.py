@@ -112,7 +112,7 @@ def split(session: OwnerSession, cache: StateCache, at: int) -> None:
 def _transaction(
     session: OwnerSession, cache: StateCache, at: int, claim: Claim
 ) -> Iterator[BatchTransaction]:
-    """What the block writes, committed with the position and a claim."""
+    """Commit the writes of the block with the position and a claim."""
     try:
         with session.writer.batch(session.consumer) as transaction:
             transaction.write(Decisions(cache.positions.clock))  # begins it

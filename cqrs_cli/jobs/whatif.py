@@ -78,7 +78,7 @@ def plan_whatif(
     since: int | None = None,
     until: int | None = None,
 ) -> WhatifPlan:
-    """What to decide again. Raises `ConfigurationError` for topics that are missing or set up wrongly."""
+    """The plan of what is decided again. Raises `ConfigurationError` for topics that are missing or set up wrongly."""
     with Admin(connection) as admin:
         described = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return WhatifPlan(

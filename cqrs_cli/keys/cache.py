@@ -75,7 +75,7 @@ class KeyCache:
             return self._offsets(txn)
 
     def known(self, subject: str) -> KnownKeys:
-        """What is known of the keys of an aggregate."""
+        """The known keys of an aggregate."""
         with translated(self._path), self._env.begin() as txn:
             return _known(txn, _key(subject))
 

@@ -113,7 +113,7 @@ def _of_environment(name: str) -> str:
 
 
 def _of_command(command: str) -> bytes:
-    """What a command prints. It runs without a shell."""
+    """The output of a command, which runs without a shell."""
     try:
         done = subprocess.run(
             shlex.split(command),

@@ -74,7 +74,7 @@ def read_key(value: bytes | None) -> WrappedKey | None:
 
 
 class KnownKeys(Struct, frozen=True):
-    """What a reader knows of the keys of one aggregate. An owner knows so, too."""
+    """The keys of one aggregate, as far as a reader or an owner knows them."""
 
     current: WrappedKey | None = None
     ended: frozenset[str] = frozenset()  # the ids that an `Erased` has named
@@ -91,7 +91,7 @@ class KnownKeys(Struct, frozen=True):
         return KnownKeys(current, self.ended | {kid})
 
     def reading(self, kid: str, read: int, end: int | None) -> Reading:
-        """What to do with a value that is sealed with this key.
+        """The way to read a value that is sealed with this key.
 
         `read`: the offset up to which the keys were read; `end`: their high watermark, which was asked for after the
         value had been seen, None if it has not been. The last stable offset is not enough: transactions may be open.

@@ -18,7 +18,7 @@ class BehindError(Exception):
 
 
 class Carried(Struct, frozen=True):
-    """What a proof leaves for the next one, besides traces, versions and ids, which are on disk.
+    """The part of a proof that the next one goes on from, besides traces, versions and ids, which are on disk.
 
     Commands below `commands` are proved. Records below `read` have left their traces. Traces of later commands are
     kept, and outcomes for as long as a repetition may point to them.

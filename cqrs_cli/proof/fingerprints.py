@@ -27,7 +27,7 @@ _NOT_GIVEN = "\0"
 
 
 def fits_whole(mark: int | None, kind: str, data: Raw | bytes, expected: str | None) -> bool:
-    """Where nothing is personal, and nothing was: there is one fingerprint."""
+    """The test where nothing is personal, and nothing was: there is one fingerprint."""
     return mark == fingerprint(kind, data, expected)
 
 

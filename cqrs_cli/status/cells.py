@@ -34,7 +34,7 @@ def owner_text(value: PlaceOwner | str | None) -> str:
 
 
 def shard_text(value: ShardStatus | str) -> str:
-    """What is in the shard, or where states are."""
+    """The aggregates and bytes of a shard, or the place of the states."""
     if isinstance(value, str):
         return "in memory" if value == "memory" else "none here"
     return f"{value.aggregates:,}, {value.bytes / 1e6:,.1f} MB"

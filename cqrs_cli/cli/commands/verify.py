@@ -30,7 +30,7 @@ def _names(ctx: typer.Context) -> list[str]:
 
 @dataclass(frozen=True)
 class ProofOptions:
-    """What a proof takes in, and what it goes on from."""
+    """The topics that a proof takes in, and the earlier proof that it goes on from."""
 
     state: Annotated[bool, option("--state", "Fold the events and compare with the live shards.")] = False
     longest_window: Annotated[

@@ -75,7 +75,7 @@ class CommandEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
 
 
 def unnamed(time: str) -> bytes:
-    """What the outcome of a record has in place of `CommandEnvelope.shared` if its command cannot be named."""
+    """The member that stands in an outcome for `CommandEnvelope.shared` if its command cannot be named."""
     return b'"time":%b' % encode_json(time)
 
 

@@ -46,7 +46,7 @@ class DamagedSealError(SealError):
 
 
 class SealPlace(NamedTuple):
-    """Where a sealed value stands. `place`: an event's id, `command/<id>` for a parked command, or `state`."""
+    """The place of a sealed value. `place`: an event's id, `command/<id>` for a parked command, or `state`."""
 
     aggregate: str
     subject: str
@@ -146,7 +146,7 @@ def siv(key: bytes) -> "AESSIV":
 
 
 class _Library(NamedTuple):
-    """What is used of `cryptography`, which only aggregates with personal fields need."""
+    """The parts of `cryptography` that are used: only aggregates with personal fields need them."""
 
     AESSIV: "type[AESSIV]"
     InvalidTag: type[Exception]

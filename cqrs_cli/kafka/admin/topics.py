@@ -109,7 +109,7 @@ class Admin:
             self._client.create_partitions({name: partitions})
 
     def leaders(self, name: str) -> list[bool]:
-        """Whether each partition of a topic has a leader, as the broker that answers knows it."""
+        """True for each partition of a topic that has a leader, as the broker that answers knows it."""
         found = self._found([name])
         return [one["leader_id"] >= 0 for one in found[name]["partitions"]] if name in found else []
 
