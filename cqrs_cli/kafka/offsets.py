@@ -11,6 +11,9 @@ from cqrs_cli.kafka.error_kinds import ErrorKind
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 
+#: Seconds for a cluster whose first group appears: it makes all partitions of its offsets' topic before it answers.
+FIRST_GROUP_PATIENCE = 30.0
+
 #: Seconds that a commit may stay pending behind a fence.
 PENDING_PATIENCE = 2.0
 
@@ -53,7 +56,7 @@ def committed_now(connection: Cluster, topics: Topics, partitions: Iterable[int]
     """The commits of the owners' group, read without waiting for pending ones."""
     client = consumer(connection, group=topics.group, isolation="read_uncommitted")
     try:
-        return committed(client, topics.commands, partitions)
+        return committed(client, topics.commands, partitions, FIRST_GROUP_PATIENCE)
     except KafkaException as error:
         raise failed(connection, error, RequiredAcl("Describe", "group", topics.group)) from error
     finally:

@@ -6,9 +6,9 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from confluent_kafka import Consumer, KafkaException
 
-from cqrs_cli.kafka.clients import consumer, failed, unreachable
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer, failed, unreachable
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.offsets import committed
+from cqrs_cli.kafka.offsets import FIRST_GROUP_PATIENCE, committed
 from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
@@ -58,7 +58,7 @@ class Standings(Generic[_P]):
             client.close()
         self._clients.clear()
 
-    def look(self) -> dict[_P, Standing]:
+    def look(self, within: float = REQUEST_TIMEOUT) -> dict[_P, Standing]:
         """The commits now; raises `UnavailableError` if the broker does not answer, and `ConfigurationError`."""
         together: dict[tuple[str, str], dict[int, _P]] = {}
         for place, seat in self._seats.items():
@@ -66,7 +66,7 @@ class Standings(Generic[_P]):
         found: dict[_P, Standing] = {}
         for (group, topic), places in together.items():
             try:
-                for number, one in committed(self._client(group), topic, places).items():
+                for number, one in committed(self._client(group), topic, places, within).items():
                     found[places[number]] = Standing(one.offset, parse_claim(one.metadata))
             except KafkaException as error:
                 self.__exit__()
@@ -106,6 +106,8 @@ class Standings(Generic[_P]):
 
 
 def standings(connection: Cluster, seats: Mapping[_P, Seat]) -> dict[_P, Standing]:
-    """The commits of these places now; raises `UnavailableError`, `ConfigurationError`."""
+    """The commits of these places now, also of a cluster that has had no group yet; raises `UnavailableError`,
+    `ConfigurationError`.
+    """
     with Standings(connection, seats) as reader:
-        return reader.look()
+        return reader.look(FIRST_GROUP_PATIENCE)
