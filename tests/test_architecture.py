@@ -40,7 +40,7 @@ HEAVY = {
 LEAVES = {"column", "errors", "version", "failpoints", "words"}
 
 #: What else the modules of each part may import. A part is a folder or a file of `cqrs_cli`.
-_LOW = {"core", "payloads", "settings", "system"}
+_LOW = {"core", "keys", "payloads", "settings", "system"}
 _MIDDLE = _LOW | {"state", "storage", "kafka", "registry", "proof", "telemetry"}
 _OWNING = _MIDDLE | {"ownership", "deciding"}
 _UPPER = _OWNING | {"client", "following", "scans", "status", "runs", "doctor", "jobs"}
@@ -52,10 +52,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "storage": set(),
     "testing": {"core", "following"},  # the type of a projection, for checkers alone
     "system": {"core"},
-    "settings": {"core", "system", "storage", "payloads"},
+    "settings": {"core", "keys", "system", "storage", "payloads"},
     "registry": {"core", "settings", "system"},
     "state": _LOW | {"storage"},
-    "keys": {"core", "state"},
+    "keys": {"core"},
     "kafka": _LOW,
     "telemetry": {"core"},
     "proof": _MIDDLE,

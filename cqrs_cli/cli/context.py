@@ -50,7 +50,7 @@ class Cli(Printer):
 
         settings = self.settings
         server = settings.bootstrap_server or self._embedded(settings.root, start)
-        connection = Connection(server, settings.client_properties(), settings.payloads())
+        connection = Connection(server, settings.client_properties(), settings.payloads(), settings.keys())
         connection.check()
         return connection
 

@@ -100,6 +100,6 @@ def project_connection(settings: "Settings") -> "Connection":
                 "start it: cqrs kafka start",
             )
         server = running.bootstrap_server
-    connection = Connection(server, settings.client_properties(), settings.payloads())
+    connection = Connection(server, settings.client_properties(), settings.payloads(), settings.keys())
     connection.check()
     return connection

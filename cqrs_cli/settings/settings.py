@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.payloads.address import THRESHOLD, PayloadStoreAddress
 from cqrs_cli.settings import sources
 from cqrs_cli.settings.durations import show_duration
@@ -114,6 +115,11 @@ class Settings(BaseModel):
         ge=1024,
         description="Data with more bytes than this go to `payload_store`, if there is one.",
     )
+    personal_keys: str | None = Field(
+        None,
+        pattern=r"^(file|env|exec):\S",
+        description="The ring of master keys at `file:PATH`, `env:NAME` or `exec:COMMAND`; it opens personal fields.",
+    )
     commands_retention: Duration = Field(
         timedelta(days=7), description="How long a new commands topic has them."
     )
@@ -169,6 +175,10 @@ class Settings(BaseModel):
             if self.payload_store is None
             else PayloadStoreAddress(self.payload_store, self.payload_threshold)
         )
+
+    def keys(self) -> KeyRingAddress | None:
+        """The place of the ring of master keys, if there is one."""
+        return None if self.personal_keys is None else KeyRingAddress(self.personal_keys, self.root)
 
     def client_properties(self) -> dict[str, str]:
         """Kafka's client properties by their Java names: `command_config`, overridden by `properties`."""

@@ -108,9 +108,9 @@ ERASING = [
     ),
     Mutation(
         "an owner that was paused writes over the keys of the next",
-        "cqrs_cli/keys/cache.py",
+        "cqrs_cli/state/key_cache.py",
         (("if (found := self._offsets(txn)) != start:", "if (found := self._offsets(txn)) is None:"),),
-        "tests/keys/test_cache.py::test_stale_writer_changes_nothing",
+        "tests/state/test_key_cache.py::test_stale_writer_changes_nothing",
     ),
     Mutation(
         "a proof counts personal values",

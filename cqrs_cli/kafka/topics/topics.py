@@ -70,6 +70,20 @@ class TopicPlan:
 #: The lineage topic: nothing in it may ever be deleted. Its records have few bytes, and come with each growth.
 LINEAGE_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
+_HOUR = 3600 * 1000
+
+#: The keys topic. A key that is gone, and the one before a rotation, leave the brokers' disks within hours.
+KEYS_CONFIGS = {
+    "cleanup.policy": "compact",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "segment.ms": str(_HOUR),
+    "max.compaction.lag.ms": str(_HOUR),
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": str(TOMBSTONES),
+    **dict.fromkeys(TIMESTAMP_LIMITS, str(ANY_DIFFERENCE)),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Topics:
@@ -105,6 +119,11 @@ class Topics:
     def lineage(self) -> str:
         """The log of how the partitions grew: it is there from the first growth on."""
         return f"{self.prefix}{self.aggregate}.lineage"
+
+    @property
+    def keys(self) -> str:
+        """The wrapped data keys of an aggregate with personal fields: one record for each aggregate id."""
+        return f"{self.prefix}{self.aggregate}.keys"
 
     @property
     def group(self) -> str:

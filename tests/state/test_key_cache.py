@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.keys.cache import EndedKey, KeyCache, KeyChange, KeyOffsets, KeyRecord
 from cqrs_cli.keys.topic import KnownKeys, WrappedKey
+from cqrs_cli.state.key_cache import EndedKey, KeyCache, KeyChange, KeyOffsets, KeyRecord
 
 TOPICS = ("k", "e")
 SUBJECTS = ("c-1", "c" * 1024)
