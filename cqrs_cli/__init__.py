@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from cqrs_cli.client.client import Client
     from cqrs_cli.client.decode import decode
     from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, Rejected, State
+    from cqrs_cli.core.aggregate.erased import Erased
     from cqrs_cli.core.deferral.later import Later
     from cqrs_cli.core.deferral.requests import Cancel, Release
+    from cqrs_cli.core.erasure import Erase
+    from cqrs_cli.core.personal.marks import Personal, personal
     from cqrs_cli.core.process import Process, Send
     from cqrs_cli.core.recorded import Recorded
     from cqrs_cli.following.projections.projection import Projection
@@ -27,8 +30,11 @@ __all__ = [
     "Command",
     "Context",
     "Decider",
+    "Erase",
+    "Erased",
     "Event",
     "Later",
+    "Personal",
     "Process",
     "Projection",
     "Recorded",
@@ -39,6 +45,7 @@ __all__ = [
     "__version__",
     "decode",
     "field",
+    "personal",
     "replace",
 ]
 
@@ -51,8 +58,11 @@ _HOMES = {
     "Command": _VOCABULARY,
     "Context": _VOCABULARY,
     "Decider": _VOCABULARY,
+    "Erase": "cqrs_cli.core.erasure",
+    "Erased": "cqrs_cli.core.aggregate.erased",
     "Event": _VOCABULARY,
     "Later": "cqrs_cli.core.deferral.later",
+    "Personal": "cqrs_cli.core.personal.marks",
     "Process": "cqrs_cli.core.process",
     "Projection": "cqrs_cli.following.projections.projection",
     "Recorded": "cqrs_cli.core.recorded",
@@ -62,6 +72,7 @@ _HOMES = {
     "State": _VOCABULARY,
     "decode": "cqrs_cli.client.decode",
     "field": "msgspec",
+    "personal": "cqrs_cli.core.personal.marks",
     "replace": "msgspec.structs",
 }
 

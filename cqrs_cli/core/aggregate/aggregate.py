@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from cqrs_cli.core.aggregate import schema
 from cqrs_cli.core.aggregate.annotations import types_of
@@ -20,6 +20,9 @@ from cqrs_cli.core.aggregate.values import command_decoder, require_exact, requi
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.nesting import check_nesting
 from cqrs_cli.core.personal.marks import MarkError, personal_fields
+from cqrs_cli.core.personal.sealed_data import sealed_as_placeholders
+
+_M = TypeVar("_M", bound=Struct)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +78,8 @@ class Aggregate:
             state=types.state,
             upcasters={f"{name}.{event}": upcaster for event, upcaster in upcasters.items()},
             decode_command={t: command_decoder(c) for t, c in commands.items()},
-            decode_event={t: msgspec.json.Decoder(e).decode for t, e in (events | reserved).items()},
-            decode_state=msgspec.json.Decoder(types.state).decode,
+            decode_event={t: _decoder(e) for t, e in (events | reserved).items()},
+            decode_state=_decoder(types.state),
             event_types={e: t for t, e in events.items()},
             may_be_inexact=schema.may_be_inexact([*types.events, types.state]),
             may_nest=schema.may_nest([*types.commands, *types.events, types.state]),
@@ -101,9 +104,10 @@ class Aggregate:
 
         for kind, upcaster in self.upcasters.items():
             name = kind.removeprefix(f"{self.name}.")
-            self.decode_event[kind] = upcasting(
-                name, upcaster, self.raised, read_back, not self.has_personal_fields
-            )
+            decode = upcasting(name, upcaster, self.raised, read_back, not self.has_personal_fields)
+            if self.has_personal_fields:
+                decode = sealed_as_placeholders(decode, self.events.get(kind))
+            self.decode_event[kind] = decode
 
     def raised(self, error: BaseException) -> str:
         """The place and the words of an exception of this code; with personal fields its class in place of the words.
@@ -189,3 +193,9 @@ class Aggregate:
                 require_exact(value)
             else:
                 require_finite(value)
+
+
+def _decoder(cls: type[_M]) -> Callable[[bytes], _M]:
+    """The decoder of events or states. Placeholders stand for members that are still sealed."""
+    decode = msgspec.json.Decoder(cls).decode
+    return sealed_as_placeholders(decode, cls) if personal_fields(cls) else decode

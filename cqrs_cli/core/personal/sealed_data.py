@@ -1,6 +1,7 @@
 """The JSON of messages with their personal fields sealed, and opened again."""
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from msgspec import Raw, Struct
 
@@ -10,6 +11,11 @@ from cqrs_cli.core.personal.sealing import DataKey, SealPlace, is_sealed, kid_of
 
 #: The key with an id; None for one that is gone.
 FindKey = Callable[[str], DataKey | None]
+
+_M = TypeVar("_M")
+
+#: In all data that have a sealed member, and in few others.
+_MARK = b'"$sealed"'
 
 
 def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
@@ -62,6 +68,31 @@ def open_retired(data: bytes, erased: Mapping[str, bytes], find_key: FindKey, pl
 def has_seals(data: bytes) -> bool:
     """True if any member has the shape of a sealed value. Senders and `decide` may not give one."""
     return any(is_sealed(bytes(value)) for value in read_members(data).values())
+
+
+def sealed_as_placeholders(decode: Callable[[bytes], _M], cls: type[Struct] | None) -> Callable[[bytes], _M]:
+    """`decode`, for data in which members are still sealed: their placeholders stand for them.
+
+    So a message is read whose key is gone, and by who has no ring. `cls`: its class; None for a retired event, whose
+    sealed members are null then.
+    """
+    nowhere = SealPlace("", "", "", "")
+
+    def decode_as_placeholders(data: bytes) -> _M:
+        if _MARK in bytes(data):
+            whole = bytes(data)
+            data = (
+                open_retired(whole, {}, _no_key, nowhere)
+                if cls is None
+                else open_data(cls, whole, _no_key, nowhere)
+            )
+        return decode(data)
+
+    return decode_as_placeholders
+
+
+def _no_key(_: str) -> None:
+    return None
 
 
 def _opened(

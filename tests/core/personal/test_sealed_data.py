@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
-from msgspec.json import decode
+from msgspec.json import Decoder, decode
 
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.marks import personal_fields
@@ -17,6 +17,7 @@ from cqrs_cli.core.personal.sealed_data import (
     open_retired,
     personal_values,
     seal_data,
+    sealed_as_placeholders,
 )
 from cqrs_cli.core.personal.sealing import DamagedSealError, DataKey, NotSealedError, SealPlace
 from cqrs_cli.testing.strategies import any_of
@@ -53,6 +54,13 @@ def test_only_what_says_something_needs_a_key(message: Struct) -> None:
     needs = mask(message) != message
     assert bool(personal_values(type(message), encode_json(message))) == needs
     assert kids_of(type(message), sealed(message)) == ({KEY.kid} if needs else set())
+
+
+@given(messages)
+def test_sealed_members_are_read_as_placeholders(message: Struct) -> None:
+    read = sealed_as_placeholders(Decoder(type(message)).decode, type(message))
+    assert read(sealed(message)) == mask(message)
+    assert read(encode_json(message)) == message
 
 
 def test_no_plain_value_is_left() -> None:
