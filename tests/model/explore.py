@@ -1,7 +1,7 @@
 """Every world that can come about, nearest first, so that a counterexample is as short as it can be."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
@@ -20,6 +20,11 @@ class Counterexample(NamedTuple):
 
     wrong: str
     trace: list[str]
+
+    @classmethod
+    def here(cls, wrong: str) -> "Counterexample | None":
+        """The promise that a world itself breaks; None for none."""
+        return cls(wrong, []) if wrong else None
 
     def __str__(self) -> str:
         lines = [f"{number:3} {label}" for number, label in enumerate(self.trace, 1)]
@@ -45,45 +50,37 @@ class Explored(NamedTuple):
         assert found.wrong.startswith(wrong), str(found)
 
 
-Origins = dict[World, tuple[World, str] | None]
-
-
 def explore(scenario: Scenario, rules: Rules, most: int = 10_000_000) -> Explored:
     """Visit every world, `most` at most, until something is wrong."""
-    beginning = scenario.beginning()
-    origins: Origins = {beginning: None}
     progress = Progress(scenario, rules)
-    waiting = deque([beginning])
-    while waiting and len(origins) < most:
-        world = waiting.popleft()
-        if stuck := progress.stuck(world):
-            return Explored(len(origins), Counterexample(stuck.wrong, [*trace(origins, world), *stuck.trace]))
-        for step in steps(scenario, rules, world):
-            if step.wrong:
-                return Explored(
-                    len(origins), Counterexample(step.wrong, [*trace(origins, world), step.label])
-                )
-            if step.world not in origins:
-                origins[step.world] = world, step.label
-                waiting.append(step.world)
-    return Explored(len(origins), None)
+    return visit(
+        scenario.beginning(),
+        lambda world: [*steps(scenario, rules, world)],
+        lambda world, _: progress.stuck(world),
+        most,
+    )
 
 
 def visit(
     beginning: AnyWorld,
-    following: Callable[[AnyWorld], list[tuple[str, AnyWorld]]],
-    wrong: Callable[[AnyWorld, list[str]], str],
+    following: Callable[[AnyWorld], Sequence[tuple[str, AnyWorld, str]]],
+    wrong: Callable[[AnyWorld, list[str]], Counterexample | None],
     most: int,
 ) -> Explored:
-    """Visit every world of a model, `most` at most, until something is `wrong` in one, whose steps have labels."""
+    """Visit every world of a model, `most` at most, until something is wrong.
+
+    `following`: the steps from a world, each with its label, the world behind it, and the promise that it breaks.
+    `wrong`: the promise that a world breaks whose steps have these labels.
+    """
     origins: dict[AnyWorld, tuple[AnyWorld, str] | None] = {beginning: None}
     waiting = deque([beginning])
     while waiting and len(origins) < most:
         world = waiting.popleft()
         steps_from = following(world)
-        if found := wrong(world, [label for label, _ in steps_from]):
-            return Explored(len(origins), Counterexample(found, trace(origins, world)))
-        for label, after in steps_from:
+        broken = (Counterexample(promise, [label]) for label, _, promise in steps_from if promise)
+        if found := wrong(world, [label for label, *_ in steps_from]) or next(broken, None):
+            return Explored(len(origins), Counterexample(found.wrong, [*trace(origins, world), *found.trace]))
+        for label, after, _ in steps_from:
             if after not in origins:
                 origins[after] = world, label
                 waiting.append(after)

@@ -5,16 +5,19 @@ from tests.model.erasing.deciding import recovered
 from tests.model.erasing.note import kid_in, kid_named, open_sealed, text_of
 from tests.model.erasing.steps import FAULT, last_record, steps
 from tests.model.erasing.world import Event, Gone, Rules, Scenario, World
-from tests.model.explore import Explored, visit
+from tests.model.explore import Counterexample, Explored, visit
 
 
 def explore(scenario: Scenario, rules: Rules, most: int = 10_000_000) -> Explored:
     """Visit every world, `most` at most, until something is wrong."""
 
-    def wrong(world: World, labels: list[str]) -> str:
-        return broken(rules, world) or left_over(rules, world, labels)
+    def wrong(world: World, labels: list[str]) -> Counterexample | None:
+        return Counterexample.here(broken(rules, world) or left_over(rules, world, labels))
 
-    return visit(scenario.beginning(), lambda world: [*steps(scenario, rules, world)], wrong, most)
+    def following(world: World) -> list[tuple[str, World, str]]:
+        return [(label, after, "") for label, after in steps(scenario, rules, world)]
+
+    return visit(scenario.beginning(), following, wrong, most)
 
 
 def broken(rules: Rules, world: World) -> str:

@@ -3,7 +3,7 @@
 from collections import Counter
 from itertools import combinations
 
-from tests.model.explore import Explored, visit
+from tests.model.explore import Counterexample, Explored, visit
 from tests.model.growing.deciding import recovered
 from tests.model.growing.steps import FAULTS, steps
 from tests.model.growing.world import Command, Event, Forwarded, Rules, Scenario, World
@@ -99,7 +99,10 @@ def stuck(world: World, labels: list[str]) -> str:
 def explore(scenario: Scenario, rules: Rules, most: int = 10_000_000) -> Explored:
     """Visit every world, `most` at most, until something is wrong."""
 
-    def wrong(world: World, labels: list[str]) -> str:
-        return broken(scenario, rules, world) or stuck(world, labels)
+    def wrong(world: World, labels: list[str]) -> Counterexample | None:
+        return Counterexample.here(broken(scenario, rules, world) or stuck(world, labels))
 
-    return visit(scenario.beginning(), lambda world: [*steps(scenario, rules, world)], wrong, most)
+    def following(world: World) -> list[tuple[str, World, str]]:
+        return [(label, after, "") for label, after in steps(scenario, rules, world)]
+
+    return visit(scenario.beginning(), following, wrong, most)
