@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import replace
+
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.growth import Split
 from cqrs_cli.kafka import readers
@@ -17,7 +19,7 @@ class FollowedLineage:
     def __init__(self, connection: Connection, topics: Topics, log: Callable[[int], PartitionLog]) -> None:
         self._connection, self._topics, self._log = connection, topics, log
         self._first = 0
-        self._now: PartitionLineage | None = None
+        self._now: PartitionLineage | None = None  # its splits stand behind events: positions do, too
         self._behind: dict[Split, int] = {}  # the offset behind the last event below it
 
     def learn(self, count: int) -> PartitionLineage:
@@ -27,10 +29,11 @@ class FollowedLineage:
             return PartitionLineage((self._first,))
         now = read_lineage(self._connection, self._topics, count)
         for split in now.splits:
-            if split not in self._behind:  # positions stand behind events, splits behind markers, too
+            if split not in self._behind:  # as the owner wrote it, it may stand behind markers
                 last = self._log(split.partition).last_record("events", 0, split.events)
                 self._behind[split] = 0 if last is None else last.offset + 1
-        self._now = now
+        behind = tuple(replace(split, events=self._behind[split]) for split in now.splits)
+        self._now = PartitionLineage(now.counts, behind, now.begun)
         return now
 
     def parent(self, partition: int) -> int | None:
@@ -39,7 +42,4 @@ class FollowedLineage:
 
     def may_begin(self, partition: int, positions: Mapping[int, int]) -> bool:
         """True if whoever has the events of each partition up to there has all that come before those of this one."""
-        if self._now is None or self._now.parent(partition) is None:
-            return True
-        splits = self._now.ancestry(partition)
-        return bool(splits) and all(positions.get(one.partition, 0) >= self._behind[one] for one in splits)
+        return self._now is None or self._now.may_begin(partition, positions)
