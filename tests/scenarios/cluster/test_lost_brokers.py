@@ -1,4 +1,8 @@
-"""Brokers are killed, paused and cut off under a run: it goes on, and decides each command once, in order."""
+"""Brokers are killed, paused and cut off under a run: it goes on, and decides each command once, in order.
+
+All tests of the cluster stand in this file: a file is run by one process, and two clusters at once would take each
+other's place, as both have the compose project's name that CI gives.
+"""
 
 from collections.abc import Callable
 
@@ -9,6 +13,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.topics.topics import KINDS
 from tests.scenarios.cluster.brokers import EVERYTHING, NODES, PATIENCE, REPLICATION, Brokers
 from tests.scenarios.cluster.service import Service
+from tests.support.project import increments, stages
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually
 
@@ -16,6 +21,9 @@ pytestmark = [pytest.mark.docker, pytest.mark.spark, pytest.mark.slow]
 
 #: What the run says while it has to wait.
 SILENCE = "no answer from Kafka"
+
+#: Exit codes of a growth that was done, or that a broker kept from being done: the same command goes on.
+DONE_OR_UNAVAILABLE = {0, 4}
 
 Role = Callable[[Brokers, Service], int]
 
@@ -128,6 +136,26 @@ def test_a_half_isolated_broker_only_delays(brokers: Brokers, service: Service) 
         brokers.rejoin(lonely, REPLICATION)
         service.goes_on()
     check(brokers, service)
+
+
+@pytest.mark.pins("growing")
+def test_growth_ends_with_the_broker_back(brokers: Brokers, service: Service) -> None:
+    project, growth = service.project, ("repartition", "counter", "--partitions", "4")
+    project.cqrs("init", "counter", "--partitions", "2")
+    project.send(increments(20))
+    project.cqrs("run", "counter", "--once")
+    lonely = brokers.leader(f"{project.prefix}counter.commands", 0)
+    brokers.cut_off(lonely, *EVERYTHING)
+    with project.running(*growth) as growing:
+        _, said = growing.communicate(timeout=PATIENCE)
+    assert growing.returncode in DONE_OR_UNAVAILABLE, said
+    brokers.rejoin(lonely, *EVERYTHING)
+    eventually(brokers.whole, PATIENCE)
+    project.cqrs(*growth)
+    project.send(increments(20))
+    project.cqrs("run", "counter", "--once")
+    assert stages(project, "counter") == [None] * 4
+    assert "no violation" in project.cqrs("verify", "counter")
 
 
 def test_verify_then_finds_nothing_wrong(service: Service) -> None:
