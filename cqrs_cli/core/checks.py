@@ -13,6 +13,7 @@ from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.context import BatchContext, Payloads
 from cqrs_cli.core.deferral.requests import REQUESTS
+from cqrs_cli.core.erasure import ERASE, decode_erase
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.messages.expected_version import Expected, parse_expected
 from cqrs_cli.core.messages.fingerprint import Fingerprint, fingerprint, without_fields
@@ -70,7 +71,7 @@ def fingerprint_of(aggregate: Aggregate) -> Fingerprint:
 
 def left_out_of(aggregate: Aggregate) -> Mapping[str, frozenset[str]]:
     """The personal members of the data of commands, by type."""
-    left_out = {kind: frozenset[str]() for kind in REQUESTS}
+    left_out = {kind: frozenset[str]() for kind in (*REQUESTS, ERASE)}
     for kind, cls in aggregate.commands.items():
         left_out[kind] = frozenset(field.wire for field in personal_fields(cls))
     return left_out
@@ -97,6 +98,8 @@ def check_id(first: DedupEntry | None, mark: int, expired: int) -> Original | No
 def decoder_of(aggregate: Aggregate, type: str) -> Callable[[bytes], Command]:
     """Check 6."""
     decode = aggregate.decode_command.get(type) or REQUESTS.get(type)
+    if decode is None and type == ERASE and aggregate.has_personal_fields:
+        decode = decode_erase
     if decode is None:
         known = ", ".join(aggregate.commands)
         raise Refused(Reason.UNKNOWN_TYPE, f"{type} is none of {known}")
@@ -109,8 +112,12 @@ def read_data(
     envelope: CommandEnvelope,
     payloads: Payloads,
     blame: str | None,
+    unseal: Callable[[bytes], bytes] | None = None,
 ) -> Command:
-    """Check 7: the command, as its class; `blame` says why the aggregate's code is not asked."""
+    """Check 7: the command, as its class; `blame` says why the aggregate's code is not asked.
+
+    `unseal` opens the personal members, where the aggregate has any.
+    """
     if blame is not None:
         raise Refused(Reason.HANDLER_ERROR, blame)
     data = bytes(envelope.data)
@@ -124,8 +131,8 @@ def read_data(
             data.decode()
         if aggregate.may_nest:
             check_nesting(data)
-        return decode(data)
-    except (KeyboardInterrupt, *PROCESS_ERRORS):
+        return decode(data if unseal is None else unseal(data))
+    except (KeyboardInterrupt, Refused, *PROCESS_ERRORS):
         raise
     except RecursionError:
         raise Refused(Reason.INVALID_PAYLOAD, "nested too deeply") from None

@@ -10,6 +10,8 @@ from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.core.messages.payload_reference import MAX_PAYLOAD, PayloadReference
+from cqrs_cli.core.personal.data_keys import KeyOf, no_key, random_key
+from cqrs_cli.core.personal.sealing import DataKey
 from cqrs_cli.core.stored import DedupEntry
 
 #: The most events of one command, and the most bytes of all of them.
@@ -46,6 +48,8 @@ class BatchContext:
     max_bytes: int = MAX_BYTES  # of all events of one command
     max_payload: int = MAX_PAYLOAD  # of the payloads of all events of one command
     heir_of: Callable[[bytes], int | None] | None = None  # where a key that was ours has moved to
+    key_of: KeyOf = no_key  # aggregate id → the key to its personal fields, None if nothing is sealed
+    new_key: Callable[[], DataKey] = random_key
 
 
 class Undecided(Exception):
@@ -81,6 +85,7 @@ class Decisions:
     states: dict[str, Folded] = field(default_factory=dict)
     remembered: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    keys: dict[str, DataKey | None] = field(default_factory=dict)  # those that changed; None: it has ended
     reasons: dict[str, int] = field(default_factory=dict)  # of the deferred, rejected and failed ones
     raised: dict[str, str] = field(default_factory=dict)  # place and kind of a handler's error → a traceback
     deferred: dict[str, Deferral | None] = field(

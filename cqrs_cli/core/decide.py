@@ -26,6 +26,7 @@ from cqrs_cli.core.checks import (
 )
 from cqrs_cli.core.context import BatchContext, Decisions, Undecided
 from cqrs_cli.core.deferral.requests import REQUESTS
+from cqrs_cli.core.erasure import ERASE
 from cqrs_cli.core.handle import Answer, call_decide
 from cqrs_cli.core.messages.command import CommandEnvelope, OrdinaryCommand, read_command
 from cqrs_cli.core.messages.outcome import Original
@@ -110,7 +111,8 @@ class Batch(Overlay):
             if (original := self._first_decision(case, envelope)) is not None:  # 5
                 return self.conclude(case, original)
             decode = decoder_of(aggregate, envelope.type)  # 6
-            command = read_data(aggregate, decode, envelope, self.context.payloads, case.blame)  # 7
+            unseal = None if self.sealer is None else self.sealer.unsealing(case, envelope)
+            command = read_data(aggregate, decode, envelope, self.context.payloads, case.blame, unseal)  # 7
             wanted = read_expected(expected)  # 8
             check_time(self.context, case, envelope)  # 9
             check_version(wanted, case.version)  # 10
@@ -148,8 +150,10 @@ class Batch(Overlay):
         )
 
     def _ask(self, case: Case, envelope: CommandEnvelope, command: Command) -> Answer:
-        """Check 11, first half, also for requests about deferred commands."""
+        """Check 11, first half, also for requests about deferred commands, and for the one to erase."""
         if envelope.type in REQUESTS:
             self.told["target"] = self.deferrals.request(envelope.subject, envelope.id, command)
             return ()
+        if self.sealer is not None and envelope.type == ERASE:
+            return self.sealer.erase(envelope.subject)
         return call_decide(self.aggregate, case.record, envelope, command, case.before)

@@ -67,17 +67,17 @@ def plain_size(context: BatchContext) -> float:
 
 
 def within_limits(
-    aggregate: Aggregate, context: BatchContext, decided: tuple[Event, ...], events: list[OutputRecord]
+    context: BatchContext, data_of: Callable[[int], bytes], events: list[OutputRecord]
 ) -> tuple[list[OutputRecord], dict[PayloadReference, bytes], int]:
     """The records of events as they may be written, the data that are payloads, and the bytes of both.
 
-    Raises `Refused` (TOO_LARGE).
+    `data_of` gives the data of an event by its number. Raises `Refused` (TOO_LARGE).
     """
     folder, total, apart = payload_folder(context.topic), 0, 0
     written: list[OutputRecord] = []
     payloads: dict[PayloadReference, bytes] = {}
-    for index, (event, (value, key, timestamp)) in enumerate(zip(decided, events, strict=True)):
-        data = aggregate.quick_encode(event)
+    for index, (value, key, timestamp) in enumerate(events):
+        data = data_of(index)
         if len(data) > context.payload_threshold:
             apart += len(data)
             if apart > (limit := context.max_payload):

@@ -1,17 +1,21 @@
 """A batch of commands under way: what it has changed so far, over what the context answers, and what it has written."""
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.case import Case
 from cqrs_cli.core.context import BatchContext, Decisions, Forward, OutputRecord
 from cqrs_cli.core.deferral.document import forwarded_document
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.later import Later
+from cqrs_cli.core.erasure import ERASE
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.handle import Answer, plain_size, unfolded, within_limits
 from cqrs_cli.core.messages.command import CommandEnvelope, unnamed
@@ -22,6 +26,7 @@ from cqrs_cli.core.messages.reasons import STATUSES, Reason, Refused
 from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.refusal import note_refusal
+from cqrs_cli.core.sealer import Sealer, SealEvent
 from cqrs_cli.core.stored import DedupEntry
 
 
@@ -48,6 +53,11 @@ class Overlay:
         self._accepted = {kind: encode_json(f"{kind}.accepted") for kind in aggregate.commands}
         self._encode, self._step = aggregate.quick_encode, aggregate.step
         self._write_outcome = outcome_writer(source, partition)
+        self.sealer = Sealer(aggregate, context, self.done) if aggregate.has_personal_fields else None
+        if self.sealer is not None:
+            self.deferrals.seal = self.sealer.sealed_document
+            self._accepted[ERASE] = encode_json(f"{ERASE}.accepted")
+            self._erasing: dict[type, Any] = {Erased: (ERASED, event_writer(source, partition, ERASED))}
 
     def conclude(self, case: Case, answer: Answer | Original) -> None:
         """Write what `decide` answered, or what a duplicate was answered first: the events and the outcome.
@@ -64,6 +74,10 @@ class Overlay:
         time, count, size = self.time, len(answer), 0
         shared = envelope.shared(self.time)
         writers, encode, step = self._writers, self._encode, self._step
+        seal, sealer = None, self.sealer
+        if sealer is not None:
+            seal = sealer.sealing(envelope.subject, offset)
+            writers = writers if envelope.type != ERASE else self._erasing
         events: list[OutputRecord] = []
         try:
             for index, event in enumerate(answer):
@@ -71,11 +85,13 @@ class Overlay:
                 data = encode(event)
                 state = step(state, kind, data)
                 version += 1
+                if seal is not None:
+                    data = seal(index, event, data)
                 value = write((offset, index, shared, version, index, count, data))
                 size += len(value)
                 events.append((value, key, timestamp))
             if size > self._plain_size:
-                events, payloads, size = within_limits(self.aggregate, self.context, answer, events)
+                events, payloads, size = within_limits(self.context, _data_of(answer, encode, seal), events)
                 self.done.payloads |= payloads
         except Refused as refused:
             return self.refuse(case, refused)
@@ -85,6 +101,8 @@ class Overlay:
             return self.refuse(case, unfolded(self.aggregate, answer, error))
         self.done.events += events
         self.event_bytes += size
+        if sealer is not None and envelope.type == ERASE:
+            sealer.erased(envelope.subject)
         self.states[envelope.subject] = Folded(version, state, offset, count - 1, time)
         verdict = WrittenVerdict(
             status="accepted",
@@ -185,3 +203,15 @@ class Overlay:
         self.told["deferredfrom"] = self.deferrals.place(entry)
         if status != "deferred":
             self.deferrals.end(entry)
+
+
+def _data_of(
+    events: tuple[Event, ...], encode: Callable[[Event], bytes], seal: SealEvent | None
+) -> Callable[[int], bytes]:
+    """The data of an event by its number, as they were written: to seal again gives the same bytes."""
+
+    def data_of(index: int) -> bytes:
+        data = encode(events[index])
+        return data if seal is None else seal(index, events[index], data)
+
+    return data_of

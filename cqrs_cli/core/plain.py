@@ -15,6 +15,7 @@ from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.messages.command import OrdinaryCommand
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.nesting import check_nesting
+from cqrs_cli.core.personal.sealed_data import may_look_sealed
 
 #: The command if it passes, from its case, key and envelope; None if a check may say no. Then nothing has happened, and
 #: the checks are made one by one.
@@ -27,7 +28,7 @@ def plain_checks(aggregate: Aggregate, context: BatchContext, done: Decisions) -
     state_of, remembered_of = context.state, context.remembered
     partition, partition_of = context.partition, context.partition_of
     decoders, may_nest = aggregate.decode_command, aggregate.may_nest
-    fingerprint = fingerprint_of(aggregate)
+    fingerprint, is_personal = fingerprint_of(aggregate), aggregate.has_personal_fields
 
     def passed(case: Case, key: bytes, envelope: OrdinaryCommand) -> Command | None:
         subject, kind, data = envelope.subject, envelope.type, envelope.data
@@ -43,6 +44,8 @@ def plain_checks(aggregate: Aggregate, context: BatchContext, done: Decisions) -
             if expected is not None and not _holds(expected, before.version if before else 0):
                 return None
         try:
+            if is_personal and may_look_sealed(bytes(data)):
+                return None
             if may_nest:
                 check_nesting(bytes(data))
             command = decoders[kind](data)

@@ -7,6 +7,7 @@ from cqrs_cli.core.context import BatchContext, Payloads
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
 from cqrs_cli.core.deferral.entry import Deferral, DeferredView
 from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.personal.data_keys import KeyOf, no_key
 from cqrs_cli.core.stored import DedupEntry
 
 
@@ -46,6 +47,7 @@ class DecisionRules:
         payloads: Payloads,
         refused: frozenset[int] = frozenset(),
         blamed: Mapping[int, str] | None = None,
+        key_of: KeyOf = no_key,
     ) -> BatchContext:
         """The context of one batch; docs of the parameters are there."""
         return BatchContext(
@@ -64,4 +66,5 @@ class DecisionRules:
             payloads,
             self.payload_threshold,
             heir_of=self.heir_of,
+            key_of=key_of,
         )

@@ -8,7 +8,51 @@ _PROOF = "tests/proof/test_personal.py"
 _WORDS = "tests/core/personal/test_words.py"
 _TOPIC = "tests/keys/test_topic.py"
 
+_BATCHES = "tests/core/personal/test_batches.py"
+_PARKED = "tests/core/personal/test_parked.py"
+
 ERASING = [
+    Mutation(
+        "an event is written as `decide` gave it",
+        "cqrs_cli/core/overlay.py",
+        (("                    data = seal(index, event, data)", "                    pass"),),
+        f"{_BATCHES}::test_events_open_at_their_place",
+    ),
+    Mutation(
+        "an erased aggregate keeps its key",
+        "cqrs_cli/core/overlay.py",
+        (("            sealer.erased(envelope.subject)", "            pass"),),
+        f"{_BATCHES}::test_erase_ends_the_key_for_good",
+    ),
+    Mutation(
+        "a sender may seal members",
+        "cqrs_cli/core/sealer.py",
+        (("                if may_look_sealed(data) and has_seals(data):", "                if False:"),),
+        f"{_BATCHES}::test_senders_may_not_seal",
+    ),
+    Mutation(
+        "a payload of an event is stored as `decide` gave it",
+        "cqrs_cli/core/overlay.py",
+        (
+            (
+                "        return data if seal is None else seal(index, events[index], data)",
+                "        return data",
+            ),
+        ),
+        f"{_BATCHES}::test_payloads_are_summed_sealed",
+    ),
+    Mutation(
+        "a command waits as it was sent",
+        "cqrs_cli/core/deferral/deferrals.py",
+        (("            if self.seal is not None:", "            if False:"),),
+        f"{_PARKED}::test_parked_commands_are_sealed",
+    ),
+    Mutation(
+        "a command outlives the key that it was parked with",
+        "cqrs_cli/core/personal/data_keys.py",
+        (("            if key is None or key.kid != kid:", "            if key is None:"),),
+        f"{_PARKED}::test_parked_command_ends_with_its_key",
+    ),
     Mutation(
         "a mark within a type is passed over",
         "cqrs_cli/core/personal/marks.py",

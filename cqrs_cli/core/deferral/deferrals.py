@@ -55,6 +55,8 @@ class Deferrals:
         self._told = told or {}
         self.changed: dict[str, Deferral | None] = {}
         self._view, self._topic, self._partition, self._limits = view, topic, partition, limits
+        #: Seals the document of a command that is parked, where an aggregate has personal fields.
+        self.seal: Callable[[CommandEnvelope, bytes], bytes] | None = None
         self._ids: dict[tuple[str, str], str] = {}  # of what has changed: (subject, command id) → key
 
     def said_at(self, offset: int) -> Deferral | None:
@@ -138,6 +140,8 @@ class Deferrals:
     ) -> Refused:
         if entry is None:
             command = plain_document(record, envelope)
+            if self.seal is not None:
+                command = self.seal(envelope, command)
             parked = Deferral(
                 self._topic,
                 record.offset,

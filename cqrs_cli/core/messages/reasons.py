@@ -41,6 +41,7 @@ class Reason(Enum):
     BUSINESS_RULE = "rejected", 11, "`decide` says no: see `code` and `message`"
     EXPIRED = "rejected", 9, "its turn came after its `expirytime`"
     CANCELLED = "rejected", 5, "a `cqrs.Cancel` ended it while it was deferred"
+    ERASED = "rejected", 7, "its personal data were erased while it was deferred"
     GAVE_UP = "rejected", 11, "`decide` has put it off more often than `max_attempts` allows"
     NOT_YET = "deferred", 9, "its `notbefore` is to come; or it was said again too early (check 5)"
     LATER = "deferred", 11, "`decide` has put it off"

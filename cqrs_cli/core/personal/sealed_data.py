@@ -15,7 +15,7 @@ FindKey = Callable[[str], DataKey | None]
 _M = TypeVar("_M")
 
 #: In all data that have a sealed member, and in few others.
-_MARK = b'"$sealed"'
+_MARK = b"$sealed"
 
 
 def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
@@ -39,8 +39,11 @@ def kids_of(cls: type[Struct], data: bytes) -> set[str]:
 def seal_data(cls: type[Struct], data: bytes, key: DataKey, place: SealPlace) -> bytes:
     """The JSON of a message with its personal members sealed; `place` is the message's, its field does not count."""
     values = personal_values(cls, data)
-    if not values:
-        return data
+    return seal_values(data, values, key, place) if values else data
+
+
+def seal_values(data: bytes, values: Mapping[str, bytes], key: DataKey, place: SealPlace) -> bytes:
+    """The JSON of a message with these of its members sealed."""
     sealed = {name: Raw(key.seal(value, place._replace(field=name))) for name, value in values.items()}
     return write_members(read_members(data) | sealed)
 
@@ -68,6 +71,11 @@ def open_retired(data: bytes, erased: Mapping[str, bytes], find_key: FindKey, pl
 def has_seals(data: bytes) -> bool:
     """True if any member has the shape of a sealed value. Senders and `decide` may not give one."""
     return any(is_sealed(bytes(value)) for value in read_members(data).values())
+
+
+def may_look_sealed(data: bytes) -> bool:
+    """False for data in which `has_seals` finds nothing: escapes may spell the mark."""
+    return _MARK in data or b"\\" in data
 
 
 def sealed_as_placeholders(decode: Callable[[bytes], _M], cls: type[Struct] | None) -> Callable[[bytes], _M]:

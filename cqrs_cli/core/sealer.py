@@ -1,0 +1,88 @@
+"""What a batch does with personal fields: it seals what it writes, opens what an owner has sealed, and erases."""
+
+from collections.abc import Callable
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.aggregate.erased import Erased
+from cqrs_cli.core.case import Case
+from cqrs_cli.core.context import BatchContext, Decisions
+from cqrs_cli.core.erasure import decide_erase
+from cqrs_cli.core.messages.command import CommandEnvelope
+from cqrs_cli.core.messages.payload_reference import payload_folder, refer, with_data, with_reference
+from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.personal.data_keys import DataKeys, ErasedKeyError
+from cqrs_cli.core.personal.sealed_data import has_seals, may_look_sealed
+
+#: Seals the data of an event, by its number.
+SealEvent = Callable[[int, Event, bytes], bytes]
+
+
+class Sealer:
+    """For one batch of an aggregate with personal fields."""
+
+    def __init__(self, aggregate: Aggregate, context: BatchContext, done: Decisions) -> None:
+        self._commands, self._context, self._done = aggregate.commands, context, done
+        self._keys = DataKeys(aggregate.name, context.key_of, context.new_key)
+        done.keys = self._keys.changed
+
+    def sealing(self, subject: str, offset: int) -> SealEvent:
+        """What seals the events of the command at an offset."""
+        before = f"{self._context.partition}/{offset}/"
+        return lambda index, event, data: self._keys.sealed(type(event), data, subject, f"{before}{index}")
+
+    def unsealing(self, case: Case, envelope: CommandEnvelope) -> Callable[[bytes], bytes] | None:
+        """What check 7 opens the data of a command with: only an owner, who says it again, may have sealed a member.
+
+        None for a reserved command, which has no personal field.
+        """
+        cls = self._commands.get(envelope.type)
+        if cls is None:
+            return None
+
+        def unseal(data: bytes) -> bytes:
+            if case.entry is None:
+                if may_look_sealed(data) and has_seals(data):
+                    raise Refused(Reason.INVALID_PAYLOAD, "a member has the shape of a sealed value")
+                return data
+            try:
+                return self._keys.opened(cls, data, envelope.subject, command_place(envelope.id))
+            except ErasedKeyError:
+                raise Refused(Reason.ERASED, "its personal data were erased while it was deferred") from None
+
+        return unseal
+
+    def sealed_document(self, envelope: CommandEnvelope, document: bytes) -> bytes:
+        """The document of a command to be parked, sealed; its payload is stored anew. Raises `Refused` (TOO_LARGE)."""
+        cls, reference = self._commands.get(envelope.type), envelope.reference()
+        if cls is None:
+            return document
+        data = bytes(envelope.data) if reference is None else self._context.payloads[reference]
+        assert isinstance(data, bytes)  # check 7 has read it
+        sealed = self._keys.sealed(cls, data, envelope.subject, command_place(envelope.id))
+        if sealed is data:
+            return document
+        if reference is None:
+            return with_data(document, sealed)
+        if len(sealed) > (limit := self._context.max_payload):
+            raise Refused(
+                Reason.TOO_LARGE,
+                f"deferred, its payload would have {len(sealed)} bytes: the limit is {limit}",
+            )
+        apart = refer(sealed)
+        self._done.payloads[apart] = sealed
+        return with_reference(document, payload_folder(self._context.topic), apart)
+
+    def erase(self, subject: str) -> tuple[Erased, ...]:
+        """The events of an `Erase`."""
+        key = self._keys.in_force(subject)
+        return decide_erase(None if key is None else key.kid)
+
+    def erased(self, subject: str) -> None:
+        """Drop the key, as an `Erased` is written."""
+        self._keys.end(subject)
+
+
+def command_place(command_id: str) -> str:
+    """The place that a deferred command is sealed for."""
+    return f"command/{command_id}"

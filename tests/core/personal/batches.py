@@ -1,0 +1,73 @@
+"""Batches of customers, and what is read of what they came to."""
+
+import json
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from cqrs_cli.core.context import BatchContext, Decisions
+from cqrs_cli.core.deferral.deferrals import Deferrals
+from cqrs_cli.core.deferral.table import DeferralTable
+from cqrs_cli.core.messages.event import HEADERS, read_event
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.sealed_data import kids_of
+from cqrs_cli.core.personal.sealing import KID_BYTES, SECRET_BYTES, DataKey
+from tests.core.personal.customer import CUSTOMER
+from tests.support.commands import command
+
+AT = 1_000_000
+
+ANN = {"name": "Ann Smith", "mail": "ann@home"}
+PLAIN = (b"Ann", b"ann@", b"Elm")
+
+
+def keys() -> Callable[[], DataKey]:
+    """New keys, the same ones each time."""
+    numbers = count(1)
+    return lambda: DataKey.of_random(next(numbers).to_bytes(KID_BYTES + SECRET_BYTES, "little"))
+
+
+def record(offset: int, kind: str, data: Any = None, subject: str = "c", **attributes: Any) -> Record:
+    sent = command(kind, subject, f"id-{offset}", data, **attributes)
+    return Record(offset, AT, sent.key, sent.value, [*HEADERS])
+
+
+def register(offset: int, subject: str = "c", **attributes: Any) -> Record:
+    return record(offset, "customer.Register", ANN, subject, **attributes)
+
+
+def erase(offset: int, subject: str = "c") -> Record:
+    return record(offset, "cqrs.Erase", {}, subject)
+
+
+def context(key: DataKey | None = None, table: DeferralTable | None = None, **others: Any) -> BatchContext:
+    there = DeferralTable() if table is None else table
+    deferrals = Deferrals(lambda: there, "T", 0, active=table is not None)
+    return BatchContext(
+        0,
+        lambda _: None,
+        lambda *_: None,
+        lambda: AT,
+        topic="customer.commands",
+        deferrals=deferrals,
+        key_of=lambda _: key,
+        new_key=keys(),
+        **others,
+    )
+
+
+def verdicts(done: Decisions) -> list[str]:
+    read = [json.loads(value)["data"] for value, _, _ in done.outcomes]
+    return [data.get("reason", data["status"]) for data in read]
+
+
+def kids(done: Decisions) -> list[str]:
+    """The key of each event that has sealed members, and in brackets those that events end."""
+    found = []
+    for value, _, _ in done.events:
+        event = read_event(value)
+        if event.type == "cqrs.Erased":
+            found.append(f"({json.loads(bytes(event.data))['key']})")
+        else:
+            found += kids_of(CUSTOMER.events[event.type], bytes(event.data))
+    return found

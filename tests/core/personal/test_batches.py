@@ -1,0 +1,172 @@
+"""Batches of an aggregate with personal fields: what is written is sealed, and `Erase` ends its key."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+import cqrs_cli as cqrs
+from aggregates import counter
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.decide import Batch, decide_batch
+from cqrs_cli.core.fold import Folded, fold_event
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.payload_reference import find_reference, refer
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.masking import mask
+from cqrs_cli.core.personal.sealed_data import has_seals, open_data
+from cqrs_cli.core.personal.sealing import SealPlace
+from tests.core.personal.batches import ANN, PLAIN, context, erase, keys, kids, record, register, verdicts
+from tests.core.personal.customer import CUSTOMER, Customer, Ordered, Registered, evolve
+
+
+def test_events_open_at_their_place() -> None:
+    done = decide_batch(CUSTOMER, [register(7)], context())
+    (key,) = done.keys.values()
+    assert key is not None
+    event = read_event(done.events[0][0])
+    assert not any(plain in value for plain in PLAIN for value, _, _ in done.events + done.outcomes)
+    opened = open_data(
+        Registered, bytes(event.data), {key.kid: key}.get, SealPlace("customer", "c", "0/7/0", "")
+    )
+    assert json.loads(opened) == {**ANN, "plan": "free"}
+    assert done.states["c"].state == Customer("Ann Smith", "ann@home", "free")
+
+
+def test_only_personal_values_need_a_key() -> None:
+    nameless = record(0, "customer.Register", {"name": "", "plan": "free"})
+    done = decide_batch(CUSTOMER, [nameless], context())
+    assert verdicts(done) == ["accepted"] and done.keys == {}
+
+
+def test_key_in_force_is_used() -> None:
+    key = keys()()
+    done = decide_batch(CUSTOMER, [register(0), register(1)], context(key))
+    assert kids(done) == [key.kid] * 2 and done.keys == {}
+
+
+def test_erase_ends_the_key_for_good() -> None:
+    done = decide_batch(CUSTOMER, [register(0), erase(1)], context())
+    first = kids(done)[0]
+    assert kids(done) == [first, f"({first})"]
+    assert done.keys == {"c": None} and done.states["c"].state == mask(Customer(plan="free"))
+    again = decide_batch(CUSTOMER, [register(0), erase(1), register(2)], context())
+    assert kids(again)[:2] == [first, f"({first})"] and kids(again)[2] != first
+    assert again.keys["c"] is not None and again.keys["c"].kid == kids(again)[2]
+
+
+def test_erase_without_a_key_is_unchanged() -> None:
+    done = decide_batch(CUSTOMER, [erase(0), register(1), erase(2), erase(3)], context())
+    assert verdicts(done) == ["unchanged", "accepted", "accepted", "unchanged"]
+
+
+def test_erase_is_no_command_without_marks() -> None:
+    plain = Aggregate.of("counter", counter.decider)
+    done = decide_batch(plain, [record(0, "cqrs.Erase", {})], context())
+    assert verdicts(done) == ["UNKNOWN_TYPE"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        '{"name":{"$sealed":"AAAA"}}',
+        '{"name":{"\\u0024sealed":"AAAA"}}',
+        '{"name":"Ann","plan":{"$sealed":1}}',
+    ],
+)
+@pytest.mark.parametrize("attributes", [{}, {"expirytime": "2999-01-01T00:00:00Z"}])
+def test_senders_may_not_seal(data: str, attributes: dict[str, str]) -> None:
+    sent = register(0, **attributes)
+    assert sent.value is not None
+    written = sent.value.replace(json.dumps(ANN).encode(), data.encode())
+    assert data.encode() in written
+    done = decide_batch(CUSTOMER, [replace(sent, value=written)], context())
+    assert verdicts(done) == ["INVALID_PAYLOAD"] and done.keys == {}
+
+
+def test_decide_may_not_seal() -> None:
+    class Noted(cqrs.Event):
+        what: dict[str, str]
+
+    class Note(cqrs.Command):
+        pass
+
+    def decide(command: Note, state: Customer) -> list[Noted]:
+        return [Noted({"$sealed": "AAAA"})]
+
+    def fold(state: Customer, event: Noted) -> Customer:
+        return state
+
+    noted = Aggregate.of("customer", cqrs.Decider(decide, fold, Customer()))
+    done = decide_batch(noted, [record(0, "customer.Note", {})], context())
+    assert verdicts(done) == ["HANDLER_ERROR"] and not done.events
+
+
+def test_payloads_are_summed_sealed() -> None:
+    done = decide_batch(CUSTOMER, [register(0)], context(payload_threshold=10))
+    ((reference, data),) = done.payloads.items()
+    assert find_reference(done.events[0][0]) == reference == refer(data)
+    assert has_seals(data) and not any(plain in data for plain in PLAIN)
+
+
+kinds = st.lists(
+    st.tuples(st.sampled_from(["register", "order", "erase"]), st.sampled_from("ab")), max_size=12
+)
+
+
+def made(offset: int, kind: str, subject: str) -> Record:
+    if kind == "erase":
+        return erase(offset, subject)
+    if kind == "register":
+        return register(offset, subject)
+    return record(offset, "customer.Order", {"street": ["Elm"], "amount": offset}, subject)
+
+
+def folded(done: list[bytes]) -> dict[str, Folded]:
+    """All events folded by who has no key."""
+    states: dict[str, Folded] = {}
+    for value in done:
+        event = read_event(value)
+        states[event.subject] = fold_event(CUSTOMER, states.get(event.subject), event)
+    return states
+
+
+@given(kinds, st.integers(1, 5))
+def test_cuts_make_no_difference(stream: list[tuple[str, str]], size: int) -> None:
+    """And who has no key folds the events to the masks of the states."""
+    records = [made(offset, *one) for offset, one in enumerate(stream)]
+    whole = decide_batch(CUSTOMER, records, context())
+    batch, events, outcomes = Batch(CUSTOMER, context()), [], []
+    for start in range(0, len(records), size):
+        piece = batch.decide_piece(records[start : start + size])
+        events += piece.events
+        outcomes += piece.outcomes
+    assert (events, outcomes) == (whole.events, whole.outcomes)
+    assert {name: key and key.kid for name, key in batch.done.keys.items()} == {
+        name: key and key.kid for name, key in whole.keys.items()
+    }
+    states = {name: mask(one.state) for name, one in folded([value for value, _, _ in events]).items()}
+    assert states == {name: mask(one.state) for name, one in whole.states.items()}
+
+
+def test_evolve_can_fail_the_erasure() -> None:
+    """A failure in `evolve` fails the command: its key stays."""
+
+    def failing(customer: Customer, event: Registered | Ordered | cqrs.Erased) -> Customer:
+        if isinstance(event, cqrs.Erased):
+            raise RuntimeError(customer.plan)
+        return evolve(customer, event)
+
+    broken = Aggregate.of("customer", replace_fold(failing))
+    done = decide_batch(broken, [register(0), erase(1), register(2)], context())
+    assert verdicts(done) == ["accepted", "HANDLER_ERROR", "accepted"]
+    assert len(set(kids(done))) == 1
+
+
+def replace_fold(fold: Any) -> cqrs.Decider[Any, Any, Any]:
+    from tests.core.personal.customer import decide
+
+    return cqrs.Decider(decide, fold, Customer())
