@@ -16,8 +16,8 @@ from cqrs_cli.client.envelope import IN_PYTHON, Attributes, Composed, write_comm
 from cqrs_cli.client.pending import PendingOutcome
 from cqrs_cli.client.project import ProjectAggregates, project_connection
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.deferral.requests import REQUESTS
 from cqrs_cli.core.messages.timestamps import milliseconds_of
+from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.errors import UnavailableError, UsageError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.topics.topics import Topics
@@ -82,7 +82,8 @@ class Client:
         `expect` is a version, or `any`, `none`, `exists` or `>=N`. The `id` makes it idempotent; unset: a new UUIDv7,
         and `.id` says which. When the broker was lost, the command is sent again with the same id while it has time.
         `not_before` is a time, or how long from now: the outcome is `deferred` then, until it is decided. To cancel or
-        release such a command send `cqrs.Cancel(id)` or `cqrs.Release(id)` to its aggregate, with `aggregate=`.
+        release such a command send `cqrs.Cancel(id)` or `cqrs.Release(id)` to its aggregate, with `aggregate=`; to
+        erase its personal fields, `cqrs.Erase()`.
         Raises `UsageError` for what no owner would take, `UnavailableError` if no broker is configured.
         """
         if isinstance(expect, bool):
@@ -160,7 +161,11 @@ class Client:
         taker, wire_type = self._aggregates.of_command(command, aggregate)
         data = msgspec.json.encode(command)
         try:
-            (REQUESTS.get(wire_type) or taker.decode_command[wire_type])(data)
+            (
+                RESERVED_COMMANDS[wire_type].decode
+                if wire_type in RESERVED_COMMANDS
+                else taker.decode_command[wire_type]
+            )(data)
         except ValueError as error:
             raise UsageError(f"{wire_type}: {error}", "give each field a value of its type") from None
         return write_command(taker.name, aggregate_id, wire_type, data, CLIENT_SOURCE, given, IN_PYTHON)

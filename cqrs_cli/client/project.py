@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.deferral.requests import Cancel, Release
+from cqrs_cli.core.reserved import ReservedCommand, reserved_command
 from cqrs_cli.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.settings.settings import Settings
-
-
-#: The commands about deferred ones, which every aggregate takes: class → wire type.
-_REQUESTS: dict[type, str] = {Cancel: "cqrs.Cancel", Release: "cqrs.Release"}
 
 
 class ProjectAggregates:
@@ -41,10 +37,8 @@ class ProjectAggregates:
         Raises `UsageError` if no aggregate takes it, or several do and none is named.
         """
         kind = type(command)
-        if kind in _REQUESTS:
-            if name is None:
-                raise UsageError(f"{kind.__name__} is a command of every aggregate", "say which: aggregate=…")
-            return self.aggregate(name), _REQUESTS[kind]
+        if (reserved := reserved_command(kind)) is not None:
+            return self._taker_of(reserved, name), reserved.wire
         if name is not None:
             takers = [(self.aggregate(name), wire_type) for wire_type in self._wire_types(name, kind)]
         elif (known := self._types.get(kind)) is not None:
@@ -61,6 +55,19 @@ class ProjectAggregates:
             )
         names = ", ".join(aggregate.name for aggregate, _ in takers)
         raise UsageError(f"{kind.__name__} is a command of {names}", "say which: aggregate=…")
+
+    def _taker_of(self, reserved: ReservedCommand, name: str | None) -> Aggregate:
+        """The aggregate called `name`; raises `UsageError` if it does not take this reserved command."""
+        if name is None:
+            whose = "every aggregate with personal fields" if reserved.erases else "every aggregate"
+            raise UsageError(f"{reserved.cls.__name__} is a command of {whose}", "say which: aggregate=…")
+        aggregate = self.aggregate(name)
+        if not reserved.taken_by(aggregate):
+            raise UsageError(
+                f"{name} marks no field as personal: there is nothing to erase",
+                "mark such fields in its commands, events and state: cqrs.Personal[…]",
+            )
+        return aggregate
 
     def _search(self, kind: type) -> list[tuple[Aggregate, str]]:
         """Looks where the class was defined first, so that a broken neighbour disturbs nobody; then everywhere."""

@@ -75,3 +75,7 @@ def test_requests_need_their_aggregate() -> None:
         client.send("a", cqrs.Cancel("x"))
     with pytest.raises(UsageError, match=r"cqrs\.Release: Expected `str`, got `int`"):
         client.send("a", cqrs.Release(7), aggregate="order")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="Erase is a command of every aggregate with personal fields; say"):
+        client.send("a", cqrs.Erase())
+    with pytest.raises(UsageError, match="bank_account marks no field as personal"):
+        client.send("a", cqrs.Erase(), aggregate="bank_account")

@@ -127,14 +127,14 @@ def _name_unknown(cli: Cli, aggregate: str, types: list[str]) -> None:
     """Say which names the code has no command and no event of: there may be records of such all the same."""
     from difflib import get_close_matches
 
-    from cqrs_cli.core.deferral.requests import REQUESTS
+    from cqrs_cli.core.reserved import RESERVED_COMMANDS
 
     try:
         loaded = cli.aggregate(aggregate)
     except ConfigurationError:  # records can be looked at without it
         return
     wires = [*loaded.commands, *loaded.events, *loaded.upcasters]
-    known = {wire.removeprefix(f"{aggregate}.") for wire in wires} | {*REQUESTS}
+    known = {wire.removeprefix(f"{aggregate}.") for wire in wires} | {*RESERVED_COMMANDS}
     for name in types:
         plain = name.removeprefix(f"{aggregate}.").partition(".")[0] if "cqrs." not in name else name
         if plain not in known:
