@@ -49,7 +49,7 @@ def open_environment(
     )
     try:
         env.reader_check()  # the first transaction needs a slot, and the dead may have all of them
-        _check_length(env, path)
+        check_length(env, path)
     except BaseException:
         env.close()
         raise
@@ -79,7 +79,7 @@ def write_growing(
             env.set_mapsize(2 * env.info()["map_size"])
 
 
-def _check_length(env: lmdb.Environment, path: Path) -> None:
+def check_length(env: lmdb.Environment, path: Path) -> None:
     """Refuse a file that was cut short, before a page is touched: beyond its end waits SIGBUS."""
     needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     found = (path / DATA_FILE).stat().st_size

@@ -6,27 +6,28 @@ writes here before he writes the shard. So the cache has seen each `Erased` that
 Every change is synced: keys change rarely, and what is half written needs no marker then.
 """
 
+import shutil
 from collections.abc import Callable, Iterable
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import lmdb
 import msgspec
 from msgspec import Struct
 
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.topic import KnownKeys, WrappedKey
-from cqrs_cli.state.environment import begin, write_growing
-from cqrs_cli.state.errors import translated
+from cqrs_cli.state.environment import begin, check_length, write_growing
+from cqrs_cli.state.errors import CorruptError, translated
 from cqrs_cli.state.lmdb_types import Transaction
+from cqrs_cli.state.store import NotOwnerError
 
 #: Address space, not disk. Doubled when full.
 _MAP_SIZE = 1 << 30
 
-#: Keys of subjects are hashes of this length, so this one is none.
+#: KeyStore of subjects are hashes of this length, so this one is none.
 _HEAD = b"head"
 
 
@@ -55,6 +56,51 @@ class EndedKey(NamedTuple):
 KeyChange: TypeAlias = KeyRecord | EndedKey
 
 
+class KeyStore(Protocol):
+    """What is known of the keys in one partition of a keys topic, and how far it was read."""
+
+    @property
+    def offsets(self) -> KeyOffsets:
+        """How far it has read."""
+
+    def known(self, subject: str) -> KnownKeys:
+        """The known keys of an aggregate."""
+
+    def apply(self, start: KeyOffsets, end: KeyOffsets, changes: Iterable[KeyChange]) -> None:
+        """Change what is known from one place to the next, all or nothing; raises `NotOwnerError`."""
+
+    def forget(self) -> None:
+        """Begin again, with nothing."""
+
+    def close(self) -> None:
+        """Let go. Idempotent."""
+
+
+class MemoryKeys:
+    """`KeyStore` in memory, for a partition whose store is there."""
+
+    def __init__(self, topics: tuple[str, str]) -> None:
+        """`topics`: the ids of the keys topic and of the events topic."""
+        self._empty = self.offsets = KeyOffsets(topics)
+        self._known: dict[str, KnownKeys] = {}
+
+    def known(self, subject: str) -> KnownKeys:
+        return self._known.get(subject, KnownKeys())
+
+    def apply(self, start: KeyOffsets, end: KeyOffsets, changes: Iterable[KeyChange]) -> None:
+        if self.offsets != start:
+            raise _moved("memory", self.offsets, start)
+        for change in changes:
+            self._known[change.subject] = changed(self.known(change.subject), change)
+        self.offsets = end
+
+    def forget(self) -> None:
+        self._known, self.offsets = {}, self._empty
+
+    def close(self) -> None:
+        self._known = {}
+
+
 class KeyCache:
     """Lies in the folder `path`, which it makes. What was read of other topics than these is dropped."""
 
@@ -64,6 +110,7 @@ class KeyCache:
         with translated(path):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._env = lmdb.open(str(path), map_size=map_size, mode=0o600)
+            check_length(self._env, path)
         self._empty = KeyOffsets(topics)
         if self.offsets.topics != topics:
             self._write(self._drop)
@@ -71,32 +118,34 @@ class KeyCache:
     @property
     def offsets(self) -> KeyOffsets:
         """How far it has read."""
-        with translated(self._path), self._env.begin() as txn:
+        with translated(self._path), begin(self._env, write=False) as txn:
             return self._offsets(txn)
 
     def known(self, subject: str) -> KnownKeys:
         """The known keys of an aggregate."""
-        with translated(self._path), self._env.begin() as txn:
+        with translated(self._path), begin(self._env, write=False) as txn:
             return _known(txn, _key(subject))
 
     def apply(self, start: KeyOffsets, end: KeyOffsets, changes: Iterable[KeyChange]) -> None:
         """Change what is known from one place to the next, in one transaction.
 
-        Raises `ContradictionError` if the cache is at another place than `start`: somebody else writes it.
+        Raises `NotOwnerError` if the cache is at another place than `start`: somebody else writes it.
         """
         listed = list(changes)
 
         def work(txn: Transaction) -> None:
             if (found := self._offsets(txn)) != start:
-                raise ContradictionError(
-                    f"the keys in {self._path} are at {found}, not at {start}", "end the other process"
-                )
+                raise _moved(str(self._path), found, start)
             for change in listed:
                 key = _key(change.subject)
-                txn.put(key, encode_json(_changed(_known(txn, key), change)))
+                txn.put(key, encode_json(changed(_known(txn, key), change)))
             txn.put(_HEAD, encode_json(end))
 
         self._write(work)
+
+    def forget(self) -> None:
+        """Begin again, with nothing."""
+        self._write(self._drop)
 
     def close(self) -> None:
         """Let go. Idempotent."""
@@ -117,6 +166,19 @@ class KeyCache:
             write_growing(self._env, partial(begin, self._env, write=True), work)
 
 
+def open_keys(path: Path, topics: tuple[str, str]) -> KeyCache:
+    """The cache in a folder; a new one in place of one that is damaged: all of it is in the topic."""
+    try:
+        return KeyCache(path, topics)
+    except CorruptError:
+        shutil.rmtree(path)
+        return KeyCache(path, topics)
+
+
+def _moved(place: str, found: KeyOffsets, start: KeyOffsets) -> NotOwnerError:
+    return NotOwnerError(f"the keys in {place} are at {found}, not at {start}")
+
+
 def _key(subject: str) -> bytes:
     """LMDB's keys are short, and ids of aggregates are not."""
     return blake2b(subject.encode(), digest_size=32).digest()
@@ -127,7 +189,7 @@ def _known(txn: Transaction, key: bytes) -> KnownKeys:
     return KnownKeys() if value is None else msgspec.json.decode(value, type=KnownKeys)
 
 
-def _changed(known: KnownKeys, change: KeyChange) -> KnownKeys:
+def changed(known: KnownKeys, change: KeyChange) -> KnownKeys:
     match change:
         case KeyRecord():
             return known.with_record(change.wrapped)

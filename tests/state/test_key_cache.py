@@ -9,9 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.topic import KnownKeys, WrappedKey
-from cqrs_cli.state.key_cache import EndedKey, KeyCache, KeyChange, KeyOffsets, KeyRecord
+from cqrs_cli.state.environment import DATA_FILE
+from cqrs_cli.state.key_cache import (
+    EndedKey,
+    KeyCache,
+    KeyChange,
+    KeyOffsets,
+    KeyRecord,
+    KeyStore,
+    MemoryKeys,
+    open_keys,
+)
+from cqrs_cli.state.store import NotOwnerError
 
 TOPICS = ("k", "e")
 SUBJECTS = ("c-1", "c" * 1024)
@@ -58,13 +68,35 @@ def test_cuts_and_restarts_make_no_difference(
         assert cache.offsets.keys == len(some)
 
 
-def test_stale_writer_changes_nothing(tmp_path: Path) -> None:
+@pytest.fixture(params=["disk", "memory"])
+def keys(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeyStore]:
+    """Each kind of cache, empty."""
+    made: KeyStore = KeyCache(tmp_path / "new", TOPICS) if request.param == "disk" else MemoryKeys(TOPICS)
+    with closing(made):
+        yield made
+
+
+def test_stale_writer_changes_nothing(keys: KeyStore) -> None:
     """A paused owner wakes up: his successor has ended the key."""
-    with closing(KeyCache(tmp_path / "new", TOPICS)) as cache:
-        cache.apply(START, KeyOffsets(TOPICS, 1, 1), [EndedKey("c-1", "one")])
-        with pytest.raises(ContradictionError, match="not at"):
-            cache.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("two", "m", ""))])
-        assert cache.known("c-1") == KnownKeys(None, frozenset({"one"}))
+    keys.apply(START, KeyOffsets(TOPICS, 1, 1), [EndedKey("c-1", "one")])
+    with pytest.raises(NotOwnerError, match="not at"):
+        keys.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("two", "m", ""))])
+    assert keys.known("c-1") == KnownKeys(None, frozenset({"one"}))
+
+
+def test_forgetting_leaves_nothing(keys: KeyStore) -> None:
+    keys.apply(START, KeyOffsets(TOPICS, 1, 1), [KeyRecord("c-1", WrappedKey("one", "m", ""))])
+    keys.forget()
+    assert (keys.offsets, keys.known("c-1")) == (START, KnownKeys())
+
+
+def test_damaged_cache_begins_again(tmp_path: Path) -> None:
+    with closing(KeyCache(tmp_path, TOPICS)) as cache:
+        cache.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("one", "m", ""))])
+    data = tmp_path / DATA_FILE
+    data.write_bytes(data.read_bytes()[:9000])
+    with closing(open_keys(tmp_path, TOPICS)) as cache:
+        assert cache.offsets == START
 
 
 def test_topic_made_again_empties_it(tmp_path: Path) -> None:
