@@ -149,16 +149,17 @@ def _make_room(aggregates: int, brokers: int) -> None:
 
 
 def _described_topics(
-    settings: "Settings", connection: Connection, aggregates: Iterable[str]
+    settings: "Settings", connection: Connection, aggregates: Mapping[str, Aggregate]
 ) -> tuple[dict[str, AggregateTopics], int]:
     """The topics of each aggregate, and the number of brokers."""
     topics: dict[str, AggregateTopics] = {}
     with Admin(connection) as admin:
-        for name in aggregates:
-            names = Topics(name, settings.topic_prefix)
-            if missing := admin.missing_acls(needs("run", names)):
+        for name, aggregate in aggregates.items():
+            names, personal = Topics(name, settings.topic_prefix), aggregate.has_personal_fields
+            if missing := admin.missing_acls(needs("run", names, personal)):
                 raise refusal(missing, "run")
-            topics[name] = check_topics(admin, names, TopicPlan(dedup_window=settings.dedup_window))
+            plan = TopicPlan(dedup_window=settings.dedup_window, personal=personal)
+            topics[name] = check_topics(admin, names, plan)
         return topics, admin.broker_count()
 
 

@@ -20,7 +20,7 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.deciding.plan import Plan, partition_seat
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
-from cqrs_cli.kafka.admin.topics import Admin, find_with_lineage
+from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.lineage_log import read_lineage, wish
 from cqrs_cli.kafka.topics.acls import needs, refusal
@@ -95,19 +95,19 @@ def _refuse_older(name: str, claims: Iterable[Claim]) -> None:
 def read_standing(connection: Cluster, topics: Topics) -> AggregateStanding:
     """The aggregate as it stands; raises `ConfigurationError` if a topic is missing."""
     with Admin(connection) as admin:
-        found, lineage = find_with_lineage(admin, topics)
+        found, extras = find_with_extras(admin, topics)
     if error := missing_topics(topics, found):
         raise error
     has = {kind: info.partitions for kind, info in found.items()}
     count = has["commands"]
     seats = {number: partition_seat(topics, number) for number in range(count)}
     claims = tuple(one.claim for one in standings(connection, seats).values() if one.claim is not None)
-    if lineage is not None:
+    if "lineage" in extras:
         known = read_lineage(connection, topics, count)
         if known.has_grown:
             return AggregateStanding(topics.aggregate, has, known, True, claims)
     before = min([count, *(claim.partitions for claim in claims)])  # what is more was added by hand
-    return AggregateStanding(topics.aggregate, has, PartitionLineage((before,)), lineage is not None, claims)
+    return AggregateStanding(topics.aggregate, has, PartitionLineage((before,)), "lineage" in extras, claims)
 
 
 def prepared(plan: Plan, aggregate: str, after: int) -> Plan:

@@ -1,6 +1,6 @@
 """Checks of the cluster: reachable by both clients, topics sound, nothing hanging, everything needed allowed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,7 @@ from cqrs_cli.core.deferral.deferrals import EARLY
 from cqrs_cli.doctor.check import Check, examined, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.admin.clock import OwnClock, clocks_text, this_clock
-from cqrs_cli.kafka.admin.topics import Admin, find_with_lineage
+from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.connection import Connection
@@ -53,9 +53,11 @@ def check_cluster(
     roles: Sequence[Role] = DEFAULT_ROLES,
     processes: Sequence[ProcessUse] = (),
     tolerance: timedelta = TOLERANCE,
+    personal: Collection[str] = (),
 ) -> Iterator[Check]:
     """Check the cluster behind `connection` and the topics of these aggregates, as far as the roles need them.
-    If `run` is among the roles, the topics of these processes are checked, too.
+    If `run` is among the roles, the topics of these processes are checked, too. `personal`: the names of the
+    aggregates with personal fields.
     """
     processes = processes if "run" in roles else ()
     with Admin(connection) as admin:
@@ -68,12 +70,13 @@ def check_cluster(
         for topics in (
             aggregates if set(roles) != {"send"} else ()
         ):  # a client that only sends may not see all of them
-            yield from examined("topics", partial(_topics, admin, topics, window, brokers, found))
+            plan = TopicPlan(dedup_window=window, personal=topics.aggregate in personal)
+            yield from examined("topics", partial(_topics, admin, topics, plan, brokers, found))
         if processes:
             yield from examined("processes", lambda: _positions(admin, processes, found))
         if "run" in roles:
             yield from examined("transactions", lambda: _transactions(admin, found))
-        yield from examined("acls", lambda: _acls(admin, aggregates, roles, processes))
+        yield from examined("acls", lambda: _acls(admin, aggregates, roles, processes, personal))
 
 
 def _data_path(connection: Connection) -> Iterable[Check]:
@@ -102,18 +105,20 @@ def compare_clocks(admin: Admin, tolerance: timedelta, own: OwnClock = this_cloc
 
 
 def _topics(
-    admin: Admin, topics: Topics, window: timedelta, brokers: int, found: dict[str, TopicInfo]
+    admin: Admin, topics: Topics, plan: TopicPlan, brokers: int, found: dict[str, TopicInfo]
 ) -> Iterator[Check]:
     """Check one aggregate's topics; adds those that exist to `found`."""
-    there, lineage = find_with_lineage(admin, topics)
+    there, extras = find_with_extras(admin, topics, plan.personal)
     found |= {topics.name(kind): info for kind, info in there.items()}
-    wrong = mistakes(topics, there, TopicPlan(dedup_window=window), lineage)
-    if (error := missing_topics(topics, there)) is not None:
+    if (keys := extras.get("keys")) is not None:
+        found[topics.keys] = keys
+    wrong = mistakes(topics, there, plan, extras)
+    if (error := missing_topics(topics, [*there, *extras], plan.kinds)) is not None:
         wrong.insert(0, error)
     yield from (fail("topics", error) for error in wrong)
     if wrong:
         return
-    if lineage is not None:
+    if "lineage" in extras:
         yield from _growth(admin.connection, topics, there["commands"].partitions)
     copies = min(info.replication for info in there.values())
     if copies < TopicPlan.replication(brokers):
@@ -192,11 +197,17 @@ def _blocked(transaction: OpenTransaction, server: str) -> UnavailableError:
 
 
 def _acls(
-    admin: Admin, aggregates: Sequence[Topics], roles: Sequence[Role], processes: Sequence[ProcessUse]
+    admin: Admin,
+    aggregates: Sequence[Topics],
+    roles: Sequence[Role],
+    processes: Sequence[ProcessUse],
+    personal: Collection[str],
 ) -> Iterator[Check]:
     """Check that the cluster's authorizer, if there is one, allows what the roles need."""
     lacking = {
-        role: admin.missing_acls(need for topics in aggregates for need in needs(role, topics))
+        role: admin.missing_acls(
+            need for topics in aggregates for need in needs(role, topics, topics.aggregate in personal)
+        )
         for role in roles
     }
     if processes:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cqrs_cli.cli.checks.project import process_uses
+from cqrs_cli.cli.checks.project import personal_aggregates, process_uses
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.kafka.topics.acls import Role
 
@@ -35,6 +35,7 @@ def check_brokers(cli: Cli, settings: "Settings", role: Role | None) -> "Iterato
             (role,) if role else cluster.DEFAULT_ROLES,
             process_uses(settings),
             settings.clock_tolerance,
+            personal_aggregates(settings),
         )
 
     yield from examined("broker", look)

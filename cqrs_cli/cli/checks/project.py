@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cqrs_cli.errors import CqrsError
 
 if TYPE_CHECKING:
+    from cqrs_cli.core.aggregate.aggregate import Aggregate
     from cqrs_cli.doctor.check import Check
     from cqrs_cli.kafka.topics.process_topics import ProcessUse
     from cqrs_cli.settings.settings import Settings
@@ -67,18 +68,26 @@ def process_uses(settings: "Settings") -> "list[ProcessUse]":
     return found
 
 
-def _revisions(settings: "Settings") -> "Iterator[Check]":
-    """Check the shards of each aggregate whose code can be loaded; the others have their own check."""
+def _aggregates(settings: "Settings") -> "Iterator[Aggregate]":
+    """Each aggregate whose code can be loaded; the others have their own check."""
     from cqrs_cli import registry
+
+    for name in registry.names(settings.aggregates, settings.root):
+        with suppress(CqrsError):
+            yield registry.load(name, settings.aggregates, settings.root)
+
+
+def personal_aggregates(settings: "Settings") -> list[str]:
+    """The names of those with personal fields."""
+    return [one.name for one in _aggregates(settings) if one.has_personal_fields]
+
+
+def _revisions(settings: "Settings") -> "Iterator[Check]":
+    """Check the shards of each aggregate."""
     from cqrs_cli.deciding.plan import shard_folder
     from cqrs_cli.doctor.shards import check_revision
     from cqrs_cli.kafka.topics.topics import Topics
 
-    for name in registry.names(settings.aggregates, settings.root):
-        try:
-            aggregate = registry.load(name, settings.aggregates, settings.root)
-        except CqrsError:
-            continue
-        yield from check_revision(
-            shard_folder(settings.state_dir, Topics(name, settings.topic_prefix)), aggregate
-        )
+    for aggregate in _aggregates(settings):
+        topics = Topics(aggregate.name, settings.topic_prefix)
+        yield from check_revision(shard_folder(settings.state_dir, topics), aggregate)

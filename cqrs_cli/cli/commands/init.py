@@ -1,6 +1,7 @@
 """`cqrs init`: the topics of aggregates and processes, made if they are missing and checked if they are not."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cqrs_cli.cli.app import app
@@ -12,6 +13,7 @@ from cqrs_cli.column import Column
 from cqrs_cli.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
+    from cqrs_cli.core.aggregate.aggregate import Aggregate
     from cqrs_cli.kafka.admin.topics import Made
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.kafka.topics.process_topics import ProcessTopics
@@ -48,22 +50,23 @@ def init(
     if partitions is not None:
         cli.flags["partitions"] = partitions
     _check_manifests(manifests, kafka, dry_run)
-    topics = [cli.topics(name) for name in cli.usable(aggregates)]
+    chosen = cli.usable(aggregates)
     if manifests is not None:
-        _print_manifests(cli, topics, kafka or "kafka", bool(aggregates))
+        _print_manifests(cli, chosen, kafka or "kafka", bool(aggregates))
         return None
     processes = [] if aggregates else _processes(cli)
     connection = _connection(cli, dry_run)
     plan = _plan(cli, insist=partitions is not None)
+    topics = [(cli.topics(name), _plan_of(plan, one)) for name, one in chosen.items()]
     if connection is None:
         cli.note("the embedded Kafka does not run: what it holds is not known")
-        made = _unknown(topics, processes, plan)
+        made = _unknown(topics, processes)
     else:
         with cli.working("looking at the topics"):
-            made = _ensure(connection, topics, processes, plan, dry_run)
+            made = _ensure(connection, topics, processes, dry_run)
     document = {"dry_run": dry_run, "topics": [topic._asdict() for topic in made]}
     cli.result(document, lambda: table(made, _columns(dry_run)))
-    return None if aggregates or len(topics) == len(cli.aggregate_names()) else ConfigurationError.exit_code
+    return None if aggregates or len(chosen) == len(cli.aggregate_names()) else ConfigurationError.exit_code
 
 
 def _columns(dry_run: bool) -> "Sequence[Column[Made]]":
@@ -83,12 +86,14 @@ def _check_manifests(manifests: str | None, kafka: str | None, dry_run: bool) ->
         raise UsageError("--manifests makes nothing anyway", "leave out --dry-run")
 
 
-def _print_manifests(cli: Cli, topics: "list[Topics]", kafka: str, named: bool) -> None:
+def _print_manifests(cli: Cli, chosen: "Mapping[str, Aggregate]", kafka: str, named: bool) -> None:
     from cqrs_cli.cli.checks.project import process_uses
     from cqrs_cli.kafka.topics.strimzi import manifests, manifests_text
 
     processes = [] if named else process_uses(cli.settings)
-    found = manifests(topics, processes, _plan(cli, insist=False), kafka, cli.settings.topic_prefix)
+    plan = _plan(cli, insist=False)
+    topics = [(cli.topics(name), _plan_of(plan, one)) for name, one in chosen.items()]
+    found = manifests(topics, processes, kafka, cli.settings.topic_prefix)
     together = {"apiVersion": "v1", "kind": "List", "items": found}
     cli.result(together, lambda: manifests_text(found).rstrip("\n"))
 
@@ -115,6 +120,11 @@ def _plan(cli: Cli, insist: bool) -> "TopicPlan":
     )
 
 
+def _plan_of(plan: "TopicPlan", aggregate: "Aggregate") -> "TopicPlan":
+    """The plan of one aggregate."""
+    return replace(plan, personal=aggregate.has_personal_fields)
+
+
 def _processes(cli: Cli) -> "list[ProcessTopics]":
     from cqrs_cli.following.processes.load import process_names
     from cqrs_cli.kafka.topics.process_topics import ProcessTopics
@@ -124,24 +134,22 @@ def _processes(cli: Cli) -> "list[ProcessTopics]":
 
 def _ensure(
     connection: "Connection",
-    topics: "Iterable[Topics]",
+    topics: "Iterable[tuple[Topics, TopicPlan]]",
     processes: "Iterable[ProcessTopics]",
-    plan: "TopicPlan",
     dry_run: bool,
 ) -> "list[Made]":
     from cqrs_cli.kafka.admin.positions import ensure_positions
     from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 
     with Admin(connection) as admin:
-        made = [made for each in topics for made in ensure_topics(admin, each, plan, dry_run)]
+        made = [made for each, plan in topics for made in ensure_topics(admin, each, plan, dry_run)]
         return made + [ensure_positions(admin, each, dry_run) for each in processes]
 
 
 def _unknown(
-    topics: "Iterable[Topics]", processes: "Iterable[ProcessTopics]", plan: "TopicPlan"
+    topics: "Iterable[tuple[Topics, TopicPlan]]", processes: "Iterable[ProcessTopics]"
 ) -> "list[Made]":
     from cqrs_cli.kafka.admin.topics import Made
-    from cqrs_cli.kafka.topics.topics import KINDS
 
-    made = [Made(each.name(kind), "unknown", plan.partitions) for each in topics for kind in KINDS]
+    made = [Made(each.name(kind), "unknown", plan.partitions) for each, plan in topics for kind in plan.kinds]
     return made + [Made(each.positions, "unknown", 1) for each in processes]

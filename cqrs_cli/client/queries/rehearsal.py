@@ -24,7 +24,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, offsets
-from cqrs_cli.kafka.admin.topics import Admin, find_with_lineage
+from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.chains import find_lineage
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -130,10 +130,10 @@ class Rehearsal:
 
 def _described(connection: Connection, topics: Topics) -> AggregateTopics:
     with Admin(connection) as admin:
-        found, lineage = find_with_lineage(admin, topics)
+        found, extras = find_with_extras(admin, topics)
         if (error := missing_topics(topics, found)) is not None:
             raise error
-        return aggregate_topics(topics, admin.cluster_id(), found, lineage)
+        return aggregate_topics(topics, admin.cluster_id(), found, extras)
 
 
 def present_states(

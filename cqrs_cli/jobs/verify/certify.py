@@ -13,7 +13,7 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.jobs.engine.partition_job import collector, finish
 from cqrs_cli.jobs.engine.session import driver_host
-from cqrs_cli.kafka.admin.topics import Admin, find_with_lineage
+from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import PlacedFault
@@ -97,10 +97,10 @@ class Certified(NamedTuple):
 def plan_certify(connection: Connection, topics: Topics, earlier: Certificate | None = None) -> CertifyPlan:
     """A certificate of what is committed now. Raises `ConfigurationError` for topics that are missing."""
     with Admin(connection) as admin:
-        found, lineage = find_with_lineage(admin, topics)
+        found, extras = find_with_extras(admin, topics)
         if (error := missing_topics(topics, found)) is not None:
             raise error
-        described = aggregate_topics(topics, admin.cluster_id(), found, lineage)
+        described = aggregate_topics(topics, admin.cluster_id(), found, extras)
     cuts: dict[Kind, list[int]] = {
         kind: [log.end for log in earlier.topics[topics.name(kind)].partitions] for kind in KINDS if earlier
     }

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.admin.client import REQUEST_TIMEOUT_MS
-from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.topics.topics import LINEAGE_CONFIGS, Kind, TopicPlan, Topics
+from cqrs_cli.kafka.admin.topics import Admin, make_extra
+from cqrs_cli.kafka.topics.topics import Kind, Topics
 
 #: The commands grow last: what comes of a command must have a place to be written to before one can be sent.
 ORDER: tuple[Kind, ...] = ("events", "outcomes", "dead-letters", "deferred", "commands")
@@ -14,9 +14,7 @@ ORDER: tuple[Kind, ...] = ("events", "outcomes", "dead-letters", "deferred", "co
 
 def make_lineage(admin: Admin, topics: Topics) -> None:
     """Make the lineage topic of an aggregate that grows for the first time."""
-    brokers = admin.broker_count()
-    configs = {**LINEAGE_CONFIGS, "min.insync.replicas": "2" if brokers >= 3 else "1"}
-    admin.create(topics.lineage, 1, TopicPlan.replication(brokers), configs)
+    make_extra(admin, topics, "lineage")
 
 
 def grow_topics(admin: Admin, topics: Topics, count: int, say: Callable[[str], object] = str) -> None:

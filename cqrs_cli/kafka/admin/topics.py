@@ -13,8 +13,17 @@ from cqrs_cli.kafka.admin.configs import topic_configs
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-from cqrs_cli.kafka.topics.checks import TopicInfo, aggregate_topics, missing_topics, mistakes
-from cqrs_cli.kafka.topics.topics import KINDS, MAX_MESSAGE_BYTES, AggregateTopics, Kind, TopicPlan, Topics
+from cqrs_cli.kafka.topics.checks import Extras, TopicInfo, aggregate_topics, missing_topics, mistakes
+from cqrs_cli.kafka.topics.topics import (
+    KINDS,
+    MAX_MESSAGE_BYTES,
+    AggregateTopics,
+    ExtraKind,
+    Kind,
+    TopicPlan,
+    Topics,
+    extra_configs,
+)
 
 _UNKNOWN_TOPIC = 3
 _TOPIC_NOT_ALLOWED = 29
@@ -184,21 +193,27 @@ class Made(NamedTuple):
 
 def find_topics(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
     """Those of the five topics that exist."""
-    return find_with_lineage(admin, topics)[0]
+    return find_with_extras(admin, topics)[0]
 
 
-def find_with_lineage(admin: Admin, topics: Topics) -> tuple[dict[Kind, TopicInfo], TopicInfo | None]:
-    """Those of the five topics that exist, and the lineage of an aggregate that has grown."""
+def find_with_extras(
+    admin: Admin, topics: Topics, personal: bool = False
+) -> tuple[dict[Kind, TopicInfo], dict[ExtraKind, TopicInfo]]:
+    """Those of the five topics that exist, and the extra ones.
+
+    `personal`: the aggregate has personal fields. Else the keys are not looked for: who reads may need the right to.
+    """
     names = {kind: topics.name(kind) for kind in KINDS}
-    found = admin.describe([*names.values(), topics.lineage])
+    extras: dict[ExtraKind, str] = {"lineage": topics.lineage, **({"keys": topics.keys} if personal else {})}
+    found = admin.describe([*names.values(), *extras.values()])
     there = {kind: found[name] for kind, name in names.items() if name in found}
-    return there, found.get(topics.lineage)
+    return there, {extra: found[name] for extra, name in extras.items() if name in found}
 
 
 def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool = False) -> list[Made]:
     """Make what is missing, like what exists; idempotent. Raises `ConfigurationError` before anything is made."""
-    found, lineage = find_with_lineage(admin, topics)
-    if wrong := mistakes(topics, found, plan, lineage):
+    found, extras = find_with_extras(admin, topics, plan.personal)
+    if wrong := mistakes(topics, found, plan, extras):
         raise wrong[0]
     brokers = admin.broker_count()
     first = next(iter(found.values()), None)
@@ -211,34 +226,57 @@ def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool =
             admin.create(name, partitions, plan.replication(brokers), plan.configs(kind, largest, brokers))
         result = "kept" if kind in found else "missing" if dry_run else "created"
         made.append(Made(name, result, partitions))
-    if len(found) < len(KINDS) and not dry_run:
+    if plan.personal:
+        made.append(_ensure_keys(admin, topics, extras.get("keys"), partitions, dry_run))
+    if any(one.result == "created" for one in made):
         # another program, or a policy of the broker's, may have made them differently
-        _refuse_unsound(topics, _once_known(admin, topics), plan, lineage)
+        _refuse_unsound(topics, *_once_known(admin, topics, plan), plan)
     return made
 
 
-def _once_known(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
+def _ensure_keys(
+    admin: Admin, topics: Topics, found: TopicInfo | None, partitions: int, dry_run: bool
+) -> Made:
+    if found is not None:
+        return Made(topics.keys, "kept", found.partitions)
+    if not dry_run:
+        make_extra(admin, topics, "keys", partitions)
+    return Made(topics.keys, "missing" if dry_run else "created", partitions)
+
+
+def make_extra(admin: Admin, topics: Topics, extra: ExtraKind, partitions: int = 1) -> None:
+    """Make a topic that only some aggregates have."""
+    brokers = admin.broker_count()
+    configs = extra_configs(extra, brokers)
+    admin.create(topics.name(extra), partitions, TopicPlan.replication(brokers), configs)
+
+
+def _once_known(
+    admin: Admin, topics: Topics, plan: TopicPlan
+) -> tuple[dict[Kind, TopicInfo], dict[ExtraKind, TopicInfo]]:
     """The topics just made; asks until all are there, since one broker of several may lag behind."""
     deadline = time.monotonic() + client.REQUEST_TIMEOUT_MS / 1000
-    while len(found := find_topics(admin, topics)) < len(KINDS) and time.monotonic() < deadline:
+    while True:
+        found, extras = find_with_extras(admin, topics, plan.personal)
+        if {*found, *extras} >= {*plan.kinds} or time.monotonic() > deadline:
+            return found, extras
         time.sleep(0.05)
-    return found
 
 
 def check_topics(admin: Admin, topics: Topics, plan: TopicPlan = TopicPlan()) -> AggregateTopics:  # noqa: B008  (frozen)
-    """The aggregate's five topics, all there and set up right; raises `ConfigurationError` saying what is not.
+    """The aggregate's topics, all there and set up right; raises `ConfigurationError` saying what is not.
 
-    Of `plan` only the dedup window counts.
+    Of `plan` only the dedup window counts, and whether the aggregate has personal fields.
     """
-    found, lineage = find_with_lineage(admin, topics)
-    _refuse_unsound(topics, found, plan, lineage)
-    return aggregate_topics(topics, admin.cluster_id(), found, lineage)
+    found, extras = find_with_extras(admin, topics, plan.personal)
+    _refuse_unsound(topics, found, extras, plan)
+    return aggregate_topics(topics, admin.cluster_id(), found, extras)
 
 
-def _refuse_unsound(
-    topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan, lineage: TopicInfo | None
-) -> None:
-    error = missing_topics(topics, found) or next(iter(mistakes(topics, found, plan, lineage)), None)
+def _refuse_unsound(topics: Topics, found: Mapping[Kind, TopicInfo], extras: Extras, plan: TopicPlan) -> None:
+    error = missing_topics(topics, [*found, *extras], plan.kinds) or next(
+        iter(mistakes(topics, found, plan, extras)), None
+    )
     if error is not None:
         raise error
 

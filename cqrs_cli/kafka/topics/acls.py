@@ -1,6 +1,6 @@
 """The ACLs that the user of a client needs where the cluster has an authorizer, by role."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from cqrs_cli.errors import ConfigurationError
@@ -9,6 +9,16 @@ from cqrs_cli.kafka.topics.topics import KINDS, Topics
 #: send: `send`, also with --wait. run: `run`. init: `init`. repartition: `repartition`.
 #: read: `show`, `tail`, `trace`, `replay`, `export`, `verify`, `status`, `top`, `send --dry-run`.
 Role = Literal["send", "run", "read", "init", "repartition"]
+
+
+#: What a role does with the keys topic. Nobody deletes from it: a key goes by a record of its owner's.
+_ON_KEYS: Mapping[Role, tuple[str, ...]] = {
+    "send": (),
+    "run": ("Read", "Write", "DescribeConfigs"),
+    "read": ("Read", "DescribeConfigs"),
+    "init": ("Create", "Describe", "DescribeConfigs"),
+    "repartition": (),
+}
 
 
 class RequiredAcl(NamedTuple):
@@ -46,11 +56,18 @@ def refusal(missing: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
     )
 
 
-def needs(role: Role, topics: Topics) -> list[RequiredAcl]:
+def needs(role: Role, topics: Topics, personal: bool = False) -> list[RequiredAcl]:
     """The ACLs that the role needs for one aggregate. Read, Write and Alter include Describe.
 
-    The lineage is there only once the partitions grew: who may not look for it cannot know.
+    The lineage is there only once the partitions grew: who may not look for it cannot know. `personal`: the aggregate
+    has personal fields, and so a topic of keys.
     """
+    on_keys = [RequiredAcl(how, "topic", topics.keys) for how in _ON_KEYS[role] if personal]
+    return [*_of_all(role, topics), *on_keys]
+
+
+def _of_all(role: Role, topics: Topics) -> list[RequiredAcl]:
+    """What every aggregate takes."""
     names = [*map(topics.name, KINDS), topics.lineage]
     commands, events, outcomes, dead_letters, deferred = map(topics.name, KINDS)
     match role:

@@ -1,18 +1,23 @@
 """Pure rules for an aggregate's five topics, checked against their description by the cluster."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeAlias
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.topics import (
     ANY_DIFFERENCE,
+    COMPACTION_LAG,
     ENVELOPE_ROOM,
     KINDS,
     LINEAGE_CONFIGS,
+    LONGEST_SEGMENT,
+    PLAIN_KINDS,
     TIMESTAMP_LIMITS,
     TOMBSTONES,
     AggregateTopics,
+    ExtraKind,
     Kind,
     TopicPlan,
     Topics,
@@ -38,10 +43,17 @@ class TopicInfo:
         return int(self.configs.get(name) or default)
 
 
+#: The extra topics of an aggregate that exist.
+Extras: TypeAlias = Mapping[ExtraKind, TopicInfo]
+
+_NO_EXTRAS: Extras = {}
+
+
 def aggregate_topics(
-    topics: Topics, cluster_id: str, found: Mapping[Kind, TopicInfo], lineage: TopicInfo | None = None
+    topics: Topics, cluster_id: str, found: Mapping[Kind, TopicInfo], extras: Extras = _NO_EXTRAS
 ) -> AggregateTopics:
-    """The five topics as one value; `found` is complete and sound. `lineage`: of an aggregate that has grown."""
+    """The topics as one value; `found` has all five, and they are sound."""
+    lineage, keys = extras.get("lineage"), extras.get("keys")
     return AggregateTopics(
         topics,
         cluster_id,
@@ -49,12 +61,16 @@ def aggregate_topics(
         {kind: info.topic_id for kind, info in found.items()},
         {kind: info.number("max.message.bytes", 0) for kind, info in found.items()},
         None if lineage is None else lineage.topic_id,
+        None if keys is None else keys.topic_id,
+        0 if keys is None else keys.partitions,
     )
 
 
-def missing_topics(topics: Topics, found: Mapping[Kind, TopicInfo]) -> ConfigurationError | None:
-    """The error for topics that do not exist; None if all five do."""
-    names = [topics.name(kind) for kind in KINDS if kind not in found]
+def missing_topics(
+    topics: Topics, found: Collection[Kind | ExtraKind], wanted: Iterable[Kind | ExtraKind] = KINDS
+) -> ConfigurationError | None:
+    """The error for wanted topics that do not exist; None if all do."""
+    names = [topics.name(kind) for kind in wanted if kind not in found]
     if not names:
         return None
     what = (
@@ -64,17 +80,20 @@ def missing_topics(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Configura
 
 
 def mistakes(
-    topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan, lineage: TopicInfo | None = None
+    topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan, extras: Extras = _NO_EXTRAS
 ) -> list[ConfigurationError]:
     """Everything wrong with the topics that exist, gravest first."""
+    lineage, keys = extras.get("lineage"), extras.get("keys")
     return [
+        *(() if keys is None else _keys(topics, found, keys)),
         *(_same_partitions(topics, found) if lineage is None else _grown(topics, found, lineage)),
         *_wanted_partitions(topics, found, plan),
         *(error for kind, info in found.items() for error in _deletion(topics, kind, info)),
+        *(_plain(topics, found, plan) if plan.personal else ()),
         *_timestamps(topics, found),
         *_outcomes_retention(topics, found, plan.dedup_window),
         *_sizes(topics, found),
-        *_copies(topics, found),
+        *_copies(topics, [*found.items(), *extras.items()]),
     ]
 
 
@@ -86,6 +105,44 @@ def _same_partitions(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterabl
             f"the topics of {topics.aggregate} differ in their number of partitions: {listed}",
             "all five need the same: delete those that hold nothing yet, then cqrs init",
         )
+
+
+def _keys(topics: Topics, found: Mapping[Kind, TopicInfo], keys: TopicInfo) -> Iterable[ConfigurationError]:
+    """A key goes by its tombstone alone, and leaves the disks soon then. Its partition is the same for life."""
+    name = topics.keys
+    count = found["commands"].partitions if "commands" in found else keys.partitions
+    if count % keys.partitions:
+        yield ConfigurationError(
+            f"topic {name} has {keys.partitions} partitions, and {topics.commands} {count}: not a multiple, so keys"
+            " would be looked for where they are not",
+            "somebody has changed it: restore it with the partitions that it had",
+        )
+    if (policy := keys.configs.get("cleanup.policy", "delete")) != "compact":
+        yield _wrong(
+            name, "cleanup.policy", policy, "compact", "keys would be deleted, and what they open lost"
+        )
+    why = "a key that was erased would stay on the brokers' disks"
+    yield from _at_most(name, keys, "max.compaction.lag.ms", COMPACTION_LAG, why)
+    yield from _at_most(name, keys, "segment.ms", COMPACTION_LAG, why)
+    yield from _time_limits(
+        name, keys, "a key would be refused for ever once the broker's clock leapt by more"
+    )
+
+
+def _plain(topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan) -> Iterable[ConfigurationError]:
+    """Personal values that stand as they were sent are deleted in time."""
+    why = "personal values stay there as they were sent"
+    for kind in PLAIN_KINDS:
+        if (info := found.get(kind)) is not None:
+            if info.number("retention.ms", UNLIMITED) == UNLIMITED:
+                wanted = f"a limit such as {milliseconds(plan.commands_retention)}"
+                yield _wrong(topics.name(kind), "retention.ms", str(UNLIMITED), wanted, why)
+            yield from _at_most(topics.name(kind), info, "segment.ms", LONGEST_SEGMENT, why)
+
+
+def _at_most(topic: str, info: TopicInfo, name: str, most: int, why: str) -> Iterable[ConfigurationError]:
+    if (value := info.number(name, ANY_DIFFERENCE)) > most:
+        yield _wrong(topic, name, str(value), f"at most {most}", why)
 
 
 def _wanted_partitions(
@@ -156,10 +213,14 @@ def _timestamps(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[Con
             yield _wrong(topics.name(kind), "message.timestamp.type", stamped, wanted, why)
         if kind == "commands":
             continue  # the broker stamps them, and never refuses its own time
-        for name in TIMESTAMP_LIMITS:
-            if (limit := info.number(name, ANY_DIFFERENCE)) != ANY_DIFFERENCE:
-                why = "a command's outcome would be refused for ever once the broker's clock leapt by more"
-                yield _wrong(topics.name(kind), name, str(limit), str(ANY_DIFFERENCE), why)
+        why = "a command's outcome would be refused for ever once the broker's clock leapt by more"
+        yield from _time_limits(topics.name(kind), info, why)
+
+
+def _time_limits(topic: str, info: TopicInfo, why: str) -> Iterable[ConfigurationError]:
+    for name in TIMESTAMP_LIMITS:
+        if (limit := info.number(name, ANY_DIFFERENCE)) != ANY_DIFFERENCE:
+            yield _wrong(topic, name, str(limit), str(ANY_DIFFERENCE), why)
 
 
 def _outcomes_retention(
@@ -190,16 +251,18 @@ def _sizes(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[Configur
             yield _wrong(topics.name(kind), "max.message.bytes", str(size), f"at least {least}", why)
 
 
-def _copies(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
+def _copies(
+    topics: Topics, found: Iterable[tuple[Kind | ExtraKind, TopicInfo]]
+) -> Iterable[ConfigurationError]:
     """With three replicas, two must have a record before it counts as written."""
-    for kind, info in found.items():
+    for kind, info in found:
         if info.replication >= 3 and (least := info.number("min.insync.replicas", 1)) < 2:
             why = "what was acknowledged would be lost with one broker"
             yield _wrong(topics.name(kind), "min.insync.replicas", str(least), "at least 2", why)
 
 
 def _wrong(topic: str, name: str, value: str, wanted: str, why: str) -> ConfigurationError:
-    setting = wanted.removeprefix("at least ")
+    setting = wanted.split()[-1]
     return ConfigurationError(
         f"topic {topic} has {name}={value}, needs {wanted}: {why}",
         f"set it: kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic {topic} --add-config {name}={setting}",

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.checks import TopicInfo
+from cqrs_cli.kafka.topics.topics import least_in_sync
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class ProcessTopics:
             "cleanup.policy": "compact",
             "segment.bytes": str(4 * 1024 * 1024),
             "min.cleanable.dirty.ratio": "0.1",
-            "min.insync.replicas": "2" if brokers >= 3 else "1",
+            "min.insync.replicas": least_in_sync(brokers),
         }
 
     def mistake(self, info: TopicInfo | None) -> ConfigurationError | None:

@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
 from cqrs_cli.kafka.topics.process_topics import ProcessUse
-from cqrs_cli.kafka.topics.topics import KINDS, TopicPlan, Topics
+from cqrs_cli.kafka.topics.topics import KINDS, TopicPlan, Topics, extra_configs
 
 #: Strimzi 1.0 knows no other version, 0.49 is the first that knows this one.
 API_VERSION = "kafka.strimzi.io/v1"
@@ -18,26 +18,31 @@ BROKERS = 3
 #: Who gets a user. Nobody needs `init`: the topic operator makes the topics.
 ROLES: tuple[Role, ...] = ("run", "send", "read")
 
+#: An aggregate's topics as they are to be made.
+PlannedTopics: TypeAlias = tuple[Topics, TopicPlan]
+
 _TYPES = {"topic": "topic", "group": "group", "transactional-id": "transactionalId"}
 
 
 def manifests(
-    aggregates: Sequence[Topics], processes: Sequence[ProcessUse], plan: TopicPlan, cluster: str, prefix: str
+    aggregates: Sequence[PlannedTopics], processes: Sequence[ProcessUse], cluster: str, prefix: str
 ) -> list[dict[str, Any]]:
     """The topics of all aggregates and processes, then a user for each role. `cluster`: the name of its `Kafka`."""
     return [
-        *_topics(aggregates, processes, plan, cluster),
+        *_topics(aggregates, processes, cluster),
         *(_user(role, aggregates, processes, cluster, prefix) for role in ROLES),
     ]
 
 
 def _topics(
-    aggregates: Iterable[Topics], processes: Iterable[ProcessUse], plan: TopicPlan, cluster: str
+    aggregates: Iterable[PlannedTopics], processes: Iterable[ProcessUse], cluster: str
 ) -> Iterator[dict[str, Any]]:
-    for topics in aggregates:
+    for topics, plan in aggregates:
         for kind in KINDS:
             configs = plan.configs(kind, brokers=BROKERS)
             yield _topic(topics.name(kind), plan.partitions, configs, cluster)
+        if plan.personal:
+            yield _topic(topics.keys, plan.partitions, extra_configs("keys", BROKERS), cluster)
     for process in processes:
         yield _topic(process.topics.positions, 1, process.topics.configs(BROKERS), cluster)
 
@@ -53,9 +58,13 @@ def _topic(name: str, partitions: int, configs: dict[str, str], cluster: str) ->
 
 
 def _user(
-    role: Role, aggregates: Sequence[Topics], processes: Sequence[ProcessUse], cluster: str, prefix: str
+    role: Role,
+    aggregates: Sequence[PlannedTopics],
+    processes: Sequence[ProcessUse],
+    cluster: str,
+    prefix: str,
 ) -> dict[str, Any]:
-    wanted = [need for topics in aggregates for need in needs(role, topics)]
+    wanted = [need for topics, plan in aggregates for need in needs(role, topics, plan.personal)]
     if role == "run":
         wanted += [need for one in processes for need in one.needs()]
     spec = {

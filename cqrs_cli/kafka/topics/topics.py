@@ -10,8 +10,20 @@ from cqrs_cli.settings.durations import milliseconds
 Kind = Literal["commands", "events", "outcomes", "dead-letters", "deferred"]
 KINDS: tuple[Kind, ...] = ("commands", "events", "outcomes", "dead-letters", "deferred")
 
+#: Topics that only some aggregates have: those that have grown, and those with personal fields.
+ExtraKind = Literal["lineage", "keys"]
+
+#: The topics in which personal values stand as they were sent: of these aggregates, no record may stay for ever.
+PLAIN_KINDS: tuple[Kind, ...] = ("commands", "dead-letters")
+
 #: Milliseconds that a tombstone of the deferred topic stays at least: a reader that stopped half-way still meets it.
 TOMBSTONES = 24 * 3600 * 1000
+
+#: Milliseconds until a record of the keys topic that another one follows may be compacted away, and must be.
+COMPACTION_LAG = 3600 * 1000
+
+#: Milliseconds after which a segment of plain values is closed at the latest: before that no retention deletes it.
+LONGEST_SEGMENT = 24 * 3600 * 1000
 
 #: Room beyond the command itself for headers, reason and envelope in outcomes and dead letters.
 ENVELOPE_ROOM = 64 * 1024
@@ -28,6 +40,11 @@ TIMESTAMP_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.
 MAX_MESSAGE_BYTES = 1_048_588
 
 
+def least_in_sync(brokers: int) -> str:
+    """The replicas that must have a record before it counts as written."""
+    return "2" if brokers >= 3 else "1"
+
+
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
     """The settings of new topics. `insist`: the user asked for this number of partitions; another one is a mistake."""
@@ -37,6 +54,12 @@ class TopicPlan:
     commands_retention: timedelta = timedelta(days=7)
     outcomes_retention: timedelta | None = None  # None: unlimited; dead letters are kept as long
     dedup_window: timedelta = timedelta(hours=24)
+    personal: bool = False  # the aggregate has personal fields
+
+    @property
+    def kinds(self) -> tuple[Kind | ExtraKind, ...]:
+        """The topics that there must be."""
+        return (*KINDS, "keys") if self.personal else KINDS
 
     def configs(
         self, kind: Kind, max_message_bytes: int = MAX_MESSAGE_BYTES, brokers: int = 1
@@ -45,7 +68,14 @@ class TopicPlan:
 
         Time and size limits are written out: a broker's own defaults must not delete events.
         """
-        retention = {"commands": self.commands_retention, "events": None}.get(kind, self.outcomes_retention)
+        is_plain = self.personal and kind in PLAIN_KINDS
+        retention = (
+            self.commands_retention
+            if kind == "commands" or is_plain
+            else None
+            if kind in ("events", "deferred")
+            else self.outcomes_retention
+        )
         # Clients' clocks decide nothing; the other topics carry the command's time.
         stamped_by_broker = kind == "commands"
         room = ENVELOPE_ROOM if kind in ("outcomes", "dead-letters", "deferred") else 0
@@ -54,11 +84,12 @@ class TopicPlan:
             **({} if stamped_by_broker else dict.fromkeys(TIMESTAMP_LIMITS, str(ANY_DIFFERENCE))),
             "cleanup.policy": "compact" if kind == "deferred" else "delete",
             **(compacted if kind == "deferred" else {}),
-            "retention.ms": "-1" if retention is None or kind == "deferred" else str(milliseconds(retention)),
+            "retention.ms": "-1" if retention is None else str(milliseconds(retention)),
             "retention.bytes": "-1",
+            **({"segment.ms": str(LONGEST_SEGMENT)} if is_plain else {}),
             "message.timestamp.type": "LogAppendTime" if stamped_by_broker else "CreateTime",
             "max.message.bytes": str(max_message_bytes + room),
-            "min.insync.replicas": "2" if brokers >= 3 else "1",
+            "min.insync.replicas": least_in_sync(brokers),
         }
 
     @staticmethod
@@ -70,19 +101,23 @@ class TopicPlan:
 #: The lineage topic: nothing in it may ever be deleted. Its records have few bytes, and come with each growth.
 LINEAGE_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
-_HOUR = 3600 * 1000
-
 #: The keys topic. A key that is gone, and the one before a rotation, leave the brokers' disks within hours.
 KEYS_CONFIGS = {
     "cleanup.policy": "compact",
     "retention.ms": "-1",
     "retention.bytes": "-1",
-    "segment.ms": str(_HOUR),
-    "max.compaction.lag.ms": str(_HOUR),
+    "segment.ms": str(COMPACTION_LAG),
+    "max.compaction.lag.ms": str(COMPACTION_LAG),
     "min.cleanable.dirty.ratio": "0.01",
     "delete.retention.ms": str(TOMBSTONES),
     **dict.fromkeys(TIMESTAMP_LIMITS, str(ANY_DIFFERENCE)),
 }
+
+
+def extra_configs(extra: ExtraKind, brokers: int = 1) -> dict[str, str]:
+    """The configuration of a topic that only some aggregates have."""
+    configs = {"lineage": LINEAGE_CONFIGS, "keys": KEYS_CONFIGS}[extra]
+    return {**configs, "min.insync.replicas": least_in_sync(brokers)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +127,7 @@ class Topics:
     aggregate: str
     prefix: str = ""
 
-    def name(self, kind: Kind) -> str:
+    def name(self, kind: Kind | ExtraKind) -> str:
         return f"{self.prefix}{self.aggregate}.{kind}"
 
     @property
@@ -118,12 +153,12 @@ class Topics:
     @property
     def lineage(self) -> str:
         """The log of how the partitions grew: it is there from the first growth on."""
-        return f"{self.prefix}{self.aggregate}.lineage"
+        return self.name("lineage")
 
     @property
     def keys(self) -> str:
         """The wrapped data keys of an aggregate with personal fields: one record for each aggregate id."""
-        return f"{self.prefix}{self.aggregate}.keys"
+        return self.name("keys")
 
     @property
     def group(self) -> str:
@@ -153,3 +188,14 @@ class AggregateTopics:
     ids: Mapping[Kind, str]
     max_bytes: Mapping[Kind, int]
     lineage_id: str | None = None  # of the lineage topic; None: it never grew
+    keys_id: str | None = (
+        None  # of the keys topic; None: it has no personal fields, or was not asked for them
+    )
+    key_partitions: int = 0  # of the keys topic: as many as when it was made, for life
+
+    def keys_partition(self, partition: int) -> int:
+        """The partition of the keys topic in which the owner of this partition writes and reads.
+
+        Partitions grow by multiples: so the keys of an aggregate stay in one of them, whoever owns it.
+        """
+        return partition % self.key_partitions

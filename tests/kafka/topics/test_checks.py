@@ -5,8 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from cqrs_cli.kafka.topics.checks import TopicInfo, aggregate_topics, missing_topics, mistakes
-from cqrs_cli.kafka.topics.topics import KINDS, LINEAGE_CONFIGS, Kind, TopicPlan, Topics
+from cqrs_cli.kafka.topics.checks import Extras, TopicInfo, aggregate_topics, missing_topics, mistakes
+from cqrs_cli.kafka.topics.topics import (
+    KINDS,
+    LINEAGE_CONFIGS,
+    Kind,
+    TopicPlan,
+    Topics,
+    extra_configs,
+)
 
 TOPICS = Topics("bank", "p.")
 DAY = 86_400_000
@@ -49,7 +56,7 @@ def test_three_replicas_need_two_in_sync(kind: Kind) -> None:
     assert message.startswith(f"topic p.bank.{kind} has min.insync.replicas=1, needs at least 2")
 
 
-LINEAGE = TopicInfo("id-lineage", 1, 1, {**LINEAGE_CONFIGS})
+LINEAGE: Extras = {"lineage": TopicInfo("id-lineage", 1, 1, extra_configs("lineage"))}
 
 
 def grown(**counts: int) -> dict[Kind, TopicInfo]:
@@ -61,7 +68,8 @@ def test_commands_grow_last(count: int) -> None:
     """Until then the aggregate has the partitions of its commands."""
     found = grown(commands=count)
     assert mistakes(TOPICS, found, TopicPlan(), LINEAGE) == []
-    assert aggregate_topics(TOPICS, "cluster", found, LINEAGE).partitions == count
+    made = aggregate_topics(TOPICS, "cluster", found, LINEAGE)
+    assert (made.partitions, made.lineage_id, made.keys_id) == (count, "id-lineage", None)
     assert len(mistakes(TOPICS, grown(commands=4), TopicPlan())) == 1
 
 
@@ -72,8 +80,8 @@ def test_commands_may_not_have_more() -> None:
 
 
 def test_lineage_must_stay() -> None:
-    wrong = replace(LINEAGE, configs={**LINEAGE_CONFIGS, "retention.ms": "1000"})
-    (error,) = mistakes(TOPICS, grown(), TopicPlan(), wrong)
+    wrong = replace(LINEAGE["lineage"], configs={**LINEAGE_CONFIGS, "retention.ms": "1000"})
+    (error,) = mistakes(TOPICS, grown(), TopicPlan(), {"lineage": wrong})
     assert error.message.startswith("topic p.bank.lineage has retention.ms=1000, needs -1")
 
 
@@ -154,8 +162,8 @@ def test_partition_counts_must_agree() -> None:
 def test_partition_count_matters_when_asked() -> None:
     assert said(sound(), TopicPlan(partitions=8)) == []
     assert said({}, TopicPlan(partitions=8, insist=True)) == []
-    for found, lineage in ((sound(), None), (grown(), LINEAGE)):
-        (error,) = mistakes(TOPICS, found, TopicPlan(partitions=24, insist=True), lineage)
+    for found, extras in ((sound(), {}), (grown(), LINEAGE)):
+        (error,) = mistakes(TOPICS, found, TopicPlan(partitions=24, insist=True), extras)
         assert error.hint == "let them grow: cqrs repartition bank --partitions 24"
     (error,) = mistakes(TOPICS, sound(), TopicPlan(partitions=6, insist=True))
     assert error.hint.endswith("multiple: cqrs repartition bank --partitions 8")

@@ -1,5 +1,6 @@
 """Manifests for Strimzi say what `init` makes and what `doctor` wants."""
 
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -7,12 +8,14 @@ import yaml
 from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, ProcessUse
 from cqrs_cli.kafka.topics.strimzi import BROKERS, manifests, manifests_text
-from cqrs_cli.kafka.topics.topics import KINDS, TopicPlan, Topics
+from cqrs_cli.kafka.topics.topics import KINDS, TopicPlan, Topics, extra_configs
 
 PLAN = TopicPlan(partitions=12)
 BANK = Topics("bank_account", "staging.")
 HEARING = ProcessUse(ProcessTopics("checkout", "staging."), ("staging.order.events",), (BANK.commands,))
-FOUND = manifests([BANK], [HEARING], PLAN, "shop", "staging.")
+PERSONAL = replace(PLAN, personal=True)
+CUSTOMER = Topics("customer", "staging.")
+FOUND = manifests([(BANK, PLAN), (CUSTOMER, PERSONAL)], [HEARING], "shop", "staging.")
 
 
 def resources(kind: str) -> dict[str, Any]:
@@ -41,6 +44,16 @@ def test_topics_are_those_of_init() -> None:
         assert spec["config"] == PLAN.configs(kind, brokers=BROKERS)
 
 
+def test_personal_fields_have_a_topic_of_keys() -> None:
+    specs = {one["spec"]["topicName"]: one["spec"] for one in resources("KafkaTopic").values()}
+    assert BANK.keys not in specs
+    assert (specs[CUSTOMER.keys]["partitions"], specs[CUSTOMER.keys]["config"]) == (
+        12,
+        extra_configs("keys", BROKERS),
+    )
+    assert specs[CUSTOMER.dead_letters]["config"] == PERSONAL.configs("dead-letters", brokers=BROKERS)
+
+
 def test_positions_have_one_partition() -> None:
     spec = resources("KafkaTopic")["staging.process.checkout.positions"]["spec"]
     assert spec["partitions"] == 1
@@ -49,8 +62,9 @@ def test_positions_have_one_partition() -> None:
 
 def test_users_may_what_doctor_wants() -> None:
     roles: list[Role] = ["send", "read"]
-    assert all(allowed(role) == set(needs(role, BANK)) for role in roles)
-    assert allowed("run") == {*needs("run", BANK), *HEARING.needs()}
+    both = {role: {*needs(role, BANK), *needs(role, CUSTOMER, personal=True)} for role in (*roles, "run")}
+    assert all(allowed(role) == both[role] for role in roles)
+    assert allowed("run") == {*both["run"], *HEARING.needs()}
 
 
 def test_names_suit_kubernetes() -> None:

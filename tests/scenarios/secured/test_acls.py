@@ -17,7 +17,7 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.settings.settings import load_settings
 from tests.cli.conftest import Cqrs
-from tests.scenarios.secured.acls import User, documented, renamed
+from tests.scenarios.secured.acls import PAGE, User, documented, granted, renamed
 from tests.scenarios.secured.broker import Secured
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
@@ -30,6 +30,20 @@ def test_the_page_lists_each_roles_needs(role: Role) -> None:
     assert sorted(documented(role)) == sorted(needs(role, Topics("bank_account")))
     prefixed = Topics("bank_account", "shop.")
     assert sorted(renamed(documented(role), prefixed)) == sorted(needs(role, prefixed))
+
+
+def test_the_page_lists_the_needs_on_keys() -> None:
+    topics = Topics("bank_account")
+    roles = get_args(Role)
+    named = {role: [] for role in roles} | {role: granted_on_keys(role) for role in ("run", "read", "init")}
+    for role in roles:
+        assert sorted([*needs(role, topics), *named[role]]) == sorted(needs(role, topics, personal=True))
+
+
+def granted_on_keys(role: Role) -> list[RequiredAcl]:
+    """What the page grants to this role on the keys topic."""
+    lines = re.findall(rf"^kafka-acls\.sh (.* User:{role.upper()} .*)$", PAGE, re.MULTILINE)
+    return [need for line in lines for need in granted(line)]
 
 
 def with_lineage(secured: Secured, prefix: str, folder: Path) -> TopicHarness:

@@ -1,0 +1,115 @@
+"""The rules for topics of an aggregate with personal fields: keys stay, plain values do not."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from cqrs_cli.kafka.topics.acls import Role, needs
+from cqrs_cli.kafka.topics.checks import TopicInfo, aggregate_topics, missing_topics, mistakes
+from cqrs_cli.kafka.topics.topics import (
+    KINDS,
+    PLAIN_KINDS,
+    ExtraKind,
+    Kind,
+    TopicPlan,
+    Topics,
+    extra_configs,
+)
+
+TOPICS = Topics("customer", "p.")
+PLAN = TopicPlan(personal=True)
+KEYS = TopicInfo("id-keys", 4, 1, extra_configs("keys"))
+FIVE: Mapping[Kind, TopicInfo] = {kind: TopicInfo(f"id-{kind}", 4, 1, PLAN.configs(kind)) for kind in KINDS}
+
+
+def changed(info: TopicInfo, name: str, value: str) -> TopicInfo:
+    return replace(info, configs={**info.configs, name: value})
+
+
+def said(found: Mapping[Kind, TopicInfo] = FIVE, keys: TopicInfo = KEYS, plan: TopicPlan = PLAN) -> list[str]:
+    extras: dict[ExtraKind, TopicInfo] = {"keys": keys}
+    return [str(error) for error in mistakes(TOPICS, found, plan, extras)]
+
+
+def test_what_the_plan_makes_is_sound() -> None:
+    assert said() == []
+    assert missing_topics(TOPICS, [*FIVE, "keys"], PLAN.kinds) is None
+
+
+def test_keys_are_wanted_where_personal_fields_are() -> None:
+    assert missing_topics(TOPICS, FIVE) is None
+    assert str(missing_topics(TOPICS, FIVE, PLAN.kinds)).startswith("topic p.customer.keys does not exist;")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleanup.policy", "delete"),
+        ("cleanup.policy", "compact,delete"),
+        ("segment.ms", "3600001"),
+        ("max.compaction.lag.ms", "3600001"),
+        ("message.timestamp.after.max.ms", "3600000"),
+        ("message.timestamp.before.max.ms", "3600000"),
+    ],
+)
+def test_wrong_keys_topic_names_its_fix(name: str, value: str) -> None:
+    (message,) = said(keys=changed(KEYS, name, value))
+    assert message.startswith(f"topic p.customer.keys has {name}={value}, needs ")
+    assert message.endswith(f"--topic p.customer.keys --add-config {name}={KEYS.configs[name]}")
+
+
+def test_keys_may_be_compacted_sooner() -> None:
+    assert said(keys=changed(changed(KEYS, "segment.ms", "1000"), "max.compaction.lag.ms", "1000")) == []
+
+
+def test_keys_topic_left_to_the_broker_is_refused() -> None:
+    """A broker compacts nothing at all by itself, and keeps a segment open for a week."""
+    assert len(said(keys=TopicInfo("id", 4, 1, {}))) == 3
+
+
+def test_three_replicas_of_keys_need_two_in_sync() -> None:
+    (message,) = said(keys=replace(KEYS, replication=3))
+    assert message.startswith("topic p.customer.keys has min.insync.replicas=1, needs at least 2")
+    assert said(keys=TopicInfo("id-keys", 4, 3, extra_configs("keys", brokers=3))) == []
+
+
+@pytest.mark.parametrize(("there", "is_sound"), [(1, True), (2, True), (4, True), (3, False), (8, False)])
+def test_keys_have_a_divisor_of_the_partitions(there: int, is_sound: bool) -> None:
+    assert (said(keys=replace(KEYS, partitions=there)) == []) is is_sound
+
+
+@pytest.mark.parametrize("kind", PLAIN_KINDS)
+def test_plain_values_are_deleted_in_time(kind: Kind) -> None:
+    for name, value in (("retention.ms", "-1"), ("segment.ms", "86400001")):
+        wrong = {**FIVE, kind: changed(FIVE[kind], name, value)}
+        if kind == "commands" and name == "retention.ms":  # outcomes outlive them
+            wrong["outcomes"] = changed(FIVE["outcomes"], name, value)
+        (message,) = said(wrong)
+        assert message.startswith(f"topic p.customer.{kind} has {name}={value}, needs ")
+        assert message.endswith(f"--add-config {name}={PLAN.configs(kind)[name]}")
+        assert said(wrong, plan=TopicPlan()) == []
+
+
+def test_failed_commands_go_as_commands_do() -> None:
+    for kind in PLAIN_KINDS:
+        assert PLAN.configs(kind)["retention.ms"] == TopicPlan().configs("commands")["retention.ms"]
+    assert TopicPlan().configs("dead-letters")["retention.ms"] == "-1"
+    assert PLAN.configs("events") == TopicPlan().configs("events")
+
+
+@pytest.mark.parametrize("count", [4, 8, 32])
+def test_keys_stay_when_partitions_grow(count: int) -> None:
+    """A key that moves to a child, by a multiple, finds its record where it was."""
+    grown = {kind: replace(info, partitions=count) for kind, info in FIVE.items()}
+    made = aggregate_topics(TOPICS, "cluster", grown, {"keys": KEYS})
+    assert (made.keys_id, made.key_partitions) == ("id-keys", 4)
+    assert all(made.keys_partition(number % count) == number % 4 for number in range(100))
+
+
+@pytest.mark.parametrize("role", ["run", "read", "init", "send", "repartition"])
+def test_nobody_may_delete_keys(role: Role) -> None:
+    more = {*needs(role, TOPICS, personal=True)} - {*needs(role, TOPICS)}
+    assert {one.name for one in more} <= {TOPICS.keys}
+    assert {one.operation for one in more}.isdisjoint({"Delete", "Alter", "AlterConfigs"})
+    assert ("Write" in {one.operation for one in more}) is (role == "run")
