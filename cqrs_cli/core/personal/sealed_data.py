@@ -15,7 +15,7 @@ FindKey = Callable[[str], DataKey | None]
 _M = TypeVar("_M")
 
 #: In all data that have a sealed member, and in few others.
-_MARK = b"$sealed"
+SEAL_MARK = b"$sealed"
 
 
 def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
@@ -75,7 +75,7 @@ def has_seals(data: bytes) -> bool:
 
 def may_look_sealed(data: bytes) -> bool:
     """False for data in which `has_seals` finds nothing: escapes may spell the mark."""
-    return _MARK in data or b"\\" in data
+    return SEAL_MARK in data or b"\\" in data
 
 
 def sealed_as_placeholders(decode: Callable[[bytes], _M], cls: type[Struct] | None) -> Callable[[bytes], _M]:
@@ -87,7 +87,7 @@ def sealed_as_placeholders(decode: Callable[[bytes], _M], cls: type[Struct] | No
     nowhere = SealPlace("", "", "", "")
 
     def decode_as_placeholders(data: bytes) -> _M:
-        if _MARK in bytes(data):
+        if SEAL_MARK in bytes(data):
             whole = bytes(data)
             data = (
                 open_retired(whole, {}, _no_key, nowhere)

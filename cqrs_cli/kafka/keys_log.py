@@ -1,0 +1,82 @@
+"""The keys topic of an aggregate, as readers ask it: with two clients, which are opened when they are first needed."""
+
+from collections.abc import Iterator
+
+from confluent_kafka import Consumer, KafkaException
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.sealed_events import EventMarks
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.clients import Isolation, bulk_consumer, failed
+from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.topics.acls import RequiredAcl
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keys.address import KeyRingAddress
+from cqrs_cli.keys.opener import EventOpener, OpenerKeys
+
+#: Milliseconds that the broker may hold back a fetch at the end: what is read mostly ends in a control record.
+_AT_END = 10
+
+
+class KafkaKeysLog:
+    """Raises `UnavailableError` without broker, and while a transaction stays open."""
+
+    def __init__(self, connection: Cluster, topics: Topics) -> None:
+        self._connection, self._events = connection, topics.events
+        self.topic = topics.keys
+        self._clients: dict[Isolation, Consumer] = {}
+
+    def partitions(self) -> int:
+        """The number of partitions; raises `ConfigurationError` if the topic is gone: then nothing can be opened."""
+        found = readers.count_with(self._connection, self._client("read_committed"), self.topic)
+        if not found:
+            raise ConfigurationError(
+                f"topic {self.topic} does not exist, and events have fields that its keys have sealed",
+                "restore it from a backup: cqrs init cannot make these keys again",
+            )
+        return found
+
+    def end_of_events(self, partition: int) -> int:
+        """The last stable offset of the events."""
+        return self._watermarks("read_committed", self._events, partition)[1]
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """The log start and the high watermark of the keys."""
+        return self._watermarks("read_uncommitted", self.topic, partition)
+
+    def read(self, partition: int, start: int, end: int) -> Iterator[list[Record]]:
+        """The keys from `start` to `end`."""
+        if start < end:
+            client = self._client("read_committed")
+            yield from readers.read_with(self._connection, client, self.topic, partition, start, end)
+
+    def close(self) -> None:
+        """Close the clients. Idempotent."""
+        while self._clients:
+            self._clients.popitem()[1].close()
+
+    def _watermarks(self, isolation: Isolation, topic: str, partition: int) -> tuple[int, int]:
+        try:
+            return readers.watermarks(self._client(isolation), topic, partition)
+        except KafkaException as error:
+            raise failed(self._connection, error, RequiredAcl("Read", "topic", topic)) from error
+
+    def _client(self, isolation: Isolation) -> Consumer:
+        if isolation not in self._clients:
+            self._clients[isolation] = bulk_consumer(
+                self._connection, isolation=isolation, fetch_wait_max_ms=_AT_END
+            )
+        return self._clients[isolation]
+
+
+def event_opener(
+    connection: Cluster,
+    ring: KeyRingAddress | None,
+    topics: Topics,
+    marks: EventMarks | None,
+    only: str | None = None,
+) -> EventOpener:
+    """The opener of an aggregate's events, which asks Kafka when it meets a sealed member. Close it."""
+    keys = None if ring is None else OpenerKeys(ring, KafkaKeysLog(connection, topics))
+    return EventOpener(topics.events, marks, keys, only)

@@ -1,0 +1,122 @@
+"""Opens the sealed members of events for readers: the one place between the log and all who read events.
+
+Who has no ring, and who reads what is erased, gets placeholders. Owners do not read through this: they know all keys of
+their partitions.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.sealing import DataKey, SealError
+from cqrs_cli.core.sealed_events import EventMarks, MarkedEvent, open_event, read_marked
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.keys.address import KeyRingAddress, ring_at
+from cqrs_cli.keys.reading import KeysLog, Need, PartitionKeys
+
+
+class OpenerKeys(NamedTuple):
+    """The keys of readers: the ring, and the log of what it opens."""
+
+    ring: KeyRingAddress
+    log: KeysLog
+
+
+class EventOpener:
+    """Opens the events of one aggregate; for several threads. Nothing is asked before the first sealed member.
+
+    An `Erased` counts from the batch on in which it stands. `marks`: None for an aggregate without personal fields.
+    `keys`: None for who has no ring. `only`: the one aggregate that is read.
+    """
+
+    def __init__(
+        self, topic: str, marks: EventMarks | None, keys: OpenerKeys | None = None, only: str | None = None
+    ) -> None:
+        self._topic, self._marks, self._keys, self._only = topic, marks, keys, only
+        self._parts: dict[int, PartitionKeys] = {}  # by partition of the keys topic
+        self._count = 0  # of these
+        self._lock = threading.Lock()
+
+    def opened(self, partition: int, records: list[Record]) -> list[Record]:
+        """The events with their sealed members opened, or with placeholders for those whose key is gone.
+
+        Raises `ContradictionError` for a member that its own key does not open, and what reading the keys raises.
+        """
+        if self._marks is None:
+            return records
+        read = ((number, read_marked(record.value)) for number, record in enumerate(records))
+        marked = {number: event for number, event in read if event is not None}
+        if not marked:
+            return records
+        opened = list(records)
+        with self._lock:
+            needs = {
+                number: self._needs(partition, records[number], event) for number, event in marked.items()
+            }
+            known = self._learn(
+                partition, marked.values(), [need for some in needs.values() for need in some]
+            )
+            for number, event in marked.items():
+                keys = {need.kid: self._find(known, partition, need) for need in needs[number]}
+                opened[number] = self._opened(partition, records[number], event, keys)
+        return opened
+
+    def batches(self, partition: int, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
+        """The same for batches that follow each other."""
+        for records in batches:
+            yield self.opened(partition, records)
+
+    def close(self) -> None:
+        """Let go of the keys. Idempotent."""
+        self._parts.clear()
+        if self._keys is not None:
+            self._keys.log.close()
+
+    def _needs(self, partition: int, record: Record, event: MarkedEvent) -> list[Need]:
+        try:
+            return [Need(event.subject, kid, record.offset) for kid in event.kids()]
+        except ValueError as error:  # not the shape of a sealed value
+            raise self._fault(partition, record, error) from None
+
+    def _learn(
+        self, partition: int, events: Iterable[MarkedEvent], needs: list[Need]
+    ) -> PartitionKeys | None:
+        """The keys, after what these events need or end; None for who has no ring, and where nothing was needed."""
+        if self._keys is None or (not self._parts and not needs):
+            return None
+        self._count = self._count or self._keys.log.partitions()
+        number = partition % self._count
+        known = self._parts.setdefault(number, PartitionKeys(self._keys.log, number, self._only))
+        for event in events:
+            with suppress(ValueError):  # who reads it refuses it
+                if (kid := event.ends) is not None and self._only in (None, event.subject):
+                    known.end_key(event.subject, kid)
+        known.learn(partition, needs)
+        return known
+
+    def _find(self, known: PartitionKeys | None, partition: int, need: Need) -> DataKey | None:
+        if known is None or self._keys is None or self._only not in (None, need.subject):
+            return None
+        return known.find(ring_at(self._keys.ring), partition, need)
+
+    def _opened(
+        self, partition: int, record: Record, event: MarkedEvent, keys: dict[str, DataKey | None]
+    ) -> Record:
+        if not keys or self._marks is None:
+            return record
+        try:
+            return replace(
+                record, value=open_event(self._marks, record.value or b"", event, keys.__getitem__)
+            )
+        except SealError as error:
+            raise self._fault(partition, record, error) from None
+
+    def _fault(self, partition: int, record: Record, error: ValueError) -> ContradictionError:
+        return ContradictionError(
+            f"{self._topic}:{partition}@{record.offset}: a personal field cannot be opened: {error}",
+            "the record was altered or moved, or its key was: compare with a replica or a backup",
+        )

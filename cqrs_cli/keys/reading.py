@@ -1,0 +1,111 @@
+"""The keys of readers: one partition of a keys topic, wrapped, in memory. Nothing of it rests on a disk."""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from msgspec import Struct
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.keys.ring import Ring
+from cqrs_cli.keys.topic import KnownKeys, Reading, WrappedKey, read_key
+
+#: Keys that are kept unwrapped, those of the aggregates that were read last.
+_MOST_AT_HAND = 10_000
+
+_NOTHING = KnownKeys()
+
+
+class KeysLog(Protocol):
+    """The keys topic of an aggregate and its events topic, as far as readers of keys ask for them."""
+
+    topic: str  # of the keys
+
+    def partitions(self) -> int:
+        """The number of partitions of the keys topic, the same for life; raises if there is none."""
+
+    def end_of_events(self, partition: int) -> int:
+        """The end of what is committed in a partition of the events."""
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        """The log start and the high watermark of a partition of the keys."""
+
+    def read(self, partition: int, start: int, end: int) -> Iterable[list[Record]]:
+        """All committed keys from `start` to `end`. Waits for transactions that are open."""
+
+    def close(self) -> None: ...
+
+
+class Need(Struct, frozen=True):
+    """A sealed value that was seen: the key that it names, and the offset of its event."""
+
+    subject: str
+    kid: str
+    offset: int
+
+
+class PartitionKeys:
+    """The keys in one partition of the keys topic, read as far as somebody needs them.
+
+    `only`: the one aggregate whose keys count; None for all.
+    """
+
+    def __init__(self, log: KeysLog, partition: int, only: str | None = None) -> None:
+        self._log, self._partition, self._only = log, partition, only
+        self._known: dict[str, KnownKeys] = {}
+        self._at_hand: dict[str, DataKey] = {}
+        self._read = 0  # the offset up to which the keys were read
+        self._end: int | None = None  # their high watermark, as it was asked for last
+        self._seen: dict[int, int] = {}  # events below these offsets had been committed before that
+
+    def end_key(self, subject: str, kid: str) -> None:
+        """Drop a key that an `Erased` names, and refuse it from now on."""
+        self._known[subject] = self._known.get(subject, _NOTHING).with_erased(kid)
+        self._at_hand.pop(kid, None)
+
+    def learn(self, events: int, needs: list[Need]) -> None:
+        """Read on, if one of these values in a partition of the events cannot be judged yet.
+
+        All that is committed there when the keys' end is asked for counts as seen: a replay asks once.
+        """
+        if not any(self._reading(events, need) == "wait" for need in needs):
+            return
+        seen = max(self._log.end_of_events(events), *(need.offset + 1 for need in needs))
+        start, end = self._log.bounds(self._partition)
+        for records in self._log.read(self._partition, max(start, self._read), end):
+            for subject, wrapped in self._records(records):
+                self._known[subject] = self._known.get(subject, _NOTHING).with_record(wrapped)
+        self._read = self._end = max(end, self._read)
+        self._seen[events] = seen
+
+    def find(self, ring: Ring, events: int, need: Need) -> DataKey | None:
+        """The key of a value, None for one that is gone; after `learn`."""
+        reading = self._reading(events, need)
+        assert reading != "wait"
+        if reading == "erased":
+            return None
+        if (key := self._at_hand.get(need.kid)) is None:
+            wrapped = self._known[need.subject].current
+            assert wrapped is not None
+            if len(self._at_hand) >= _MOST_AT_HAND:
+                self._at_hand.clear()
+            key = self._at_hand[need.kid] = ring.unwrap(self._log.topic, need.subject, wrapped)
+        return key
+
+    def _reading(self, events: int, need: Need) -> Reading:
+        """The way to read a value. An end of the keys that was asked for before the value was seen says nothing."""
+        end = self._end if need.offset < self._seen.get(events, 0) else None
+        return self._known.get(need.subject, _NOTHING).reading(need.kid, self._read, end)
+
+    def _records(self, records: Iterable[Record]) -> Iterator[tuple[str, WrappedKey | None]]:
+        for record in records:
+            try:
+                subject, wrapped = (record.key or b"").decode(), read_key(record.value)
+            except ValueError:
+                raise ContradictionError(
+                    f"{self._log.topic}:{self._partition}@{record.offset} is not a key",
+                    "nobody but the owners may write there; find out who did",
+                ) from None
+            if self._only in (None, subject):
+                yield subject, wrapped

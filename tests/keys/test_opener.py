@@ -1,0 +1,196 @@
+"""Readers open events by the keys that they read, and never take for erased what is not."""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.aggregate.erased import ERASED, Erased
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.sealed_data import seal_data
+from cqrs_cli.core.personal.sealing import DataKey, SealPlace
+from cqrs_cli.core.sealed_events import event_marks
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.keys.address import KeyRingAddress, ring_at
+from cqrs_cli.keys.opener import EventOpener, OpenerKeys
+from cqrs_cli.keys.topic import key_value
+from tests.core.personal.customer import CUSTOMER, Registered
+
+FIRST, SECOND = (DataKey.of_random(bytes([one]) * 72) for one in (1, 2))
+ANN = Registered("Ann Smith", "ann@home", "free")
+MASKED = {"name": "", "mail": "x@invalid", "plan": "free"}
+
+
+class KeysInMemory:
+    """The keys topic as a list, of which only the first `shown` records are visible yet."""
+
+    topic = "customer.keys"
+
+    def __init__(self, ring: KeyRingAddress) -> None:
+        self._ring = ring_at(ring)
+        self.records: list[Record] = []
+        self.events = 0
+        self.asked = 0
+
+    def put(self, subject: str, key: DataKey | None) -> None:
+        wrapped = None if key is None else self._ring.wrap(self.topic, subject, key)
+        offset = self.records[-1].offset + 1 if self.records else 0
+        self.records.append(Record(offset, 0, subject.encode(), key_value(wrapped)))
+
+    def compact(self) -> None:
+        """Keep the last record of each subject, unless it is a tombstone."""
+        last = {one.key: one for one in self.records}
+        self.records = [one for one in last.values() if one.value is not None] + self.records[-1:]
+        self.records = sorted({one.offset: one for one in self.records}.values(), key=lambda one: one.offset)
+
+    def partitions(self) -> int:
+        return 1
+
+    def end_of_events(self, partition: int) -> int:
+        return self.events
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        self.asked += 1
+        return 0, self.records[-1].offset + 1 if self.records else 0
+
+    def read(self, partition: int, start: int, end: int) -> Iterator[list[Record]]:
+        yield [one for one in self.records if start <= one.offset < end]
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> KeyRingAddress:
+    (tmp_path / "ring.json").write_text(json.dumps({"2026": b64encode(bytes(64)).decode()}))
+    return KeyRingAddress("file:ring.json", tmp_path)
+
+
+@pytest.fixture
+def keys(ring: KeyRingAddress) -> KeysInMemory:
+    return KeysInMemory(ring)
+
+
+@pytest.fixture
+def opener(ring: KeyRingAddress, keys: KeysInMemory) -> EventOpener:
+    return EventOpener("customer.events", event_marks(CUSTOMER), OpenerKeys(ring, keys))
+
+
+def event(offset: int, fact: Event, key: DataKey | None = None, subject: str = "c-42") -> Record:
+    kind, id = CUSTOMER.event_types.get(type(fact), ERASED), f"0/{offset}/0"
+    data = encode_json(fact)
+    if key is not None:
+        data = seal_data(type(fact), data, key, SealPlace("customer", subject, id, ""))
+    written = {"id": id, "type": kind, "subject": subject, "data": msgspec.Raw(data)}
+    return Record(offset, 0, subject.encode(), encode_json(written))
+
+
+def data(records: list[Record]) -> list[object]:
+    return [json.loads(one.value or b"")["data"] for one in records]
+
+
+def test_sealed_events_open(opener: EventOpener, keys: KeysInMemory) -> None:
+    keys.put("c-42", FIRST)
+    assert data(opener.opened(0, [event(0, ANN, FIRST)])) == [json.loads(encode_json(ANN))]
+
+
+def test_nothing_is_asked_without_a_seal(opener: EventOpener, keys: KeysInMemory) -> None:
+    plain = [event(0, ANN), event(1, Erased("a key"))]
+    assert opener.opened(0, plain) is plain or opener.opened(0, plain) == plain
+    assert keys.asked == 0
+
+
+def test_reader_without_ring_sees_placeholders() -> None:
+    opener = EventOpener("customer.events", event_marks(CUSTOMER))
+    assert data(opener.opened(0, [event(0, ANN, FIRST)])) == [MASKED]
+
+
+def test_events_of_unmarked_aggregates_stay() -> None:
+    records = [event(0, ANN, FIRST)]
+    assert EventOpener("customer.events", None).opened(0, records) is records
+
+
+def test_late_key_is_waited_for(opener: EventOpener, keys: KeysInMemory) -> None:
+    """The event shows before the key: the end of the keys is asked for once the event is seen."""
+    opener.opened(0, [event(0, ANN, FIRST, "c-41")])
+    keys.put("c-42", FIRST)
+    assert data(opener.opened(0, [event(1, ANN, FIRST)])) == [json.loads(encode_json(ANN))]
+
+
+def test_absent_key_is_erased(opener: EventOpener, keys: KeysInMemory) -> None:
+    keys.put("c-42", FIRST)
+    keys.put("c-42", None)
+    assert data(opener.opened(0, [event(0, ANN, FIRST)])) == [MASKED]
+
+
+def test_replay_asks_for_the_keys_once(opener: EventOpener, keys: KeysInMemory) -> None:
+    keys.put("c-42", FIRST)
+    keys.events = 100
+    for offset in range(50):
+        opener.opened(0, [event(offset, ANN, SECOND)])
+    assert keys.asked == 1
+
+
+def test_sleeper_drops_what_compaction_hid(opener: EventOpener, keys: KeysInMemory) -> None:
+    """The reader has the key, and the tombstone is compacted away before it reads on: `Erased` ends the key."""
+    keys.put("c-42", FIRST)
+    opener.opened(0, [event(0, ANN, FIRST)])
+    keys.put("c-42", None)
+    keys.put("c-1", SECOND)
+    keys.compact()
+    found = opener.opened(0, [event(1, Erased(FIRST.kid)), event(2, ANN, FIRST)])
+    assert data(found)[1] == MASKED
+
+
+def test_ended_key_never_comes_back(opener: EventOpener, keys: KeysInMemory) -> None:
+    keys.put("c-41", SECOND)
+    opener.opened(0, [event(0, ANN, SECOND, "c-41"), event(1, Erased(FIRST.kid))])
+    keys.put("c-42", FIRST)
+    assert data(opener.opened(0, [event(2, ANN, FIRST)])) == [MASKED]
+
+
+def test_next_key_opens_what_it_sealed(opener: EventOpener, keys: KeysInMemory) -> None:
+    for key in (FIRST, None, SECOND):
+        keys.put("c-42", key)
+    records = [event(0, ANN, FIRST), event(1, Erased(FIRST.kid)), event(2, ANN, SECOND)]
+    first, _, second = data(opener.opened(0, records))
+    assert (first, second) == (MASKED, json.loads(encode_json(ANN)))
+
+
+def test_one_aggregate_needs_its_own_keys(ring: KeyRingAddress, keys: KeysInMemory) -> None:
+    opener = EventOpener("customer.events", event_marks(CUSTOMER), OpenerKeys(ring, keys), only="c-42")
+    keys.put("c-42", FIRST)
+    keys.put("c-43", SECOND)
+    found = opener.opened(0, [event(0, ANN, FIRST), event(1, ANN, SECOND, "c-43")])
+    assert data(found) == [json.loads(encode_json(ANN)), MASKED]
+
+
+def test_damaged_seal_is_named(opener: EventOpener, keys: KeysInMemory) -> None:
+    """Its own key does not open it: it was moved here from another event."""
+    keys.put("c-42", FIRST)
+    moved = event(7, ANN, FIRST)
+    moved = msgspec.structs.replace(moved, value=(moved.value or b"").replace(b"0/7/0", b"0/8/0"))
+    with pytest.raises(ContradictionError, match=r"customer\.events:0@7.*does not open") as refused:
+        opener.opened(0, [moved])
+    assert "Ann" not in str(refused.value)
+
+
+def test_value_that_names_no_key_is_named(opener: EventOpener) -> None:
+    malformed = Record(
+        3,
+        0,
+        b"c-42",
+        b'{"id":"0/3/0","type":"customer.Registered","subject":"c-42","data":{"name":{"$sealed":7}}}',
+    )
+    with pytest.raises(ContradictionError, match=r"customer\.events:0@3.*not a sealed value"):
+        opener.opened(0, [malformed])
+
+
+def test_foreign_key_record_is_named(opener: EventOpener, keys: KeysInMemory) -> None:
+    keys.records.append(Record(0, 0, b"c-42", b'{"kid":7}'))
+    with pytest.raises(ContradictionError, match=r"customer\.keys:0@0 is not a key"):
+        opener.opened(0, [event(0, ANN, FIRST)])
