@@ -7,6 +7,8 @@ import sys
 from contextlib import AbstractContextManager
 from types import TracebackType
 
+from msgspec.structs import replace
+
 from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 from cqrs_cli.state.store import Store, WriteBatch
 
@@ -47,9 +49,15 @@ class DedupIndex:
         """The version of an aggregate, and the command that led to it."""
         return self._states.get(aggregate_id) or self._view.saved(aggregate_id)
 
-    def save(self, aggregate_id: str, version: int, command: int) -> None:
-        """Remember that a command led to this version."""
-        self._states[aggregate_id] = StoredState(version, command if self.parent is None else 0, 0, b"")
+    def save(self, aggregate_id: str, version: int, command: int, noted: bytes = b"") -> None:
+        """Remember that a command led to this version, and what was `noted` of the aggregate."""
+        self._states[aggregate_id] = StoredState(version, command if self.parent is None else 0, 0, noted)
+
+    def note(self, aggregate_id: str, noted: bytes) -> None:
+        """Note something of an aggregate whose version is known."""
+        saved = self.saved(aggregate_id)
+        if saved is not None:
+            self._states[aggregate_id] = replace(saved, state=noted)
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
         """The last decision on an id; None also for one that is too old to count."""

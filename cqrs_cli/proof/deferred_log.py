@@ -16,6 +16,7 @@ from cqrs_cli.proof.documents import digest_of, fits_document
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.fingerprints import FitsCommand
 from cqrs_cli.proof.join import find_outcome
+from cqrs_cli.proof.keys import kids_of_document
 from cqrs_cli.proof.places import ProvedPlace, proved_place
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Lookup, OutcomeTrace
@@ -31,6 +32,7 @@ class Entry(NamedTuple):
     attempt: int = 0
     document: bytes = b""  # a digest of the command
     fixed: bytes = b""  # a digest of all that never changes
+    sealed: tuple[str, str] | None = None  # the subject, and the key that its command is sealed with
 
 
 class DeferredLog:
@@ -111,7 +113,13 @@ def _entry(at: int, entry: Deferral) -> Entry:
         entry.attempt,
         digest_of(entry.command),
         digest_of(names.encode() + entry.command),
+        _sealed(entry),
     )
+
+
+def _sealed(entry: Deferral) -> tuple[str, str] | None:
+    kids = kids_of_document(entry.command)
+    return (entry.subject, min(kids)) if kids else None
 
 
 def _problems(entry: Deferral, fits: FitsCommand) -> Iterator[str]:
@@ -126,6 +134,8 @@ def _problems(entry: Deferral, fits: FitsCommand) -> Iterator[str]:
         yield f"is of {entry.id!r} of {entry.subject!r}, its command is {envelope.id!r} of {envelope.subject!r}"
     if envelope.deferredfrom is not None:
         yield "holds a command with a deferredfrom"
+    if len(kids := kids_of_document(entry.command)) > 1:
+        yield f"holds a command that is sealed with the keys {' and '.join(sorted(kids))}"
     if not fits_document(envelope, entry.fingerprint, fits):
         yield "does not have the fingerprint of its command"
 

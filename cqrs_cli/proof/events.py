@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
+from cqrs_cli.core.aggregate.erased import ERASED
 from cqrs_cli.core.fold import UnreadableEventError
 from cqrs_cli.core.messages.event import HEADERS, EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import Findings
-from cqrs_cli.proof.scope import Clock, Scope
+from cqrs_cli.proof.keys import key_of_event
+from cqrs_cli.proof.scope import Clock, PersonalScope, Scope
 from cqrs_cli.proof.traces import LIMIT, EventsTrace, Traces
 
 
@@ -75,7 +77,7 @@ class Events:
             yield f"has the id {event.id!r} and the eventindex {event.eventindex}"
         if event.source != f"/cqrs/{scope.aggregate}" or event.specversion != "1.0":
             yield f"comes from {event.source!r}, in version {event.specversion!r} of CloudEvents"
-        if not event.type.startswith(f"{scope.aggregate}."):
+        if not event.type.startswith(f"{scope.aggregate}.") and not (scope.personal and event.type == ERASED):
             yield f"has the type {event.type!r}, which is not one of {scope.aggregate}"
         if event.time != self._time(record.timestamp):
             yield f"has the time {event.time!r}, its record {self._time(record.timestamp)}"
@@ -87,6 +89,9 @@ class Events:
             scope.decode_event(event)
         except (ValueError, UnreadableEventError) as error:
             yield f"cannot be read: {error}"
+            return
+        if scope.personal is not None:
+            yield from _problems_of_key(scope.personal, event)
 
     def _add(self, record: Record, event: EventEnvelope, command: int, index: int) -> None:
         known = self._open
@@ -104,6 +109,20 @@ class Events:
             what = f"differs from the first event of command {command}"
             self._findings.add("events", record.offset, what)
         known.reach = index + 1
+        if self._scope.personal is not None:
+            self._add_key(record.offset, event, known)
+
+    def _add_key(self, at: int, event: EventEnvelope, known: EventsTrace) -> None:
+        try:
+            key = key_of_event(event)
+        except ValueError:  # it was reported
+            return
+        if key is None:
+            return
+        if known.kid is not None and (known.kid, known.ends) != key:
+            what = f"names key {key.kid}, and an event of the same command key {known.kid}"
+            self._findings.add("events", at, what)
+        known.kid, known.ends = key
 
     def _separates(self, before: int, at: int) -> bool:
         """True if the accepted loss lies between two offsets: then their events are not of one command."""
@@ -125,7 +144,18 @@ def _trace(record: Record, event: EventEnvelope, index: int, like: EventsTrace |
         event.aggregateversion - index,
         event.eventcount,
         reach,
+        *((None, False) if like is None else (like.kid, like.ends)),
     )
+
+
+def _problems_of_key(personal: PersonalScope, event: EventEnvelope) -> Iterator[str]:
+    try:
+        key_of_event(event)
+    except ValueError as error:
+        yield f"cannot be read: {error}"
+        return
+    if personal.ring is not None:
+        yield from personal.ring.faults(event.subject, event.id, bytes(event.data))
 
 
 def _position(event: EventEnvelope) -> tuple[int, int, int]:

@@ -12,7 +12,7 @@ from cqrs_cli.proof.traces import LIMIT, DeadLetterTrace, EventsTrace, Index, Lo
 _T = TypeVar("_T")
 
 _outcome: Callable[[bytes], OutcomeTrace] = msgspec.msgpack.Decoder(OutcomeTrace).decode
-_events: Callable[[bytes], EventsTrace] = msgspec.msgpack.Decoder(EventsTrace).decode
+read_events_trace: Callable[[bytes], EventsTrace] = msgspec.msgpack.Decoder(EventsTrace).decode
 _dead_letter: Callable[[bytes], DeadLetterTrace] = msgspec.msgpack.Decoder(DeadLetterTrace).decode
 
 
@@ -30,7 +30,7 @@ def join(commands: Iterator[Record], outcomes: Index, events: Index, dead_letter
     """Every offset that one of the sources has."""
     records = _Head((record.offset, record) for record in commands)
     decided = _Head((offset, _outcome(trace)) for offset, trace in outcomes.items())
-    facts = _Head((offset, _events(trace)) for offset, trace in events.items())
+    facts = _Head((offset, read_events_trace(trace)) for offset, trace in events.items())
     failures = _Head((offset, _dead_letter(trace)) for offset, trace in dead_letters.items())
     while True:
         at = min(records.at, decided.at, facts.at, failures.at)
@@ -74,4 +74,4 @@ def find_first_outcome(outcomes: Index, command: int) -> tuple[int, OutcomeTrace
 def find_events(events: Index, command: int) -> EventsTrace | None:
     """The events of a command."""
     trace = events.get(command)
-    return None if trace is None else _events(trace)
+    return None if trace is None else read_events_trace(trace)

@@ -9,6 +9,7 @@ from cqrs_cli.proof.dead_letters import checksums
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.deferrals import DeferralRules
 from cqrs_cli.proof.duplicates import Duplicates
+from cqrs_cli.proof.erasing import KeyRules
 from cqrs_cli.proof.findings import DecidedRange, Findings, LogName, Losses, Report
 from cqrs_cli.proof.inherited import FamilyIndex, Inherited
 from cqrs_cli.proof.join import Joined
@@ -55,6 +56,7 @@ class Rules:
             dedup.at(inherited.clock)
         self._versions = Versions(self.has_begin, losses, dedup, findings)
         self._versions.aggregates = report.aggregates
+        self._keys = None if scope.personal is None else KeyRules(scope, dedup, findings, self.has_begin)
 
     @property
     def aggregates(self) -> int:
@@ -87,6 +89,8 @@ class Rules:
                 self._check_events(offset, outcome, events)
             self._check_dead_letter(joined, outcome, dead_letter)
         self._versions.check(offset, outcome, events)
+        if self._keys is not None:
+            self._keys.check(record, outcome, events)
 
     def _check_undecided(self, joined: Joined) -> None:
         """Report a command without outcome, and the traces of one."""

@@ -12,6 +12,7 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.fingerprints import FitsCommand, fits_whole
 from cqrs_cli.proof.homes import Homes
+from cqrs_cli.proof.keys import KeyRing
 
 
 class Loss(NamedTuple):
@@ -31,6 +32,12 @@ def check_shape(event: EventEnvelope) -> None:
         bytes(event.data).decode()
     except (ValueError, RecursionError) as error:
         raise ValueError(f"its data is not a JSON object: {error}") from None
+
+
+class PersonalScope(NamedTuple):
+    """What a proof knows of an aggregate with personal fields. `ring` opens what keys in force seal."""
+
+    ring: KeyRing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,7 @@ class Scope:
     homes: Homes | None = None  # of an aggregate that has grown
     for_child: bool = False  # the proof is for a child, which has its keys from this partition
     fits: FitsCommand = fits_whole  # tells whether an outcome's fingerprint may be of a command
+    personal: PersonalScope | None = None  # of an aggregate with personal fields
 
     def home_at(self, key: bytes, command: int) -> int | None:
         """The partition of a key when a command was decided, None: anywhere."""

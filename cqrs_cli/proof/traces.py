@@ -67,6 +67,8 @@ class EventsTrace(Struct, array_like=True, gc=False):
     version: int  # of the first
     count: int
     reach: int = 0
+    kid: str | None = None  # the key that they name, of personal fields
+    ends: bool = False  # they end it
 
     @property
     def last(self) -> int:

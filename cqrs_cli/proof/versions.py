@@ -53,7 +53,7 @@ class Versions:
                 self._findings.add(kind, at, _out_of_order(subject, version, begins, ends))
         if ends > begins:
             self.aggregates += saved is None
-            self._dedup.save(subject, ends, command)
+            self._dedup.save(subject, ends, command, b"" if saved is None else saved.state)
 
 
 def _out_of_order(subject: str, version: int, begins: int, ends: int) -> str:

@@ -131,7 +131,11 @@ class History:
             decided = proof.decided(before, after, self.commands[0].offset if self.commands else 0)
             end = proof.until(decided)
             proof.conclude((record for record in self.commands if record.offset < end), decided)
+            self.conclude(proof, store)
             return proof.report()
+
+    def conclude(self, proof: Proof, store: Store) -> None:
+        """What else is to be proved."""
 
     def command_at(self, offset: int) -> Record | None:
         return next((record for record in self.commands if record.offset == offset), None)
@@ -228,8 +232,7 @@ def _laid(outputs: Sequence[OutputRecord]) -> list[Record]:
 
 
 def _store_on_disk(folder: Path, stack: ExitStack) -> Store:
-    store = LmdbStore(_made(folder / "recall"), WINDOW)
-    stack.callback(store.abandon)
+    stack.callback((store := LmdbStore(_made(folder / "recall"), WINDOW)).abandon)
     return store
 
 

@@ -1,0 +1,208 @@
+"""The rules for keys and erasures, from command to command: which key an event may name, and what an outcome says."""
+
+from collections.abc import Collection, Iterable, Iterator
+
+from msgspec.structs import replace
+
+from cqrs_cli.core.messages.command import CommandEnvelope, read_command
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.sealed_data import has_seals
+from cqrs_cli.keys.topic import WrappedKey
+from cqrs_cli.proof.dedup_index import DedupIndex
+from cqrs_cli.proof.findings import Findings, LogName
+from cqrs_cli.proof.join import read_events_trace
+from cqrs_cli.proof.keys import EventKey, KeyTrace, judge_key, key_of_event, kids_in, read_trace, trace_bytes
+from cqrs_cli.proof.scope import Scope
+from cqrs_cli.proof.traces import EventsTrace, Index, OutcomeTrace
+
+#: The type of the command that erases, in its outcomes.
+_ERASE = "cqrs.Erase."
+
+#: The reason of a deferred command whose key is gone when it is said again.
+_GONE = "ERASED"
+
+#: Reasons of the checks up to the one that reads the data, which opens what is sealed.
+_UNOPENED = {reason.name for reason in Reason if reason.check <= 7}
+
+
+class KeyRules:
+    """Checks command after command, once their versions are kept."""
+
+    def __init__(self, scope: Scope, dedup: DedupIndex, findings: Findings, has_begin: bool) -> None:
+        """`has_begin`: the events are there from the first one on."""
+        self._scope, self._dedup, self._findings = scope, dedup, findings
+        self._is_whole = has_begin and scope.loss is None
+
+    def check(self, record: Record | None, outcome: OutcomeTrace | None, events: EventsTrace | None) -> None:
+        """Check the keys that a command and its events name."""
+        subject = None if outcome is None else outcome.subject
+        if outcome is not None and subject is not None:
+            known = self._known(subject)
+            for what in self._of_outcome(record, outcome, events, known):
+                self._findings.add("outcomes", outcome.at, what)
+        if events is not None and events.kid is not None:
+            self._note(events, EventKey(events.kid, events.ends))
+
+    def _known(self, subject: str) -> KeyTrace:
+        saved = self._dedup.saved(subject)
+        return KeyTrace() if saved is None else read_trace(saved.state)
+
+    def _note(self, events: EventsTrace, key: EventKey) -> None:
+        before = self._known(events.subject)
+        after = _after(before, key, 0 if self._scope.for_child else events.at)
+        if (what := _contradiction(before, key, events.subject)) is not None and (
+            self._is_whole or key.kid in before.ended
+        ):
+            self._findings.add("events", events.at, what)
+        self._dedup.note(events.subject, trace_bytes(after))
+
+    def _of_outcome(
+        self, record: Record | None, outcome: OutcomeTrace, events: EventsTrace | None, known: KeyTrace
+    ) -> Iterator[str]:
+        erases = outcome.type.startswith(_ERASE)
+        if events is not None and (events.ends != erases or (erases and events.count != 1)):
+            yield f"is {outcome.type}, and its command has {'the end of a key' if events.ends else 'other events'}"
+        if erases and outcome.status == "unchanged" and known.kid is not None:
+            yield f"is unchanged, and key {known.kid} of {outcome.subject!r} is in force"
+        if outcome.reason == _GONE and outcome.deferredfrom is None:
+            yield "is ERASED, and its command was never deferred"
+        envelope = None if record is None else _envelope(record)
+        if envelope is None:
+            if outcome.reason == _GONE and self._is_whole and not known.ended:
+                yield f"is ERASED, and no key of {outcome.subject!r} has ended"
+        elif outcome.deferredfrom is None:
+            if _is_opened(outcome) and _has_seals(envelope):
+                yield f"is {outcome.result}, and its sender has sealed its command"
+        elif self._is_whole:
+            yield from _of_again(outcome, envelope, known)
+
+
+def _of_again(outcome: OutcomeTrace, envelope: CommandEnvelope, known: KeyTrace) -> Iterator[str]:
+    """Yield what is wrong with the outcome of a command that was said again, by the keys that seal it.
+
+    A payload is not read, so its keys are not known.
+    """
+    is_gone = outcome.reason == _GONE
+    if envelope.datasha256 is not None:
+        if is_gone and not known.ended:
+            yield f"is ERASED, and no key of {outcome.subject!r} has ended"
+        return
+    try:
+        kids = kids_in(bytes(envelope.data))
+    except ValueError:
+        yield "is of a record with a value that is not sealed as an owner does"
+        return
+    if is_gone and not kids & {*known.ended}:
+        yield f"is ERASED, and the key of its command has not ended: {', '.join(sorted(kids)) or 'it has none'}"
+    elif kids & {*known.ended} and _is_opened(outcome):
+        yield f"is {outcome.result}, and the key of its command had ended: it is to be ERASED"
+    if known.kid is not None and (other := kids - {known.kid, *known.ended}):
+        yield f"is of a command that is sealed with key {other.pop()}, and key {known.kid} is in force"
+
+
+def _is_opened(outcome: OutcomeTrace) -> bool:
+    """True for an outcome that only a command has whose data were read. Said again too early, none are."""
+    if outcome.status == "duplicate" or outcome.fingerprint is None:
+        return False
+    too_early = outcome.reason == "NOT_YET" and outcome.deferredfrom is not None
+    return not too_early and outcome.reason not in _UNOPENED
+
+
+def _after(before: KeyTrace, key: EventKey, at: int) -> KeyTrace:
+    """The trace after an event that names a key."""
+    if key.ends:
+        ended = before.ended if key.kid in before.ended else (*before.ended, key.kid)
+        return KeyTrace(None if before.kid in (None, key.kid) else before.kid, ended, at)
+    return KeyTrace(before.kid if key.kid in before.ended else key.kid, before.ended, at)
+
+
+def _contradiction(before: KeyTrace, key: EventKey, subject: str) -> str | None:
+    """What is wrong with an event that names a key."""
+    if key.kid in before.ended:
+        what = "ends" if key.ends else "is sealed with"
+        return f"{what} key {key.kid} of {subject!r}, which had ended before"
+    if before.kid not in (None, key.kid):
+        what = "ends" if key.ends else "is sealed with"
+        return f"{what} key {key.kid} of {subject!r}, and key {before.kid} is in force: no event has ended it"
+    return None
+
+
+def _envelope(record: Record) -> CommandEnvelope | None:
+    try:
+        return read_command(record)
+    except Refused:
+        return None
+
+
+def _has_seals(envelope: CommandEnvelope) -> bool:
+    try:
+        return has_seals(bytes(envelope.data))
+    except (ValueError, RecursionError):
+        return False
+
+
+def ended_in(events: Index, first: int) -> Iterator[tuple[str, str]]:
+    """Subject and key of each `Erased` of the commands from `first` on: an owner may be at work on them."""
+    for command, trace in events.items():
+        if command >= first and (found := read_events_trace(trace)).ends and found.kid is not None:
+            yield found.subject, found.kid
+
+
+def ended_since(events: Iterable[Record]) -> Iterator[tuple[str, str]]:
+    """Subject and key of each `Erased` among some events."""
+    for record in events:
+        try:
+            event = read_event(record.value)
+            key = key_of_event(event)
+        except ValueError:  # the next proof reports it
+            continue
+        if key is not None and key.ends:
+            yield event.subject, key.kid
+
+
+class KeyTopic:
+    """Compares what is known of keys with the keys topic, which was read after the other logs.
+
+    `ended`: subjects and keys of each `Erased` that came since; what these ended may be missing.
+    """
+
+    def __init__(
+        self,
+        parked: Iterable[tuple[int, str, str]],
+        ended: Collection[tuple[str, str]],
+        findings: Findings,
+    ) -> None:
+        """`parked`: offset, subject and key of each deferred command that is sealed."""
+        self._parked: dict[str, list[tuple[int, str]]] = {}
+        for at, subject, kid in parked:
+            self._parked.setdefault(subject, []).append((at, kid))
+        self._ended, self._findings = ended, findings
+
+    def check(self, subject: str, trace: KeyTrace, found: WrappedKey | None) -> None:
+        """Check the key of an aggregate; `found`: the latest in the topic."""
+        in_force = trace.kid
+        for at, kid in self._parked.pop(subject, ()):
+            if kid in trace.ended or (subject, kid) in self._ended or kid == in_force:
+                continue
+            if in_force is None:
+                in_force = kid
+                self._judge("deferred", at, subject, replace(trace, kid=kid), found)
+            elif (subject, in_force) not in self._ended:
+                what = f"is sealed with key {kid} of {subject!r}, and key {in_force} is in force"
+                self._findings.add("deferred", at, what)
+        if in_force is None or in_force == trace.kid:
+            self._judge("events", trace.at, subject, trace, found)
+
+    def conclude(self) -> None:
+        """Check the aggregates that have deferred commands only."""
+        for subject in [*self._parked]:
+            self.check(subject, KeyTrace(), None)
+
+    def _judge(self, kind: LogName, at: int, subject: str, trace: KeyTrace, found: WrappedKey | None) -> None:
+        if (what := judge_key(subject, trace, found)) is None:
+            return
+        is_lost = found is None or found.kid not in trace.ended
+        if not (is_lost and (subject, trace.kid) in self._ended):
+            self._findings.add(kind, at, what)
