@@ -19,6 +19,7 @@ from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Headers, Record
+from cqrs_cli.core.personal.data_keys import random_key
 from cqrs_cli.proof.findings import Report, Violation
 from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Loss, Scope
@@ -80,7 +81,7 @@ def wish(n: int, subject: str = "a", id: str = "", **attributes: Any) -> Wish:
 class History:
     """Commands and what deciding them wrote. Offsets have holes, as transactions leave them."""
 
-    aggregate = AGGREGATE
+    aggregate, new_key = AGGREGATE, staticmethod(random_key)
 
     def __init__(self, wishes: Sequence[Wish], refused: frozenset[int] = frozenset()) -> None:
         self.commands: list[Record] = []
@@ -95,10 +96,9 @@ class History:
 
     def decide(self, refused: frozenset[int] = frozenset(), window: int = WINDOW) -> None:
         """Write what the commands come to, from nothing."""
-        context = BatchContext(
-            PARTITION, lambda _: None, lambda *_: None, lambda: 0, home, TOPIC, window, refused=refused
-        )
-        decided = decide_batch(self.aggregate, self.commands, context)
+        none, more = lambda *_: None, {"refused": refused, "new_key": self.new_key}
+        context = BatchContext(PARTITION, none, none, lambda: 0, home, TOPIC, window, **more)
+        self.decided = decided = decide_batch(self.aggregate, self.commands, context)
         self.outcomes = _laid(decided.outcomes)
         self.events = _laid(decided.events)
         self.letters = [

@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.erased import ERASED
-from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.marks import Personal
 from cqrs_cli.core.personal.sealed_data import seal_data
@@ -22,7 +21,6 @@ from cqrs_cli.proof.scope import PersonalScope
 from cqrs_cli.state.store import Store
 from tests.proof import history
 from tests.proof.history import Wish, with_value
-from tests.support.rewriting import edited
 
 RING = Ring({"m": bytes(64)})
 KEYS = "tally.keys"
@@ -33,17 +31,9 @@ class Add(cqrs.Command):
     who: Personal[str] = ""
 
 
-class Drop(cqrs.Command):
-    """Stands for `cqrs.Erase` until it is decided."""
-
-
 class Added(cqrs.Event):
     by: int
     who: Personal[str] = ""
-
-
-class Dropped(cqrs.Event):
-    """Stands for `cqrs.Erased`."""
 
 
 class Tally(cqrs.State):
@@ -51,20 +41,12 @@ class Tally(cqrs.State):
     who: Personal[str] = ""
 
 
-def decide(command: Add | Drop, tally: Tally) -> Iterator[Added | Dropped]:
-    match command:
-        case Add():
-            yield from (Added(number, command.who) for number in range(command.n))
-        case Drop():
-            yield Dropped()
+def decide(command: Add, tally: Tally) -> Iterator[Added]:
+    yield from (Added(number, command.who) for number in range(command.n))
 
 
-def evolve(tally: Tally, event: Added | Dropped) -> Tally:
-    match event:
-        case Added():
-            return Tally(tally.total + event.by, event.who)
-        case Dropped():
-            return Tally(tally.total)
+def evolve(tally: Tally, event: Added) -> Tally:
+    return Tally(tally.total + event.by, event.who)
 
 
 TALLY = Aggregate.of("tally", cqrs.Decider(decide, evolve, Tally()))
@@ -79,57 +61,26 @@ def says(n: int, who: str, subject: str = "a", id: str = "") -> Wish:
 
 
 def erase(subject: str = "a", id: str = "") -> Wish:
-    return Wish(0, subject, id, attributes=(("type", "tally.Drop"), ("data", {})))
+    return Wish(0, subject, id, attributes=(("type", "cqrs.Erase"), ("data", {})))
 
 
 class Sealed(history.History):
-    """A history whose events an owner has sealed. `keys`: the topic; each key that is made is the next `key(n)`."""
+    """A history with the keys topic that fits it, by aggregate. Each key that is made is the next `key(n)`."""
 
     aggregate = TALLY
 
     def decide(self, refused: frozenset[int] = frozenset(), window: int = history.WINDOW) -> None:
-        super().decide(refused, window)
-        self.keys: dict[str, WrappedKey] = {}
+        self.new_key = map(key, count(1)).__next__
         self.since: list[Record] = []  # events that came when the keys were read
-        self._open: dict[str, DataKey] = {}
-        self._made = 0
-        self.commands = [
-            edited(one, type="cqrs.Erase") if b"tally.Drop" in (one.value or b"") else one
-            for one in self.commands
-        ]
-        mark = fingerprint("cqrs.Erase", b"{}", None)
-        self.outcomes = [
-            edited(one, {"fingerprint": mark}, type="cqrs.Erase.accepted")
-            if b"tally.Drop" in (one.value or b"")
-            else one
-            for one in self.outcomes
-        ]
-        self.events = [self._sealed(one) for one in self.events]
-
-    def _sealed(self, record: Record) -> Record:
-        event = json.loads(record.value or b"")
-        subject = event["subject"]
-        if event["type"] == "tally.Dropped":
-            ended = self._open.pop(subject)
-            del self.keys[subject]
-            return edited(record, {"key": ended.kid}, type=ERASED)
-        if not event["data"]["who"]:
-            return record
-        if subject not in self._open:
-            self._made += 1
-            self._open[subject] = key(self._made)
-            self.keys[subject] = RING.wrap(KEYS, subject, self._open[subject])
-        return sealed(record, self._open[subject])
+        super().decide(refused, window)
+        there = {subject: one for subject, one in self.decided.keys.items() if one is not None}
+        self.keys = {subject: RING.wrap(KEYS, subject, one) for subject, one in there.items()}
 
     def prove(
         self, seen: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
     ) -> Report:
-        scope = {
-            "fits": fits_of(TALLY),
-            "personal": PersonalScope(KeyRing("tally", self.keys.get, unwrapped)),
-            **scope,
-        }
-        return super().prove(seen, on_disk, **scope)
+        personal = PersonalScope(KeyRing("tally", self.keys.get, unwrapped))
+        return super().prove(seen, on_disk, **{"fits": fits_of(TALLY), "personal": personal, **scope})
 
     def conclude(self, proof: Proof, store: Store) -> None:
         noted = {subject: saved.state for subject, saved in store.items()}
