@@ -46,7 +46,9 @@ class DeferralRules:
             return
         if outcome.status == "deferred" and outcome.reason != "MOVED":
             self._check_due(outcome, 0 if outcome.reason == "NOT_YET" else 1)
-            self.open[offset] = Open(outcome.due, outcome.attempt or 0, deferred_document(record))
+            self.open[offset] = Open(
+                outcome.due, outcome.attempt or 0, deferred_document(record, self._scope.masked)
+            )
         claims = envelope is not None and envelope.deferredfrom is not None
         if claims and outcome.status != "duplicate" and outcome.reason not in _EARLY:
             self._add(outcome, f"is {outcome.result}, and no owner has said its command again")
@@ -153,7 +155,7 @@ class DeferralRules:
         self, record: Record, envelope: CommandEnvelope | None, opened: ProvedPlace, place: str
     ) -> Iterator[str]:
         """Yield why a record is not what an owner says again. Where the command was deleted, its outcome tells."""
-        document, known = resubmitted_document(record, place), self.open[opened].document
+        document, known = resubmitted_document(record, place, self._scope.masked), self.open[opened].document
         first = find_outcome(self._outcomes, opened)
         if document is None or envelope is None:
             yield f"is of a record that does not say command {opened} again as an owner does"
@@ -218,7 +220,7 @@ class DeferralRules:
             place = offset if isinstance(offset, str) else f"{self._scope.partition}/{offset}"
             envelope = None if offset is None else _envelope(record)
             if offset is not None and envelope is not None and envelope.deferredfrom == place:
-                if resubmitted_document(record, place) != entries[offset].document:
+                if resubmitted_document(record, place, self._scope.masked) != entries[offset].document:
                     what = f"says another command than {offset} again, from which it is deferred"
                     self._findings.add("commands", record.offset, what)
                 del said[record.offset]

@@ -12,7 +12,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.reasons import Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.proof.documents import digest_of, fits_document
+from cqrs_cli.proof.documents import MaskDocument, digest_of, fits_document
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.fingerprints import FitsCommand
 from cqrs_cli.proof.join import find_outcome
@@ -68,7 +68,7 @@ class DeferredLog:
                 self.entries.pop(place, None)
             else:
                 before = self.entries.get(place)
-                self.entries[place] = now = _entry(record.offset, entry)
+                self.entries[place] = now = _entry(record.offset, entry, self._scope.masked)
                 if record.offset >= self._judged_to:
                     self._judge(place, entry, before, now)
 
@@ -102,7 +102,7 @@ class DeferredLog:
             yield _otherwise_due(now.due, put_off, before.said)
 
 
-def _entry(at: int, entry: Deferral) -> Entry:
+def _entry(at: int, entry: Deferral, masked: MaskDocument) -> Entry:
     said = None if entry.said_topic != entry.topic else entry.said
     names = f"{entry.subject}\0{entry.id}\0{entry.fingerprint}\0{entry.version}\0{entry.timestamp}\0"
     return Entry(
@@ -111,7 +111,7 @@ def _entry(at: int, entry: Deferral) -> Entry:
         entry.cancelled,
         entry.due,
         entry.attempt,
-        digest_of(entry.command),
+        digest_of(masked(entry.command)),
         digest_of(names.encode() + entry.command),
         _sealed(entry),
     )

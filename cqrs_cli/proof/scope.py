@@ -9,6 +9,7 @@ from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.proof.documents import MaskDocument
 from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.fingerprints import FitsCommand, fits_whole
 from cqrs_cli.proof.homes import Homes
@@ -38,6 +39,9 @@ class PersonalScope(NamedTuple):
     """What a proof knows of an aggregate with personal fields. `ring` opens what keys in force seal."""
 
     ring: KeyRing | None = None
+    masked: MaskDocument = (
+        bytes  # of deferred commands, which are sealed, and of those that their senders sent
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,11 @@ class Scope:
     def home_at(self, key: bytes, command: int) -> int | None:
         """The partition of a key when a command was decided, None: anywhere."""
         return self.home(key) if self.homes is None else self.homes.home(key, command)
+
+    @property
+    def masked(self) -> MaskDocument:
+        """Makes of the document of a command the part that is compared."""
+        return bytes if self.personal is None else self.personal.masked
 
 
 class Clock:

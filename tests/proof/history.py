@@ -99,8 +99,8 @@ class History:
         none, more = lambda *_: None, {"refused": refused, "new_key": self.new_key}
         context = BatchContext(PARTITION, none, none, lambda: 0, home, TOPIC, window, **more)
         self.decided = decided = decide_batch(self.aggregate, self.commands, context)
-        self.outcomes = _laid(decided.outcomes)
-        self.events = _laid(decided.events)
+        self.outcomes = laid(decided.outcomes)
+        self.events = laid(decided.events)
         self.letters = [
             Record(_offset(n), letter.timestamp, letter.key, letter.value, letter.headers)
             for n, letter in enumerate(decided.dead_letters)
@@ -223,7 +223,7 @@ def _offset(number: int) -> int:
     return number + number // 3
 
 
-def _laid(outputs: Sequence[OutputRecord]) -> list[Record]:
+def laid(outputs: Sequence[OutputRecord]) -> list[Record]:
     headers: Headers = [*HEADERS]
     return [
         Record(_offset(n), timestamp, key, value, headers)

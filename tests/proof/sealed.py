@@ -99,3 +99,11 @@ def sealed(record: Record, by: DataKey, place: str = "") -> Record:
     at = SealPlace("tally", event["subject"], place or event["id"], "")
     event["data"] = json.loads(seal_data(Added, data, by, at))
     return with_value(record, json.dumps(event).encode())
+
+
+def erased(subject: str, kid: str) -> bytes:
+    """The value of an `Erased`."""
+    names = {"id": "1/9/0", "type": "cqrs.Erased", "subject": subject, "time": "", "causationid": "c"}
+    return json.dumps(
+        {**names, "aggregateversion": 9, "eventindex": 0, "eventcount": 1, "data": {"key": kid}}
+    ).encode()
