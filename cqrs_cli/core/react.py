@@ -2,7 +2,7 @@
 
 import inspect
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from cqrs_cli.core.aggregate.annotations import union_members
 from cqrs_cli.core.aggregate.decider import Command, Event
 from cqrs_cli.core.messages.expected_version import parse_expected
+from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.process import Process, Send
 from cqrs_cli.core.recorded import Recorded
 
@@ -51,46 +52,63 @@ def reaction(process: Process, recorded: Recorded[Any]) -> tuple[Send, ...]:
     Raises `InvalidReaction` for more than `MAX_SENT`, and for what is not a `Send` with values of the right types;
     errors of `react` pass through.
     """
+    heard: type[Event] = type(recorded.event)
+    shown = _class_name if personal_fields(heard) else _abridged
     given: object = process.react(recorded.event, recorded)
     if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Send)):
-        raise InvalidReaction(f"react gave {given!r:.100}, not an iterable of cqrs.Send")
+        raise InvalidReaction(f"react gave {shown(given)}, not an iterable of cqrs.Send")
     sent = tuple(islice(given, MAX_SENT + 1))
     if len(sent) > MAX_SENT:
         raise InvalidReaction(f"react gave more than {MAX_SENT:,} commands for one event")
     for one in sent:
-        _check(one)
+        _check(one, shown)
     return sent
 
 
-def _check(send: object) -> None:
+def _abridged(value: object) -> str:
+    return f"{value!r:.100}"
+
+
+def _class_name(value: object) -> str:
+    """What is said of a value in which personal values of the event may be."""
+    return type(value).__name__
+
+
+def _check(send: object, shown: Callable[[object], str]) -> None:
     if not isinstance(send, Send):
-        raise InvalidReaction(f"react gave {send!r:.100}, not a cqrs.Send")
+        raise InvalidReaction(f"react gave {shown(send)}, not a cqrs.Send")
     if not isinstance(send.command, Command):
         raise InvalidReaction(
-            f"{send.command!r:.100} is not a command: give one of an aggregate's own classes"
+            f"{shown(send.command)} is not a command: give one of an aggregate's own classes"
         )
-    if not (isinstance(send.aggregate, str) and isinstance(send.aggregate_id, str)):
-        raise InvalidReaction(f"aggregate and aggregate_id are text, found {send!r:.200}")
+    for text in (send.aggregate, send.aggregate_id):
+        if not isinstance(text, str):
+            raise InvalidReaction(f"aggregate and aggregate_id are text, found {shown(text)}")
     if send.expires is not None and not isinstance(send.expires, timedelta):
-        raise InvalidReaction(f"expires is a timedelta from the event's time on, found {send.expires!r:.100}")
-    _check_moment(send.not_before)
-    if send.expect is None:
-        return
-    if isinstance(send.expect, bool) or not isinstance(send.expect, (int, str)):
-        raise InvalidReaction(f"expect: not an expected version: {send.expect!r:.100}")
-    try:
-        parse_expected(str(send.expect))
-    except ValueError as error:
-        raise InvalidReaction(f"expect: {error}") from None
-
-
-def _check_moment(moment: object) -> None:
-    if moment is None or isinstance(moment, timedelta):
-        return
-    if not isinstance(moment, datetime) or moment.utcoffset() is None:
+        raise InvalidReaction(f"expires is a timedelta from the event's time on, found {shown(send.expires)}")
+    if send.not_before is not None and not _is_moment(send.not_before):
         raise InvalidReaction(
-            f"not_before is an aware datetime, or a timedelta from the event's time on, found {moment!r:.100}"
+            "not_before is an aware datetime, or a timedelta from the event's time on, found"
+            f" {shown(send.not_before)}"
         )
+    if send.expect is not None and not _is_expected(send.expect):
+        raise InvalidReaction(f"expect: not an expected version: {shown(send.expect)}")
+
+
+def _is_expected(version: object) -> bool:
+    if isinstance(version, bool) or not isinstance(version, (int, str)):
+        return False
+    try:
+        parse_expected(str(version))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_moment(moment: object) -> bool:
+    if isinstance(moment, datetime):
+        return moment.utcoffset() is not None
+    return isinstance(moment, timedelta)
 
 
 def _spell(annotation: object) -> str:

@@ -10,6 +10,7 @@ from aggregates.payment import Paid, Request
 from cqrs_cli.core.process import Process, Send
 from cqrs_cli.core.react import MAX_SENT, InvalidReaction, heard_events, reaction
 from cqrs_cli.core.recorded import Recorded
+from tests.core.personal.customer import Registered
 
 AT = Recorded(Placed("ann"), "o-1", 1, datetime(2026, 5, 1, tzinfo=UTC), "0/7/0", "c-1", "c-1", 0, 8)
 
@@ -143,3 +144,24 @@ def test_deferring_needs_a_moment(moment: Any) -> None:
 def test_moments_pass_through(moment: Any) -> None:
     send = Send("order", "o-1", Ship(), not_before=moment)
     assert reaction(giving([send]), AT) == (send,)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("Ann", "react gave str, not an iterable of cqrs.Send"),
+        (["Ann"], "react gave str, not a cqrs.Send"),
+        ([Send("order", "o-1", Registered("Ann", "a@b", "free"))], "Registered is not a command"),  # type: ignore[arg-type]
+        ([Send("order", ("Ann",), Ship())], "aggregate and aggregate_id are text, found tuple"),  # type: ignore[arg-type]
+        ([Send("order", "o-1", Ship(), expires="Ann")], "expires is a timedelta .* found str"),  # type: ignore[arg-type]
+        ([Send("order", "o-1", Ship(), not_before="Ann")], "found str"),  # type: ignore[arg-type]
+        ([Send("order", "o-1", Ship(), expect="Ann")], "not an expected version: str"),
+    ],
+)
+def test_personal_events_show_no_values(given: object, problem: str) -> None:
+    """Whatever `react` gives for an event with personal fields may hold one of them."""
+    event = Registered("Ann", "ann@home", "free")
+    at = Recorded(event, "c-1", 1, datetime(2026, 5, 1, tzinfo=UTC), "0/7/0", "c", "c", 0, 8)
+    with pytest.raises(InvalidReaction, match=problem) as refused:
+        reaction(giving(given), at)
+    assert "Ann" not in str(refused.value)

@@ -109,12 +109,17 @@ class Aggregate:
                 decode = sealed_as_placeholders(decode, self.events.get(kind))
             self.decode_event[kind] = decode
 
-    def raised(self, error: BaseException) -> str:
+    def type_of(self, event: Event) -> str:
+        """The type of an event on the wire."""
+        kind = type(event)
+        return ERASED if kind is Erased else self.event_types.get(kind, f"{self.name}.{kind.__name__}")
+
+    def raised(self, error: BaseException, package: str | None = None) -> str:
         """The place and the words of an exception of this code; with personal fields its class in place of the words.
 
-        A value may stand in its words.
+        A value may stand in its words. `package`: of other code that was given one of its events.
         """
-        return raised(error, self.package, not self.has_personal_fields)
+        return raised(error, package or self.package, not self.has_personal_fields)
 
     def shown(self, error: BaseException) -> BaseException:
         """The exception as tracebacks may show it: without words if any field is personal."""

@@ -7,15 +7,17 @@ from typing import NamedTuple
 
 from cqrs_cli.client.envelope import IN_PYTHON, Attributes, handed_on_again, write_command
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.aggregate.decider import Command, Event
 from cqrs_cli.core.deferral.entry import LAST_MOMENT
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.core.messages.reaction_id import ReactionId, process_source
 from cqrs_cli.core.messages.timestamps import milliseconds_of
+from cqrs_cli.core.personal.words import texts_of, withhold
 from cqrs_cli.core.process import Send
 from cqrs_cli.core.react import InvalidReaction
 from cqrs_cli.core.recorded import Recorded
+from cqrs_cli.core.reserved import reserved_command
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.plan import CommandsTopic
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target
@@ -77,7 +79,9 @@ class Composer:
             return []
         time = milliseconds_of(recorded.time)
         first = ReactionId(self._process, recorded.topic, recorded.id, time, 0)
-        made = [self._one(recorded, send, str(first._replace(number=n)), time) for n, send in enumerate(sent)]
+        made = [
+            self._made(recorded, send, str(first._replace(number=n)), time) for n, send in enumerate(sent)
+        ]
         if sum(len(one.value) for one in made) > MAX_SENT_BYTES:
             raise InvalidReaction(
                 f"react gave more than {MAX_SENT_BYTES >> 20} MiB of commands for one event"
@@ -91,17 +95,22 @@ class Composer:
         value, payloads = referring(place, one.topic, one.value)
         return one._replace(value=value, payloads=payloads)
 
+    def _made(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:
+        """The same for one command. No message has a personal value of the event or the command."""
+        try:
+            return self._one(recorded, send, id, time)
+        except InvalidReaction as error:
+            values = texts_of(recorded.event, send.command)
+            if not values:
+                raise
+            raise InvalidReaction(withhold(str(error), values)) from None
+
     def _one(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:
         aggregate, types = self._aggregate(send.aggregate)
-        wire_type = types.get(type(send.command))
-        if wire_type is None:
-            kind = type(send.command)
-            raise InvalidReaction(
-                f"{kind.__module__}.{kind.__qualname__} is not a command of {send.aggregate!r}"
-            )
+        wire_type, decode = _wire_type(aggregate, types, type(send.command))
         data = encode_json(send.command)
         try:
-            aggregate.decode_command[wire_type](data)
+            decode(data)
         except ValueError as error:
             raise InvalidReaction(f"{wire_type}: {error}") from error
         given = Attributes(
@@ -138,6 +147,21 @@ class Composer:
             types: dict[type, str] = {kind: wire for wire, kind in aggregate.commands.items()}
             known = self._aggregates[name] = (aggregate, types)
         return known
+
+
+def _wire_type(
+    aggregate: Aggregate, types: Mapping[type, str], kind: type
+) -> tuple[str, Callable[[bytes], Command]]:
+    """The type of a command that the aggregate takes from a process, and its decoder."""
+    reserved = reserved_command(kind)
+    if reserved is not None and reserved.handed_on:
+        if not reserved.taken_by(aggregate):
+            raise InvalidReaction(f"{aggregate.name!r} marks no field as personal: there is nothing to erase")
+        return reserved.wire, reserved.decode
+    wire_type = types.get(kind)
+    if wire_type is None:
+        raise InvalidReaction(f"{kind.__module__}.{kind.__qualname__} is not a command of {aggregate.name!r}")
+    return wire_type, aggregate.decode_command[wire_type]
 
 
 def _from(time: int, moment: datetime | timedelta) -> int:

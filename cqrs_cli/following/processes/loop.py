@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.aggregate.invalid import raised
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.react import InvalidReaction, reaction
@@ -156,7 +155,7 @@ class ReactLoop(Loop):
             raise StoppedError(record.offset, self._unreadable(record, error)) from error
         if type(recorded.event) not in loaded.events:
             return None
-        kind = f"{source.aggregate}.{type(recorded.event).__name__}"
+        kind = self.aggregate.type_of(recorded.event)
         about = f"({recorded.aggregate_id!r}, version {recorded.version})"
         if self.blamed is not None and self.blamed.offset == record.offset:
             raise self._stop(record, f"cannot go past {kind}", about, self.blamed.why)
@@ -165,11 +164,13 @@ class ReactLoop(Loop):
         try:
             return self.done.composer.compose(recorded, reaction(loaded.process, recorded))
         except InvalidReaction as error:
-            raise self._stop(record, f"was wrong about {kind}", about, f"{loaded.place}: {error}") from error
+            wrong = self._stop(record, f"was wrong about {kind}", about, f"{loaded.place}: {error}")
+            raise wrong from self.aggregate.shown(error)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # the author's own code: anything may come
-            raise self._stop(record, f"raised on {kind}", about, raised(error, PROCESSES)) from error
+            why = self.aggregate.raised(error, PROCESSES)
+            raise self._stop(record, f"raised on {kind}", about, why) from self.aggregate.shown(error)
 
     def _stop(self, record: Record, what: str, about: str, why: str) -> StoppedError:
         place = self._place(record)

@@ -182,3 +182,13 @@ def test_placeholders_say_nothing() -> None:
 @given(st.text(min_size=3), st.text(), st.text())
 def test_value_never_passes(value: str, before: str, behind: str) -> None:
     assert withhold(f"{before}{value}{behind}", {value}) == WITHHELD
+
+
+def test_other_code_says_only_the_class() -> None:
+    """Of projections and processes, which are given events of the aggregate."""
+    with pytest.raises(LookupError) as raised:
+        Say(ANN, "undone")
+    assert HEARD.raised(raised.value, "tests.core.personal").endswith(": LookupError")
+    assert tally.AGGREGATE.raised(raised.value, "tests.core.personal").endswith(f": LookupError: {ANN}")
+    shown = HEARD.shown(raised.value)
+    assert (type(shown).__name__, str(shown), shown.__traceback__) == ("LookupError", "", raised.tb)

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cqrs_cli as cqrs
 from aggregates.order import Placed, Ship
 from aggregates.payment import Request
 from cqrs_cli import registry
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.payload_reference import data_within, find_reference
@@ -16,10 +18,12 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.process import Send
 from cqrs_cli.core.react import InvalidReaction
 from cqrs_cli.core.recorded import Recorded
+from cqrs_cli.errors import UsageError
 from cqrs_cli.following.processes.compose import ComposedCommand, Composer
 from cqrs_cli.following.processes.plan import CommandsTopic
 from cqrs_cli.following.processes.sent import command_digest
 from cqrs_cli.payloads.address import PayloadStoreAddress
+from tests.core.personal.customer import CUSTOMER, Order, Registered
 from tests.support import ROOT
 
 COMMANDS = {
@@ -27,6 +31,12 @@ COMMANDS = {
     "payment": CommandsTopic("payment.commands", 4),
 }
 COMPOSER = Composer("checkout", COMMANDS, "murmur2", lambda name: registry.load(name, "aggregates", ROOT))
+PERSONAL = Composer(
+    "forgetting",
+    {"customer": CommandsTopic("customer.commands", 4)},
+    "murmur2",
+    {"customer": CUSTOMER}.__getitem__,
+)
 TIME = datetime(2026, 5, 1, tzinfo=UTC)
 
 
@@ -149,3 +159,37 @@ def test_large_data_become_payloads() -> None:
     assert len(large.value) < 1024 < len(data) < large.size and small == same
     digests = {command_digest(one.topic, one.key, one.value) for one in (whole, large)}
     assert len(digests) == 1 and command_digest(small.topic, small.key, small.value) not in digests
+
+
+def test_processes_erase() -> None:
+    """In the words of a client: the owner decides it."""
+    (one,) = PERSONAL.compose(recorded(), (Send("customer", "c-1", cqrs.Erase()),))
+    assert (one.topic, one.key) == ("customer.commands", b"c-1")
+    made = document(one)
+    assert (made["type"], made["data"], made["source"]) == ("cqrs.Erase", {}, "/cqrs/process/forgetting")
+    read_command(Record(0, 0, one.key, one.value, list(HEADERS)))
+
+
+def test_processes_erase_only_what_is_personal() -> None:
+    with pytest.raises(
+        InvalidReaction, match="'order' marks no field as personal: there is nothing to erase"
+    ):
+        COMPOSER.compose(recorded(), (Send("order", "o-1", cqrs.Erase()),))
+    with pytest.raises(InvalidReaction, match="Cancel is not a command of 'customer'"):
+        PERSONAL.compose(recorded(), (Send("customer", "c-1", cqrs.Cancel("7")),))
+
+
+@pytest.mark.parametrize(
+    ("event", "aggregate"),
+    [(Registered("Elm Street", "e@m", "free"), "elm street"), (Placed("ann"), "Elm Street")],
+)
+def test_words_hold_no_personal_value(event: cqrs.Event, aggregate: str) -> None:
+    """Neither of the event nor of the command."""
+
+    def load(name: str) -> Aggregate:
+        raise UsageError(f"there is no aggregate {name!r}", "known: customer")
+
+    heard = msgspec.structs.replace(recorded(), event=event)
+    composer = Composer("mine", {}, "murmur2", load)
+    with pytest.raises(InvalidReaction, match=r"^withheld: a personal value stands in the message$"):
+        composer.compose(heard, (Send(aggregate, "c-1", Order(("Elm Street",), 1)),))
