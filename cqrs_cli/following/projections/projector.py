@@ -19,7 +19,6 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.core.aggregate.decider import Event
-from cqrs_cli.core.aggregate.invalid import raised
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, record_event
@@ -154,7 +153,7 @@ class Projector:
                 if remedy(error) != "none":
                     raise
                 self._check_tables()
-                raise self._refusal(event, error) from error
+                raise self._refusal(event, error) from self._aggregate.shown(error)
             before = event.offset + 1
         if before < after:
             self._commit([], before, after)
@@ -183,10 +182,9 @@ class Projector:
             ) from error
 
     def _refusal(self, event: Recorded[Event], error: Exception) -> CqrsError:
-        kind = f"{self._source.aggregate}.{type(event.event).__name__}"
-        said = words(error) if isinstance(error, SQLAlchemyError) else ""
-        place = raised(error, PACKAGE).partition(": ")[0] if said else raised(error, PACKAGE)
-        why = f"{place}: {type(error).__name__}: {said}" if said else place
+        kind, why = self._aggregate.type_of(event.event), self._aggregate.raised(error, PACKAGE)
+        if isinstance(error, SQLAlchemyError) and not self._aggregate.has_personal_fields:
+            why = f"{why.partition(': ')[0]}: {type(error).__name__}: {words(error)}"
         return CqrsError(
             f"projection {self._plan.name} raised on {kind} {event.topic}:{event.partition}@{event.offset}"
             f" ({event.aggregate_id!r}, version {event.version}): {' '.join(why.split())}",
@@ -211,7 +209,8 @@ class Projector:
                 self._wait(f"no answer from {shown(self._plan.place)} ({words(error)})")
             case _:
                 self._check_tables()
-                raise CqrsError(f"{self._place()}: {words(error)}", "see what the database says") from error
+                said = CqrsError(f"{self._place()}: {words(error)}", "see what the database says")
+                raise said from self._aggregate.shown(error)
 
     def _wait(self, problem: str) -> None:
         """Wait a little for what is away; raises `UnavailableError` once that lasts longer than the plan's patience."""
@@ -224,7 +223,7 @@ class Projector:
             raise UnavailableError(
                 f"{self._place()}: {problem}, for {patience:g} s",
                 "start it again when that is there: what was written stays",
-            )
+            ) from None  # SQLAlchemy's errors hold the values of the rows
         self._stopping.wait(_AWAY)
 
     def _place(self) -> str:

@@ -12,6 +12,7 @@ from sqlalchemy import Engine, select, text
 
 from aggregates.order import Cancelled, Deleted, LineAdded, Placed, Shipped
 from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
@@ -42,13 +43,16 @@ def recent_orders() -> LoadedProjection:
     return load_projection("recent_orders", ROOT, "aggregates")
 
 
-def record(offset: int, subject: str, version: int, event: Event, partition: int = 0) -> Record:
+def record(
+    offset: int, subject: str, version: int, event: Event, partition: int = 0, aggregate: str = "order"
+) -> Record:
     """An event of an order as it stands in the log; its time is its offset."""
+    reserved = type(event) is Erased
     value = {
         "specversion": "1.0",
         "id": f"{partition}/{offset}/0",
-        "source": "/cqrs/order",
-        "type": f"order.{type(event).__name__}",
+        "source": f"/cqrs/{aggregate}",
+        "type": f"{'cqrs' if reserved else aggregate}.{type(event).__name__}",
         "subject": subject,
         "time": rfc3339(1_800_000_000_000 + offset),
         "causationid": f"c-{offset}",

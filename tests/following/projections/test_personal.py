@@ -1,0 +1,88 @@
+"""Projections of aggregates with personal fields: they hear what is erased, and their errors tell no value."""
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Column, Connection, MetaData, String, Table, delete, insert, text
+
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.aggregate.erased import Erased
+from cqrs_cli.core.recorded import Recorded
+from cqrs_cli.following.projections.databases.address import DatabaseAddress
+from cqrs_cli.following.projections.load import LoadedProjection
+from cqrs_cli.following.projections.plan import ProjectorResult
+from cqrs_cli.following.projections.projection import Projection
+from cqrs_cli.kafka.event_tail import EventPartition
+from tests.core.personal.customer import CUSTOMER, Registered
+from tests.following.projections.feeding import plan, projected, record, rows, take
+
+METADATA = MetaData()
+NAMES = Table("names", METADATA, Column("id", String, primary_key=True), Column("name", String))
+SOURCE = EventPartition("customer", "customer.events", 0)
+NEEDLE = "Nadelheim"
+
+Heard = Sequence[Recorded[Registered | Erased]]
+
+
+def forgetting(db: Connection, events: Heard) -> None:
+    for one in events:
+        match one.event:
+            case Registered(name):
+                db.execute(insert(NAMES).values(id=one.aggregate_id, name=name))
+            case Erased():
+                db.execute(delete(NAMES).where(NAMES.c.id == one.aggregate_id))
+
+
+def filled(
+    place: DatabaseAddress, project: Callable[[Connection, Heard], None], *events: Event
+) -> ProjectorResult:
+    """The end of a run over these events, each of a customer of its own but `Erased`, which is of the first."""
+    ids = [0 if isinstance(one, Erased) else n for n, one in enumerate(events)]
+    log = [record(n, f"c-{ids[n]}", n + 1, one, aggregate="customer") for n, one in enumerate(events)]
+    logs = {SOURCE: log}
+    heard: frozenset[type[Event]] = frozenset({Registered, Erased})
+    loaded = LoadedProjection("names", Projection(project, METADATA), {"customer": CUSTOMER}, heard, ("*",))
+    made = replace(plan(logs, place, name="names"), topic_ids={SOURCE.topic: "id-1"})
+    take(made, loaded)
+    (result,) = projected(made, logs, loaded)
+    return result
+
+
+def registered(name: str) -> Registered:
+    return Registered(name, "a@b", "free")
+
+
+def test_projections_hear_what_is_erased(file: DatabaseAddress) -> None:
+    done = filled(file, forgetting, registered("Ann"), registered("Bob"), Erased("AAAAAAAAAAA"))
+    assert (done.error, done.events) == (None, 3)
+    assert rows(file, "SELECT id, name FROM names") == [("c-1", "Bob")]
+
+
+def raising(db: Connection, events: Heard) -> None:
+    for one in events:
+        raise LookupError(f"no place for {one.event}")
+
+
+def misusing(db: Connection, events: Heard) -> None:
+    for one in events:
+        if isinstance(one.event, Registered):
+            db.execute(text(f"SELECT {one.event.name}(:name)"), {"name": one.event.name})
+
+
+@pytest.mark.parametrize(("project", "kind"), [(raising, "LookupError"), (misusing, "OperationalError")])
+def test_errors_tell_no_value(
+    file: DatabaseAddress, project: Callable[[Connection, Heard], None], kind: str
+) -> None:
+    """Of the code, of the database, and in the traceback that `-v` shows."""
+    error = filled(file, project, registered(NEEDLE)).error
+    assert error is not None
+    assert f"raised on customer.Registered customer.events:0@0 ('c-0', version 1): {kind}" in error.message
+    assert NEEDLE not in "".join(traceback.format_exception(error))
+
+
+def test_reserved_events_have_their_type(file: DatabaseAddress) -> None:
+    error = filled(file, raising, Erased("AAAAAAAAAAA")).error
+    assert error is not None
+    assert "raised on cqrs.Erased customer.events:0@0" in error.message
