@@ -85,7 +85,9 @@ class Cli(Printer):
                 f"{name} is a process, not an aggregate",
                 f"run it: cqrs process {name}; beside aggregates: cqrs run --process {name}",
             )
-        return registry.load(name, self.settings.aggregates, self.settings.root)
+        aggregate = registry.load(name, self.settings.aggregates, self.settings.root)
+        self.withholds = self.withholds or aggregate.has_personal_fields
+        return aggregate
 
     def aggregate_names(self) -> list[str]:
         """All aggregates of the project, sorted."""

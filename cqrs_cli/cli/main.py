@@ -62,15 +62,8 @@ def main(
         return error.exit_code
     except Exception as error:
         hint = "" if verbose else "-v shows the traceback"
-        output.failure(CqrsError(_words(error), hint), error if verbose else None)
+        output.failure(CqrsError(output.words(error), hint), error if verbose else None)
         return CqrsError.exit_code
-
-
-def _words(error: Exception) -> str:
-    try:
-        return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-    except Exception:  # Spark's errors ask the JVM for their words, and it may have ended
-        return type(error).__name__
 
 
 def load_commands(arguments: Sequence[str] = ()) -> None:

@@ -2,13 +2,13 @@
 
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from cqrs_cli.cli.tracebacks import traced, traced_without_words
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.words import rough_time
@@ -43,6 +43,9 @@ class Printer:
         self.quiet = quiet
         self.timestamped = (
             False  # lines on stderr begin with time and level: for what runs for days, with a log
+        )
+        self.withholds = (
+            False  # an aggregate of the call has personal fields: words of errors may hold a value
         )
         self.streaming = False  # notes are JSON Lines on stdout, between the lines of progress
 
@@ -128,7 +131,8 @@ class Printer:
 
     def failure(self, error: CqrsError, cause: BaseException | None = None) -> None:
         """An error on stderr: one line, or one JSON document; with the traceback of `cause` if given."""
-        trace = "".join(traceback.format_exception(cause)) if cause else ""
+        show = traced_without_words if self.withholds else traced
+        trace = "" if cause is None else show(cause)
         if self.output == "json":
             said = {"code": error.code, "message": error.message, "hint": error.hint}
             document: dict[str, object] = {
@@ -144,6 +148,16 @@ class Printer:
                 file=sys.stderr,
                 flush=True,
             )
+
+    def words(self, error: Exception) -> str:
+        """The words of an error that nobody expected; its class alone where a personal value may stand in them."""
+        if isinstance(error, OSError):
+            return str(error)
+        kind = type(error).__name__
+        try:
+            return kind if self.withholds else f"{kind}: {error}"
+        except Exception:  # Spark's errors ask the JVM for their words, and it may have ended
+            return kind
 
 
 class Paced:

@@ -1,0 +1,62 @@
+"""Errors of commands about aggregates with personal fields."""
+
+import json
+
+import pytest
+
+from cqrs_cli.cli.output import Printer
+from cqrs_cli.cli.tracebacks import traced, traced_without_words
+from cqrs_cli.errors import CqrsError
+
+NEEDLE = "Nadelheim"
+
+
+def _look_up() -> None:
+    names: dict[str, int] = {}
+    try:
+        names[NEEDLE]
+    except KeyError as error:
+        raise ValueError(f"{NEEDLE} is not there") from error
+
+
+def _fail() -> None:
+    try:
+        _look_up()
+    except ValueError:
+        raise CqrsError("the event cannot be read", "correct it")  # noqa: B904 - as where nobody thought of it
+
+
+def failing() -> CqrsError:
+    """An error of cqrs, with all that led to it."""
+    with pytest.raises(CqrsError) as raised:
+        _fail()
+    return raised.value
+
+
+def test_tracebacks_keep_places() -> None:
+    shown = traced_without_words(failing())
+    assert NEEDLE in traced(failing()) and NEEDLE not in shown
+    lines = [line for line in shown.splitlines() if line and not line.startswith(" ")]
+    assert [line for line in lines if not line.startswith("Traceback")] == [
+        "KeyError",
+        "ValueError",
+        "CqrsError: the event cannot be read",
+    ]
+    assert shown.count("test_tracebacks.py") == 5
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_no_value_in_what_is_shown(output: str, capfd: pytest.CaptureFixture[str]) -> None:
+    printer = Printer("json" if output == "json" else "text")
+    printer.withholds = True
+    printer.failure(failing(), failing())
+    assert printer.words(KeyError(NEEDLE)) == "KeyError"
+    assert printer.words(FileNotFoundError(2, "no such file", "cqrs.toml")).endswith("'cqrs.toml'")
+    shown = capfd.readouterr().err
+    assert "test_tracebacks.py" in shown and NEEDLE not in shown
+    if output == "json":
+        assert json.loads(shown)["error"]["message"] == "the event cannot be read"
+
+
+def test_words_are_shown_elsewhere() -> None:
+    assert Printer().words(KeyError(NEEDLE)) == f"KeyError: '{NEEDLE}'"
