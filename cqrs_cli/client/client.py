@@ -17,6 +17,7 @@ from cqrs_cli.client.pending import PendingOutcome
 from cqrs_cli.client.project import ProjectAggregates, project_connection
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.messages.timestamps import milliseconds_of
+from cqrs_cli.core.personal.words import texts_in, withhold
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.errors import UnavailableError, UsageError
 from cqrs_cli.kafka import readers
@@ -167,7 +168,8 @@ class Client:
                 else taker.decode_command[wire_type]
             )(data)
         except ValueError as error:
-            raise UsageError(f"{wire_type}: {error}", "give each field a value of its type") from None
+            said = withhold(str(error), texts_in(type(command), data))
+            raise UsageError(f"{wire_type}: {said}", "give each field a value of its type") from None
         return write_command(taker.name, aggregate_id, wire_type, data, CLIENT_SOURCE, given, IN_PYTHON)
 
 

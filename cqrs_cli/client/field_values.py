@@ -11,6 +11,8 @@ from msgspec.inspect import AnyType, NoneType
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.described import Described, tree_of
 from cqrs_cli.core.aggregate.fields import fields_of, spell_type, values_of
+from cqrs_cli.core.personal.marks import personal_fields
+from cqrs_cli.core.personal.words import texts_in, withhold
 from cqrs_cli.errors import UsageError
 
 #: `amount=100`, `amount:=100`, `lines[0][sku]=tea`.
@@ -21,13 +23,18 @@ _KEY = re.compile(r"\[([^\]]*)\]")
 def command_data(
     wire_type: str, command: type[Command], decode: Callable[[bytes], Command], fields: Sequence[str]
 ) -> bytes:
-    """The fields as JSON that the command's decoder takes; raises `UsageError` naming the field that it cannot take."""
+    """The fields as JSON that the command's decoder takes; raises `UsageError` naming the field that it cannot take.
+
+    No message has the value of a personal field.
+    """
     takes = describe_fields(command)
+    marked = {name for field in personal_fields(command) for name in (field.name, field.wire)}
     values: dict[str, Any] = {}
     for given in fields:
         match = _FIELD.fullmatch(given)
         if match is None:
-            raise UsageError(f"not a field: {given[:60]!r}", "write field=text or field:=json")
+            shown = "" if marked else f": {given[:60]!r}"
+            raise UsageError(f"not a field{shown}", "write field=text or field:=json")
         try:
             _put(wire_type, values, tree_of(command), match)
         except _Twice:
@@ -36,12 +43,13 @@ def command_data(
             said, *of_its_own = error.args
             raise UsageError(str(said), *(of_its_own or [takes])) from None
         except ValueError as error:  # as msgspec's errors are
-            raise UsageError(f"{given[:60]}: {error}", takes) from None
+            shown = match["name"] + match["path"] if match["name"] in marked else given[:60]
+            raise UsageError(f"{shown}: {error}", takes) from None
+    data = msgspec.json.encode(values)
     try:
-        data = msgspec.json.encode(values)
         decode(data)
     except ValueError as error:
-        raise UsageError(f"{wire_type}: {error}", takes) from None
+        raise UsageError(f"{wire_type}: {withhold(str(error), texts_in(command, data))}", takes) from None
     return data
 
 

@@ -3,7 +3,10 @@ from typing import Any
 
 import pytest
 
+import cqrs_cli as cqrs
 from cqrs_cli.client.compose import compose
+from cqrs_cli.client.field_values import command_data
+from cqrs_cli.core.aggregate.values import command_decoder
 from cqrs_cli.errors import UsageError
 from tests.client.shopping import SHOPPING
 
@@ -76,3 +79,31 @@ def test_wrong_field_within_is_named(field: str, complaint: str) -> None:
 def test_lists_are_given_one_way() -> None:
     with pytest.raises(UsageError, match="given twice"):
         data('tag:=["a"]', "tag=b", "customer[name]=Ada")
+
+
+class Say(cqrs.Command):
+    who: cqrs.Personal[str]
+    born: cqrs.Personal[int] = 0
+    how: str = ""
+    age: int = 0
+
+    def __post_init__(self) -> None:
+        if self.how == "unfit":
+            raise ValueError(f"{self.who} does not fit")
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        (("who=Ann", "Ann"), "not a field; write"),
+        (("born=Ann",), "born: Expected `int"),
+        (('born:="Ann"',), "born: Expected `int"),
+        (("who=Ann", "how=unfit"), "told.Say: withheld: a personal value stands in the message"),
+        (("who=Ann", "age=Ann"), "age=Ann: Expected `int`"),
+    ],
+)
+def test_messages_have_no_personal_value(fields: tuple[str, ...], complaint: str) -> None:
+    """Only of fields that are marked: the last one is not."""
+    with pytest.raises(UsageError) as refusal:
+        command_data("told.Say", Say, command_decoder(Say), fields)
+    assert str(refusal.value).startswith(complaint)
