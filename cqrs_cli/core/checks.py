@@ -12,8 +12,6 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.context import BatchContext, Payloads
-from cqrs_cli.core.deferral.requests import REQUESTS
-from cqrs_cli.core.erasure import ERASE, decode_erase
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.messages.expected_version import Expected, parse_expected
 from cqrs_cli.core.messages.fingerprint import Fingerprint, fingerprint, without_fields
@@ -24,6 +22,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.personal.words import texts_in, withhold
+from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.core.stored import DedupEntry
 
 _NOT_FETCHED = "it was not fetched: datasha256 is spelt with escapes, or no payload_store is set"
@@ -71,7 +70,7 @@ def fingerprint_of(aggregate: Aggregate) -> Fingerprint:
 
 def left_out_of(aggregate: Aggregate) -> Mapping[str, frozenset[str]]:
     """The personal members of the data of commands, by type."""
-    left_out = {kind: frozenset[str]() for kind in (*REQUESTS, ERASE)}
+    left_out = {kind: frozenset[str]() for kind in RESERVED_COMMANDS}
     for kind, cls in aggregate.commands.items():
         left_out[kind] = frozenset(field.wire for field in personal_fields(cls))
     return left_out
@@ -97,9 +96,10 @@ def check_id(first: DedupEntry | None, mark: int, expired: int) -> Original | No
 
 def decoder_of(aggregate: Aggregate, type: str) -> Callable[[bytes], Command]:
     """Check 6."""
-    decode = aggregate.decode_command.get(type) or REQUESTS.get(type)
-    if decode is None and type == ERASE and aggregate.has_personal_fields:
-        decode = decode_erase
+    decode = aggregate.decode_command.get(type)
+    reserved = RESERVED_COMMANDS.get(type)
+    if decode is None and reserved is not None and reserved.taken_by(aggregate):
+        decode = reserved.decode
     if decode is None:
         known = ", ".join(aggregate.commands)
         raise Refused(Reason.UNKNOWN_TYPE, f"{type} is none of {known}")
