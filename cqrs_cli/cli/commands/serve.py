@@ -30,6 +30,9 @@ def serve(
     token_file: Annotated[
         Path | None, option("--token-file FILE", "A bearer token that every request needs.")
     ] = None,
+    erase_token_file: Annotated[
+        Path | None, option("--erase-token-file FILE", "Another bearer token: who has it may erase as well.")
+    ] = None,
     allow_host: Annotated[
         list[str] | None, option("--allow-host NAME", "A name by which it is reached. Repeat for several.")
     ] = None,
@@ -59,12 +62,13 @@ def serve(
         open_followers,
         run_server,
     )
-    from cqrs_cli.following.gateway.token import LOOPBACK, required_token
+    from cqrs_cli.following.gateway.token import LOOPBACK, other_token, required_token
     from cqrs_cli.system.memory import bound_arenas
 
     bound_arenas()
     cli.timestamped = not sys.stderr.isatty()
     token = required_token(token_file, host)
+    erase_token = other_token(erase_token_file, token)
     settings = cli.settings
     chosen = cli.usable(aggregates)
     names = {host_name(name) for name in allow_host or ()}
@@ -89,4 +93,4 @@ def serve(
         at = f"http://{shown}:{listening.getsockname()[1]}"
         cli.note(f"serving {', '.join(chosen)}: {at}; Ctrl-C stops")
         gateway = Gateway(followers, sender, fitting_limits(followers.values()))
-        run_server(make_server(gateway, hosts, token), listening)
+        run_server(make_server(gateway, hosts, token, erase_token), listening)

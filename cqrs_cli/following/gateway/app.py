@@ -25,7 +25,9 @@ from cqrs_cli.following.gateway.streams import stream_events
 RESERVED = frozenset({"healthz", "readyz", "metrics", "openapi.json"})
 
 
-def make_app(gateway: Gateway, hosts: Collection[str] = (), token: str | None = None) -> Starlette:
+def make_app(
+    gateway: Gateway, hosts: Collection[str] = (), token: str | None = None, erase_token: str | None = None
+) -> Starlette:
     """The ASGI application of a gateway; raises `ConfigurationError` for an aggregate with the name of a path."""
     if taken := sorted(RESERVED & gateway.followers.keys()):
         raise ConfigurationError(
@@ -36,6 +38,7 @@ def make_app(gateway: Gateway, hosts: Collection[str] = (), token: str | None = 
         [follower.aggregate for follower in gateway.followers.values()],
         gateway.sender is None,
         token is not None,
+        erase_token is not None,
     )
     page = resources.files("cqrs_cli.following.gateway").joinpath("page.html").read_text(encoding="utf-8")
 
@@ -70,7 +73,7 @@ def make_app(gateway: Gateway, hosts: Collection[str] = (), token: str | None = 
         routes=[Route("/{path:path}", answer, methods=["GET", "POST"])],
         middleware=[
             Middleware(Measured, metrics=metrics),
-            Middleware(Guard, hosts=hosts, token=token),
+            Middleware(Guard, hosts=hosts, token=token, erase_token=erase_token),
             Middleware(Counted, gateway=gateway),
         ],
         exception_handlers={Problem: answer_problem, HTTPException: _answer_refusal},

@@ -1,6 +1,6 @@
 """Commands: from a request to the topic, and back with the outcome."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -11,10 +11,15 @@ from cqrs_cli.client.envelope import Attributes, Spelling, write_command
 from cqrs_cli.client.pending import PendingOutcome
 from cqrs_cli.client.producer import CommandTooLargeError
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import Command
+from cqrs_cli.core.erasure import ERASE
 from cqrs_cli.core.messages.attributes import HANDED_ON
+from cqrs_cli.core.personal.words import texts_in, withhold
+from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError, UsageError
 from cqrs_cli.following.gateway.answers import outcome_answer
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
+from cqrs_cli.following.gateway.guard import require_erasing
 from cqrs_cli.payloads.address import PayloadUnavailableError
 
 #: The CloudEvents source of commands that came over HTTP.
@@ -35,7 +40,9 @@ async def post_command(
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Problem(415, "application/json is needed")
     follower = gateway.follower(aggregate)
-    wire_type, data = _decoded(follower.aggregate, command, body)
+    wire_type, data = wire_command(follower.aggregate, command, body)
+    if wire_type == ERASE:
+        require_erasing(request.scope)
     given = attributes_of(request.headers)
     try:
         composed = write_command(
@@ -65,17 +72,30 @@ async def post_command(
         raise Problem(500, error.code, str(error), more) from None
 
 
-def _decoded(aggregate: Aggregate, command: str, body: bytes) -> tuple[str, bytes]:
-    """The wire type and the data of a command as the aggregate's class has it; raises `Problem` 404 or 400."""
+def wire_command(aggregate: Aggregate, command: str, body: bytes) -> tuple[str, bytes]:
+    """The wire type and the data of a command as its class has it: one of the aggregate's, or `cqrs.Erase`.
+
+    Raises `Problem` 404, 400 or 500; none has a personal value.
+    """
+    wire_type, kind, decode = _command_of(aggregate, command)
+    try:
+        return wire_type, msgspec.json.encode(decode(body or b"{}"))
+    except (ValueError, RecursionError) as error:
+        raise Problem(400, "INVALID_PAYLOAD", withhold(str(error), texts_in(kind, body))) from None
+    except Exception as error:  # of the command's own `__post_init__`
+        raise Problem(500, "HANDLER_ERROR", aggregate.raised(error)) from aggregate.shown(error)
+
+
+def _command_of(aggregate: Aggregate, command: str) -> tuple[str, type[Command], Callable[[bytes], Command]]:
+    reserved = RESERVED_COMMANDS.get(command)
+    if reserved is not None and reserved.handed_on and reserved.taken_by(aggregate):
+        return command, reserved.cls, reserved.decode
     wire_type = f"{aggregate.name}.{command}"
     decode = aggregate.decode_command.get(wire_type)
     if decode is None:
         known = sorted(name.partition(".")[2] for name in aggregate.commands)
         raise Problem(404, "no such command", f"{aggregate.name} has {', '.join(known)}")
-    try:
-        return wire_type, msgspec.json.encode(decode(body or b"{}"))
-    except (ValueError, RecursionError) as error:
-        raise Problem(400, "INVALID_PAYLOAD", str(error)) from None
+    return wire_type, aggregate.commands[wire_type], decode
 
 
 def attributes_of(headers: Mapping[str, str]) -> Attributes:

@@ -1,4 +1,4 @@
-"""The conditions of each request: the right host name, the token, and a body of a size and within a time.
+"""The conditions of each request: the right host name, a token, and a body of a size and within a time.
 
 The Host header is checked since a page of another site can have its own name lead here (DNS rebinding); commands need
 `application/json`, which no page of another site may send without being allowed to (CORS, which is off).
@@ -17,13 +17,18 @@ from cqrs_cli.following.gateway.gateway import RETRY_SOON, Account, Gateway, Gat
 #: Paths that need no token: the page without any data, and what watches the service.
 _OPEN = frozenset({"/", "/healthz", "/readyz"})
 
+#: What the guard notes of a request in its scope.
+_MAY_ERASE = "cqrs.may_erase"
+
 
 class Guard:
     """Lets requests through that may ask. ASGI middleware."""
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], token: str | None) -> None:
-        """`hosts`: names by which the gateway is reached; none: any."""
-        self._app, self._hosts, self._token = app, frozenset(hosts), token
+    def __init__(
+        self, app: ASGIApp, hosts: Collection[str], token: str | None, erase_token: str | None = None
+    ) -> None:
+        """`hosts`: names by which the gateway is reached; none: any. `erase_token`: who has it may erase as well."""
+        self._app, self._hosts, self._token, self._erase_token = app, frozenset(hosts), token, erase_token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = self._refused(Request(scope)) if scope["type"] == "http" else None
@@ -33,12 +38,30 @@ class Guard:
         name = host_name(request.headers.get("host", ""))
         if self._hosts and name not in self._hosts:
             return Problem(421, "another host is meant", f"this gateway is not {name[:100]!r}")
-        if self._token is None or (request.method == "GET" and _is_open(request)):
+        erasing = _bears(request, self._erase_token)
+        request.scope[_MAY_ERASE] = erasing
+        if erasing or self._token is None or (request.method == "GET" and _is_open(request)):
             return None
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token.encode()):
+        if _bears(request, self._token):
             return None
         return Problem(401, "a token is needed", headers={"WWW-Authenticate": 'Bearer realm="cqrs"'})
+
+
+def _bears(request: Request, token: str | None) -> bool:
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    return (
+        token is not None
+        and scheme.lower() == "bearer"
+        and hmac.compare_digest(given.strip().encode(), token.encode())
+    )
+
+
+def require_erasing(scope: Scope) -> None:
+    """Raise `Problem` 403 if a request that the guard let through may not erase."""
+    if not scope.get(_MAY_ERASE):
+        raise Problem(
+            403, "another token is needed", "the one of `cqrs serve --erase-token-file`: only that may erase"
+        )
 
 
 class Counted:

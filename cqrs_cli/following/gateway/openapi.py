@@ -6,6 +6,7 @@ from typing import Any
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.json_schema import about_aggregate, components
+from cqrs_cli.core.erasure import ERASE, Erase
 from cqrs_cli.core.messages.attributes import HANDED_ON
 from cqrs_cli.version import __version__
 
@@ -14,19 +15,25 @@ _VERSION = {"type": "integer", "minimum": 0}
 _TEMPLATE = "#/components/schemas/{name}"
 
 
-def describe_api(aggregates: Iterable[Aggregate], read_only: bool, with_token: bool) -> dict[str, Any]:
+def describe_api(
+    aggregates: Iterable[Aggregate], read_only: bool, with_token: bool, erases: bool = False
+) -> dict[str, Any]:
     """The document. Classes of the same name in two aggregates are told apart by msgspec."""
     aggregates = list(aggregates)
-    classes = [
+    classes: list[type] = [
         kind for one in aggregates for kind in (*one.commands.values(), *one.events.values(), one.state)
     ]
-    references, schemas = components([*classes, CommandOutcome], _TEMPLATE)
-    of_class: dict[type, Any] = dict(zip([*classes, CommandOutcome], references, strict=True))
+    erased = {one.name for one in aggregates if erases and one.has_personal_fields and not read_only}
+    classes += [CommandOutcome, Erase] if erased else [CommandOutcome]
+    references, schemas = components(classes, _TEMPLATE)
+    of_class: dict[type, Any] = dict(zip(classes, references, strict=True))
     paths: dict[str, Any] = {}
     for one in aggregates:
         paths |= _reads(one, of_class)
         if not read_only:
             paths |= _commands(one, of_class)
+        if one.name in erased:
+            paths |= _erase(one, of_class)
     security = {"bearer": {"type": "http", "scheme": "bearer"}} if with_token else {}
     return {
         "openapi": "3.1.0",
@@ -162,23 +169,39 @@ def _history(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _commands(aggregate: Aggregate, of_class: dict[type, Any]) -> dict[str, Any]:
-    outcome = of_class[CommandOutcome]
     names = {wire.partition(".")[2]: kind for wire, kind in aggregate.commands.items()}
     return {
         f"/{aggregate.name}/{{id}}/{name}": {
             "post": {
                 **_operation(aggregate.name, name),
                 "summary": f"{name}: decided once, answered with its outcome",
-                "parameters": _COMMAND_PARAMETERS,
-                "requestBody": {"content": {"application/json": {"schema": of_class[kind]}}},
-                "responses": {
-                    "200": _yes("accepted, unchanged, or a duplicate of those", outcome),
-                    "202": _yes("deferred: decided later", outcome),
-                    **_REFUSALS,
-                },
+                **_command(of_class[kind], of_class[CommandOutcome]),
             }
         }
         for name, kind in names.items()
+    }
+
+
+def _erase(aggregate: Aggregate, of_class: dict[type, Any]) -> dict[str, Any]:
+    about = _command(of_class[Erase], of_class[CommandOutcome])
+    about["responses"]["403"] = _no("another token is needed to erase")
+    summary = "The personal fields are erased, in the state and in all events"
+    return {
+        f"/{aggregate.name}/{{id}}/{ERASE}": {
+            "post": {**_operation(aggregate.name, "erase"), "summary": summary, **about}
+        }
+    }
+
+
+def _command(data: dict[str, Any], outcome: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "parameters": _COMMAND_PARAMETERS,
+        "requestBody": {"content": {"application/json": {"schema": data}}},
+        "responses": {
+            "200": _yes("accepted, unchanged, or a duplicate of those", outcome),
+            "202": _yes("deferred: decided later", outcome),
+            **_REFUSALS,
+        },
     }
 
 

@@ -139,10 +139,12 @@ def fitting_limits(followers: Collection[AggregateFollower]) -> GatewayLimits:
     return limits.with_connections(raise_descriptors(own + limits.connections) - own)
 
 
-def make_server(gateway: Gateway, hosts: Collection[str], token: str | None) -> GatewayServer:
+def make_server(
+    gateway: Gateway, hosts: Collection[str], token: str | None, erase_token: str | None = None
+) -> GatewayServer:
     """A server of the gateway. `hosts`: names by which it is reached; none: any."""
     config = uvicorn.Config(
-        make_app(gateway, hosts, token),
+        make_app(gateway, hosts, token, erase_token),
         log_config=None,
         access_log=False,
         http=protocol_of(gateway.limits),

@@ -20,6 +20,14 @@ def required_token(path: Path | None, host: str) -> str | None:
     )
 
 
+def other_token(path: Path | None, token: str | None) -> str | None:
+    """The token in a file, for a right that `token` has not; raises `ConfigurationError` if it is the same."""
+    other = None if path is None else read_token(path)
+    if other is not None and other == token:
+        raise ConfigurationError(f"{path}: every request has this token", "write another one into it")
+    return other
+
+
 def read_token(path: Path) -> str:
     """The token in a file, without white space around it; raises `ConfigurationError` for a weak one."""
     try:

@@ -1,0 +1,108 @@
+"""Erasing over HTTP is a right of its own, and no answer has a personal value."""
+
+import asyncio
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.following.gateway.answers import problem
+from cqrs_cli.following.gateway.commands import wire_command
+from cqrs_cli.following.gateway.gateway import Problem
+from cqrs_cli.following.gateway.guard import Guard, require_erasing
+from cqrs_cli.following.gateway.openapi import describe_api
+from cqrs_cli.following.gateway.token import other_token
+from tests.core import tally
+from tests.core.personal.customer import CUSTOMER
+from tests.core.personal.test_words import HEARD
+
+ALL, ERASING = "0123456789abcdef", "fedcba9876543210"
+
+
+async def eraser(scope: Scope, receive: Receive, send: Send) -> None:
+    try:
+        require_erasing(scope)
+        answer = Response("erased")
+    except Problem as refused:
+        answer = problem(refused)
+    await answer(scope, receive, send)
+
+
+def status(given: str, token: str | None, erase_token: str | None) -> int:
+    """The status of a request to erase with the token `given`."""
+    headers = [(b"host", b"x"), (b"authorization", b"Bearer " + given.encode())]
+    scope = {"type": "http", "method": "POST", "path": "/customer/c-1/cqrs.Erase", "headers": headers}
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request"}
+
+    asyncio.run(Guard(eraser, (), token, erase_token)(scope, receive, send))
+    return int(sent[0]["status"])
+
+
+@pytest.mark.parametrize(
+    ("given", "token", "erase_token", "expected"),
+    [
+        (ERASING, ALL, ERASING, 200),
+        (ERASING, None, ERASING, 200),
+        (ALL, ALL, ERASING, 403),
+        (ALL, ALL, None, 403),
+        ("", None, None, 403),
+        ("", None, ERASING, 403),
+        ("wrong", ALL, ERASING, 401),
+    ],
+)
+def test_erasing_needs_its_own_token(
+    given: str, token: str | None, erase_token: str | None, expected: int
+) -> None:
+    assert status(given, token, erase_token) == expected
+
+
+def test_the_tokens_are_two(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(ERASING)
+    assert (other_token(None, ALL), other_token(file, ALL)) == (None, ERASING)
+    with pytest.raises(ConfigurationError, match="every request has this token"):
+        other_token(file, ERASING)
+
+
+def test_erase_is_a_command_of_personal_aggregates() -> None:
+    assert wire_command(CUSTOMER, "cqrs.Erase", b"") == ("cqrs.Erase", b"{}")
+    for aggregate, command in [(tally.AGGREGATE, "cqrs.Erase"), (CUSTOMER, "cqrs.Cancel")]:
+        with pytest.raises(Problem) as refused:
+            wire_command(aggregate, command, b'{"id":"7"}')
+        assert refused.value.status == 404
+
+
+@pytest.mark.parametrize(("how", "expected"), [("unfit", 400), ("undone", 500)])
+def test_answers_have_no_personal_value(how: str, expected: int) -> None:
+    """Neither when a command does not fit its class, nor when its own code raises."""
+    with pytest.raises(Problem) as refused:
+        wire_command(HEARD, "Say", b'{"who":"Ann-Sophie","how":"%s"}' % how.encode())
+    assert (refused.value.status, "Ann" in refused.value.detail) == (expected, False)
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "read_only", "erases", "described"),
+    [
+        (CUSTOMER, False, True, True),
+        (CUSTOMER, False, False, False),
+        (CUSTOMER, True, True, False),
+        (tally.AGGREGATE, False, True, False),
+    ],
+)
+def test_description_has_what_is_served(
+    aggregate: Aggregate, read_only: bool, erases: bool, described: bool
+) -> None:
+    api = describe_api([aggregate], read_only, True, erases)
+    assert (f"/{aggregate.name}/{{id}}/cqrs.Erase" in api["paths"]) == described
+    assert ("Erase" in api["components"]["schemas"]) == described
