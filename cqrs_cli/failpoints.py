@@ -1,9 +1,11 @@
-"""Failpoints: the owner protocol's arrows by name, at which an owner can be made to die, stop or wait. For tests.
+"""Failpoints: the protocols' arrows by name, at which an owner can be made to die, stop or wait. For tests.
 
     CQRS_FAILPOINT=POINT:NTH:ACTION[@FILE]      e.g. commit.sent:5:kill
 
 The NTH time that an owner of a process is at POINT, it acts. With FILE only the first process to get there does, and
 leaves its id in it. ACTION is `kill` (SIGKILL), `stop` (SIGSTOP) or `wait` (this owner alone, until FILE is removed).
+
+The points `grow.` are those of `cqrs repartition`, an operator's command.
 
 Unset, passing a point costs one comparison, and points lie only where a batch passes, never a single command.
 """
@@ -44,6 +46,9 @@ POINTS = {
     "flush.after": "the broker has all records",
     "commit.sent": "the request to commit is on the wire, its reply not read",
     "commit.after": "the commit is acknowledged, the state cache does not know",
+    "grow.lineage": "the lineage log is there, without the wish to grow",
+    "grow.wished": "the wish is in the lineage, no topic has grown",
+    "grow.topic": "one more topic has grown, the commands as the last",
     "forward.said": "commands of keys that have moved are with the broker, their outcomes are not committed",
     "split.before": "all that was sent before the growth is decided, nothing is given away",
     "split.after": "the split is committed, the owner does not know",

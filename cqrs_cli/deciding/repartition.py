@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from cqrs_cli import failpoints
 from cqrs_cli.core.lineage import PartitionLineage, adopting_count
 from cqrs_cli.core.messages.growth import Grow
 from cqrs_cli.core.messages.timestamps import rfc3339
@@ -144,6 +145,7 @@ def repartition(
     with Admin(connection) as admin:
         if not planned.has_lineage:
             make_lineage(admin, topics)
+            failpoints.reached("grow.lineage")
             say(f"{topics.lineage} is there")
         if planned.before != after:
             lineage = wish(connection, topics, _grow(planned.before, after))
@@ -153,6 +155,7 @@ def repartition(
                     f"complete that: cqrs repartition {topics.aggregate} --partitions {last}",
                 )
             planned = planned._replace(lineage=lineage)
+            failpoints.reached("grow.wished")
             say(f"{topics.lineage} says {planned.before} → {after}")
         grow_topics(admin, topics, after, say)
     return planned

@@ -123,18 +123,6 @@ def grow(harness: TopicHarness, after: int) -> None:
     harness.reconnect()
 
 
-@pytest.mark.pins("growing")
-@pytest.mark.kafka
-@pytest.mark.parametrize("nth", range(7))
-def test_death_behind_each_step_is_completed(pair: TopicHarness, nth: int) -> None:
-    """The lineage, the wish, and each of five topics."""
-    killed(pair, 4, nth)
-    left: list[str] = []
-    repartition(pair.connection, pair.topics, 4, "murmur2", left.append)
-    assert lineage(pair).counts == (2, 4) and len(left) == 6 - nth
-    assert grown(pair) == {4}
-
-
 @pytest.mark.kafka
 def test_grown_topic_is_left_alone(pair: TopicHarness) -> None:
     """Another operator was first, and the broker that was asked before did not know it yet."""

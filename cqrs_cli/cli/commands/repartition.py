@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
@@ -50,6 +51,7 @@ def repartition_aggregate(
             work = growth_work(connection, topics, planned.lineage, partitioner)
         cli.result(*growth_preview(aggregate, planned, work))
         return
+    failpoints.arm()
     with cli.working(f"{aggregate} grows") as say:
         grown = repartition(connection, topics, partitions, partitioner, say)
     cli.result(*grown_topics(aggregate, grown))

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from cqrs_cli import failpoints
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.admin.client import REQUEST_TIMEOUT_MS
 from cqrs_cli.kafka.admin.topics import Admin, make_extra
@@ -28,6 +29,7 @@ def grow_topics(admin: Admin, topics: Topics, count: int, say: Callable[[str], o
         if len(admin.leaders(name)) < count:
             admin.grow(name, count)
             _await_leaders(admin, name, count)
+            failpoints.reached("grow.topic")
             say(f"{name} has {count} partitions")
 
 
