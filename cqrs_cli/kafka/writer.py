@@ -52,10 +52,11 @@ class Written(NamedTuple):
     events: int | None
     outcomes: int | None
     deferred: int | None = None
+    keys: int | None = None
 
 
 class DeliveryReport:
-    """Takes the report on a command that was said again."""
+    """Takes the report on one record."""
 
     def __init__(self) -> None:
         self.error: KafkaError | None = None
@@ -108,7 +109,8 @@ class FencedWriter(TransactionalWriter):
         self._produce_timeout = produce_timeout
         self._ends = LogEnds()
         self._unsent = 0  # bytes that wait to be sent, of the topic that has more
-        self._knows_heirs = False
+        self._known = set[str]()  # topics of whose other partitions librdkafka has heard
+        self._last_key: DeliveryReport | None = None  # of the open transaction
         super().__init__(
             log.connection,
             log.topics.transactional_id(log.partition),
@@ -134,12 +136,16 @@ class FencedWriter(TransactionalWriter):
     @contextmanager
     def batch(self, group: Consumer) -> Iterator["BatchTransaction"]:
         """A `transaction` of pieces of decisions; `written` holds the logs' ends once it is committed."""
+        self._last_key = None
         with self.transaction(group) as transaction:
             batch = BatchTransaction(self, transaction)
             yield batch
         self._ends.commit()
         topics = self._topics
-        batch.written = Written(*map(self._ends.known, (topics.events, topics.outcomes, topics.deferred)))
+        keys = None if self._last_key is None else self._last_key.place() + 1
+        events, outcomes, deferred = map(self._ends.known, (topics.events, topics.outcomes, topics.deferred))
+        keys = None if self._last_key is None else self._last_key.place() + 1
+        batch.written = Written(events, outcomes, deferred, keys)
 
     def write(self, transaction: WriteTransaction, piece: Decisions) -> None:
         """Produce a piece; raises `BatchLateError`, and `KafkaException` for a record that no request can hold."""
@@ -182,6 +188,20 @@ class FencedWriter(TransactionalWriter):
             report = self._ends.send(self._topics.deferred, len(values)) if number == len(values) else None
             self._produce(self._topics.deferred, (value, key, 0), None, report, deadline)
 
+    def note_keys(self, partition: int, values: Sequence[tuple[bytes | None, bytes]]) -> None:
+        """Append keys, (value, subject), to a partition of the keys topic in the open transaction.
+
+        Writers of other partitions may write there, too: so its end is not expected.
+        """
+        if not values:
+            return
+        deadline = time.monotonic() + self._produce_timeout
+        self._hear_of(self._topics.keys)
+        self._last_key = DeliveryReport()
+        for number, (value, subject) in enumerate(values, 1):
+            report = self._last_key if number == len(values) else None
+            self._produce(self._topics.keys, (value, subject, 0), None, report, deadline, partition)
+
     def _produce_piece(self, piece: Decisions, deadline: float) -> None:
         """Produce in portions of one request per topic, each waiting for the one before.
 
@@ -208,14 +228,18 @@ class FencedWriter(TransactionalWriter):
             self._forward(piece.forwards, deadline)
 
     def _forward(self, forwards: Sequence[Forward], deadline: float) -> None:
-        """Append commands to other partitions. librdkafka refuses one that it has not heard of: it asks once."""
-        if not self._knows_heirs:
-            self._wait(self._producer.list_topics, self._topics.commands, self._timeout)
-            self._knows_heirs = True
+        """Append commands to other partitions."""
+        self._hear_of(self._topics.commands)
         for one in forwards:
             record = (one.value, one.key, 0)
             self._produce(self._topics.commands, record, _HEADERS, None, deadline, one.partition)
         failpoints.reached("forward.said", self._producer.flush)
+
+    def _hear_of(self, topic: str) -> None:
+        """Ask once for the partitions of a topic: librdkafka refuses to write to one that it has not heard of."""
+        if topic not in self._known:
+            self._wait(self._producer.list_topics, topic, self._timeout)
+            self._known.add(topic)
 
     def _produce_all(self, topic: str, outputs: Sequence[OutputRecord], deadline: float) -> None:
         """The hot path: arguments by position, and only the last record reports its offset."""

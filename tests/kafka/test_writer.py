@@ -204,3 +204,22 @@ def test_fencing_inside_report_is_raised() -> None:
     assert told.value is fenced
     with pytest.raises(SystemError), unwrapped():
         raise SystemError("another")
+
+
+@pytest.mark.pins("all-or-none")
+def test_keys_commit_with_their_batch(partition: Partition) -> None:
+    """To the partition of the keys that the writer's own one belongs to, behind what others have written there."""
+    keys = partition.topics.keys
+    Stretch(partition.connection, keys, 2)
+    for _ in range(2):
+        with partition.writer().batch(partition.group) as batch:
+            batch.write(Decisions(0, [], [(b"one", b"k", 7)]))
+            batch._writer.note_keys(1, [(b"key", b"c-1"), (None, b"c-2")])
+            batch.commit_at(1, "one")
+    with pytest.raises(LookupError), partition.writer().batch(partition.group) as lost:
+        lost.write(Decisions(0))
+        lost._writer.note_keys(1, [(b"lost", b"c-1")])
+        raise LookupError
+    assert batch.written.keys == 5  # a marker lies behind the first two
+    (records,) = read(partition.connection, keys, 1, 0, 5)
+    assert [(one.key, one.value) for one in records] == [(b"c-1", b"key"), (b"c-2", None)] * 2

@@ -12,13 +12,13 @@ from tests.support.waiting import eventually
 
 
 class Stretch:
-    """One partition."""
+    """One partition; more of them are there for others to write to."""
 
-    def __init__(self, connection: Cluster, topic: str) -> None:
+    def __init__(self, connection: Cluster, topic: str, partitions: int = 1) -> None:
         self.connection, self.topic = connection, topic
         with Admin(connection) as admin:
             admin.create(
-                topic, 1, 1, {"retention.ms": "-1"}
+                topic, partitions, 1, {"retention.ms": "-1"}
             )  # records of 1970 must outlive the broker's check
 
     def write(self, values: Iterable[bytes], timestamp: int = 0) -> None:
