@@ -64,6 +64,8 @@ def fold_records(
         done += 1
         try:
             event = read_event(record.value)
+            if cache.keys is not None:
+                event = cache.keys.opened(event)
             before = states.get(event.subject) or cache.state(event.subject)
             after = fold_event(aggregate, before, event)
         except (FoldError, ValueError) as error:

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.deferral.entry import Deferral, DeferredView
 from cqrs_cli.core.fold import Folded
-from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
+from cqrs_cli.core.stored import DedupEntry, StateView
 from cqrs_cli.deciding.measures import Measures
-from cqrs_cli.errors import ContradictionError
+from cqrs_cli.deciding.owner_keys import OwnerKeys
+from cqrs_cli.deciding.packing import pack, unpack
 from cqrs_cli.state.decoded_states import DecodedStates
 from cqrs_cli.state.store import Positions, Store, WriteBatch
 
@@ -28,6 +28,12 @@ _PORTION = 10_000
 
 #: Names of notes in the shard: by how many partitions its aggregates were last sorted out, and what it has of parents.
 _KEPT, _INHERITED = "kept", "inherited"
+
+#: The note of the events up to which keys have changed, as far as they are folded.
+_KEYS = "keys"
+
+#: The note of a shard with placeholders for what is sealed with a key that no `Erased` has named yet.
+DOUBTFUL = "doubtful"
 
 #: Bytes that a state is taken to need before any was applied: a first batch of large ones must not fill the memory.
 _UNKNOWN = 64 * 1024
@@ -44,11 +50,21 @@ class FoldedOfParent(NamedTuple):
 class StateCache:
     """Reads through to the store; writes only through `flush` and `fold`, each one change under the owner's token."""
 
-    def __init__(self, aggregate: Aggregate, store: Store, token: str, budget: float = CACHE_BYTES) -> None:
-        """`budget`: bytes that decoded states may take: half of it those that are kept, half those to be applied."""
+    def __init__(
+        self,
+        aggregate: Aggregate,
+        store: Store,
+        token: str,
+        budget: float = CACHE_BYTES,
+        keys: OwnerKeys | None = None,
+    ) -> None:
+        """`budget`: bytes that decoded states may take: half of it those that are kept, half those to be applied.
+        `keys`: of an aggregate with personal fields; without them its states are as the events give them.
+        """
         self._aggregate = aggregate
         self._store = store
         self._token = token
+        self.keys = keys
         self._view: StateView | None = None
         self._flushed = self.positions = store.positions()
         self._states: dict[str, Folded] = {}
@@ -58,6 +74,7 @@ class StateCache:
         self._waiting_budget = budget / 2
         self._mean: float = _UNKNOWN  # bytes of a state, as last applied
         self._measures: Measures | None = None  # told how far folding is
+        self._is_doubtful = bool(keys is not None and store.noted(DOUBTFUL))
         self._look_at_deferred()
 
     @contextmanager
@@ -79,7 +96,7 @@ class StateCache:
         saved = self._view.saved(aggregate_id)
         if saved is None:
             return None
-        folded = unpack(self._aggregate, aggregate_id, saved)
+        folded = unpack(self._aggregate, aggregate_id, saved, self.keys)
         self._decoded.keep_all({aggregate_id: folded}, [len(saved.state)])
         return folded
 
@@ -108,6 +125,7 @@ class StateCache:
         events: int | None,
         outcomes: int | None,
         deferred: int | None = None,
+        keys: int | None = None,
     ) -> None:
         """Keep decisions that were just committed to Kafka, never earlier; `flush` applies them to the shard."""
         if self._states or self._remembered:
@@ -124,6 +142,18 @@ class StateCache:
             decisions.clock,
             deferred or before.deferred,
         )
+        if self.keys is not None:
+            self.keys.stage(decisions.keys, keys)
+
+    def learn_keys(self, inherits: bool = False) -> None:
+        """Read the keys of the partition, before its events are folded and after their end was asked for."""
+        if self.keys is not None:
+            self.keys.learn(int(self._store.noted(_KEYS) or 0), inherits)
+
+    def check_keys(self) -> None:
+        """Raise `ContradictionError` for a lost key; all events are folded."""
+        if self.keys is not None:
+            self.keys.check_level(self.positions.events)
 
     @property
     def pending(self) -> int:
@@ -189,30 +219,26 @@ class StateCache:
         remembered: Mapping[tuple[str, str], DedupEntry],
         deferred: Mapping[str, Deferral | None],
     ) -> None:
-        packed = {aggregate_id: pack(self._aggregate, folded) for aggregate_id, folded in states.items()}
+        packed = {name: pack(self._aggregate, name, folded, self.keys) for name, folded in states.items()}
+        doubts = self.keys is not None and self._flush_keys(self.keys, end)
         self._store.apply(WriteBatch(self._token, self._flushed, end, packed, remembered, deferred))
         self._flushed = end
+        if self._is_doubtful and not doubts:
+            self._note_doubts(b"")
         if deferred:
             self._look_at_deferred()
         if states:
             sizes = [len(saved.state) for saved in packed.values()]
             self._mean = self._decoded.keep_all(states, sizes) / len(states)
 
+    def _flush_keys(self, keys: OwnerKeys, end: Positions) -> bool:
+        """Write down what the shard must not know before the cache of keys does: true if it has doubts."""
+        if keys.doubts and not self._is_doubtful:
+            self._note_doubts(b"1")
+        if keys.flush(end.events):
+            self._store.note(_KEYS, b"%d" % end.events, self._token)
+        return bool(keys.doubts)
 
-def pack(aggregate: Aggregate, folded: Folded) -> StoredState:
-    """The aggregate as the shard stores it."""
-    return StoredState(folded.version, folded.offset, folded.index, aggregate.encode_state(folded.state))
-
-
-def unpack(aggregate: Aggregate, aggregate_id: str, saved: StoredState) -> Folded:
-    """The aggregate to decide on; raises `ContradictionError` if the code cannot read what the code wrote."""
-    try:
-        state = aggregate.decode_state(saved.state)
-    except PROCESS_ERRORS:
-        raise
-    except Exception as error:  # a `__post_init__` may raise anything
-        raise ContradictionError(
-            f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {error}",
-            "repair `evolve` and raise the decider's revision: the shard is then rebuilt from the events",
-        ) from error
-    return Folded(saved.version, state, saved.offset, saved.eventindex)
+    def _note_doubts(self, doubts: bytes) -> None:
+        self._store.note(DOUBTFUL, doubts, self._token)
+        self._is_doubtful = bool(doubts)

@@ -99,13 +99,20 @@ class PartitionKeys:
         return self._known.get(need.subject, _NOTHING).reading(need.kid, self._read, end)
 
     def _records(self, records: Iterable[Record]) -> Iterator[tuple[str, WrappedKey | None]]:
-        for record in records:
-            try:
-                subject, wrapped = (record.key or b"").decode(), read_key(record.value)
-            except ValueError:
-                raise ContradictionError(
-                    f"{self._log.topic}:{self._partition}@{record.offset} is not a key",
-                    "nobody but the owners may write there; find out who did",
-                ) from None
-            if self._only in (None, subject):
-                yield subject, wrapped
+        found = key_records(self._log.topic, self._partition, records)
+        return ((subject, wrapped) for subject, wrapped in found if self._only in (None, subject))
+
+
+def key_records(
+    topic: str, partition: int, records: Iterable[Record]
+) -> Iterator[tuple[str, WrappedKey | None]]:
+    """Each record as the key of a subject from then on; raises `ContradictionError` for one that is none."""
+    for record in records:
+        try:
+            subject, wrapped = (record.key or b"").decode(), read_key(record.value)
+        except ValueError:
+            raise ContradictionError(
+                f"{topic}:{partition}@{record.offset} is not a key",
+                "nobody but the owners may write there; find out who did",
+            ) from None
+        yield subject, wrapped

@@ -7,7 +7,8 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.stored import DedupEntry, StoredState
-from cqrs_cli.deciding.state_cache import StateCache, pack, unpack
+from cqrs_cli.deciding.packing import pack, unpack
+from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import NotOwnerError, Positions
@@ -130,7 +131,7 @@ def test_changes_fill_it_by_bytes(store: MemoryStore) -> None:
 
 
 def test_packing_and_unpacking_keeps_everything() -> None:
-    assert unpack(COUNTER, "a", pack(COUNTER, counted(3))) == counted(3)
+    assert unpack(COUNTER, "a", pack(COUNTER, "a", counted(3))) == counted(3)
 
 
 def test_unreadable_state_is_a_contradiction() -> None:

@@ -19,8 +19,8 @@ from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.core.stored import DedupEntry, remember
+from cqrs_cli.deciding.packing import pack
 from cqrs_cli.deciding.recover import parse_outcome
-from cqrs_cli.deciding.state_cache import pack
 from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import files
@@ -80,7 +80,7 @@ def record(value: bytes | None, offset: int = 0) -> Record:
 def test_any_event_is_folded_or_refused(value: bytes | None) -> None:
     try:
         folded = fold_event(ACCOUNT, None, read_event(value))
-        state_entries({"acc-42": pack(ACCOUNT, folded)})
+        state_entries({"acc-42": pack(ACCOUNT, "acc-42", folded)})
         folds = True
     except (ValueError, FoldError):
         folds = False

@@ -15,7 +15,7 @@ from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry, StoredState, remember
-from cqrs_cli.deciding.state_cache import pack, unpack
+from cqrs_cli.deciding.packing import pack, unpack
 from tests.model.rules import Rules
 from tests.support.commands import command
 
@@ -71,7 +71,7 @@ def decide(commands: Commands, start: int, end: int, state: StoredState | None, 
         end,
         tuple(value for value, _, _ in done.events),
         tuple(value for value, _, _ in done.outcomes),
-        state if after is None else pack(COUNTER, after),
+        state if after is None else pack(COUNTER, SUBJECT, after),
         tuple(sorted(done.remembered.items())),
         done.clock,
     )
@@ -86,7 +86,7 @@ def fold(rules: Rules, state: StoredState | None, events: Sequence[bytes]) -> St
 
 @cache
 def _folded(rules: Rules, state: StoredState | None, event: bytes) -> StoredState:
-    return pack(COUNTER, rules.fold_event(COUNTER, unpacked(state), read_event(event)))
+    return pack(COUNTER, SUBJECT, rules.fold_event(COUNTER, unpacked(state), read_event(event)))
 
 
 @cache

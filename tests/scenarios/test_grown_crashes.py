@@ -9,8 +9,8 @@ from cqrs_cli.core.digest import as_hex
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict, read_outcome
 from cqrs_cli.core.messages.reasons import Reason
+from cqrs_cli.deciding.packing import pack
 from cqrs_cli.deciding.repartition import repartition
-from cqrs_cli.deciding.state_cache import pack
 from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support import ROOT
@@ -94,7 +94,7 @@ def check_like_a_sequence(bank: TopicHarness, sent: dict[str, Document], found: 
         alone = in_one_go(bank, [sent[one.causationid or ""] for one in done])
         wanted = [read_outcome(value).data for value, _, _ in alone.outcomes]
         assert [facts(one.data) for one in done] == [facts(one) for one in wanted]
-        state = pack(bank.aggregate, alone.states[account])
+        state = pack(bank.aggregate, account, alone.states[account])
         assert (kept[account].version, kept[account].state) == (state.version, state.state)
 
 

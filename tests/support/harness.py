@@ -24,9 +24,9 @@ from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
+from cqrs_cli.deciding.packing import pack
 from cqrs_cli.deciding.plan import Plan, shard_folder
 from cqrs_cli.deciding.prepare import prepare
-from cqrs_cli.deciding.state_cache import pack
 from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
 from cqrs_cli.kafka import clients, offsets, readers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
@@ -189,7 +189,7 @@ class TopicHarness:
     def check(self, machine: str = "state") -> None:
         """Assert that each command was decided once, as in one go, and that the shards agree with the events."""
         for partition, wanted in enumerate(self.check_log()):
-            states = {id: pack(self.aggregate, folded) for id, folded in wanted.states.items()}
+            states = {id: pack(self.aggregate, id, folded) for id, folded in wanted.states.items()}
             assert self.shard(machine, partition) == states
 
     def violations(self, machine: str | None = None) -> list[str]:

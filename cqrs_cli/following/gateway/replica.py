@@ -7,8 +7,9 @@ from pathlib import Path
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
+from cqrs_cli.deciding.packing import unpack
 from cqrs_cli.deciding.recover import fold_records
-from cqrs_cli.deciding.state_cache import StateCache, unpack
+from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import AggregateTopics

@@ -1,0 +1,42 @@
+"""An aggregate as the shard has it, and as it is decided on."""
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
+from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.personal.sealing import SealError
+from cqrs_cli.core.stored import StoredState
+from cqrs_cli.deciding.owner_keys import OwnerKeys
+from cqrs_cli.errors import ContradictionError
+
+
+def pack(
+    aggregate: Aggregate, aggregate_id: str, folded: Folded, keys: OwnerKeys | None = None
+) -> StoredState:
+    """The aggregate as the shard stores it, sealed by the keys of an aggregate with personal fields."""
+    data = aggregate.encode_state(folded.state)
+    if keys is not None:
+        data = keys.seal_state(aggregate_id, data)
+    return StoredState(folded.version, folded.offset, folded.index, data)
+
+
+def unpack(
+    aggregate: Aggregate, aggregate_id: str, saved: StoredState, keys: OwnerKeys | None = None
+) -> Folded:
+    """The aggregate to decide on; raises `ContradictionError` if the code cannot read what the code wrote."""
+    try:
+        data = saved.state if keys is None else keys.open_state(aggregate_id, saved.state)
+        state = aggregate.decode_state(data)
+    except (ContradictionError, *PROCESS_ERRORS):
+        raise
+    except SealError as error:
+        raise ContradictionError(
+            f"the state of {aggregate.name} {aggregate_id!r} is damaged: {error}",
+            f"make it again from the events: cqrs rebuild {aggregate.name}",
+        ) from error
+    except Exception as error:  # a `__post_init__` may raise anything
+        said = type(error).__name__ if aggregate.has_personal_fields else error
+        raise ContradictionError(
+            f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {said}",
+            "repair `evolve` and raise the decider's revision: the shard is then rebuilt from the events",
+        ) from aggregate.shown(error)
+    return Folded(saved.version, state, saved.offset, saved.eventindex)

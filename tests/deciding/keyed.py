@@ -1,0 +1,121 @@
+"""An owner's memory of customers over logs in lists: what it commits, and what it reads back of it."""
+
+from collections.abc import Iterator
+
+from cqrs_cli.core.context import BatchContext, Decisions
+from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.deciding.owner_keys import OwnerKeys
+from cqrs_cli.deciding.recover import fold_records
+from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keys.ring import Ring
+from cqrs_cli.state.key_cache import KeyStore, MemoryKeys
+from cqrs_cli.state.memory import MemoryStore
+from tests.core.personal.batches import AT
+from tests.core.personal.customer import CUSTOMER, Customer
+
+_NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("customer"), 0)
+
+RING = Ring({"2026-11": b"m" * 64})
+
+
+class ListedKeys:
+    """A keys topic of one partition; compaction leaves holes."""
+
+    topic = "customer.keys"
+
+    def __init__(self) -> None:
+        self.records: list[Record | None] = []
+        self.breaks_at: int | None = None  # the broker goes away there
+
+    def partitions(self) -> int:
+        return 1
+
+    def end_of_events(self, partition: int) -> int:
+        raise NotImplementedError
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        return 0, len(self.records)
+
+    def read(self, partition: int, start: int, end: int) -> Iterator[list[Record]]:
+        for offset in range(start, end):
+            if offset == self.breaks_at:
+                raise UnavailableError("no answer", "")
+            if (record := self.records[offset]) is not None:
+                yield [record]
+
+    def close(self) -> None: ...
+
+
+class Logs:
+    """The events and the keys, as they are committed."""
+
+    def __init__(self) -> None:
+        self.events: list[Record] = []
+        self.keys = ListedKeys()
+
+    def compact(self) -> None:
+        """Leave the last record of each subject, and no tombstone."""
+        records = self.keys.records
+        last = {one.key: at for at, one in enumerate(records) if one is not None}
+        for at, one in enumerate(records):
+            if one is not None and (last[one.key] != at or one.value is None):
+                records[at] = None
+
+
+class Owning:
+    """One owner after another over the same disk: `store` is the shard, `cache` the keys beside it."""
+
+    def __init__(
+        self, logs: Logs, store: MemoryStore | None = None, cache: KeyStore | None = None, ring: Ring = RING
+    ) -> None:
+        self.logs = logs
+        self.store = MemoryStore(AT) if store is None else store
+        self.cache = MemoryKeys(("k", "e")) if cache is None else cache
+        self.keys = OwnerKeys(CUSTOMER, logs.keys, 0, ring, self.cache)
+        self.states = StateCache(CUSTOMER, self.store, "", keys=self.keys)
+
+    def recover(self, end: int | None = None) -> "Owning":
+        """Fold what is not folded. `end`: as far as it shows, where that is not all."""
+        self.states.learn_keys()
+        records, done = self.logs.events[self.states.positions.events : end], 0
+        while done < len(records):
+            with self.states.reading():
+                states, done = fold_records(_NOWHERE, CUSTOMER, self.states, records, done)
+            at = self.states.positions.events + done
+            self.states.fold(self.states.positions._replace(events=at), states)
+        if end is None:
+            self.states.check_keys()
+        return self
+
+    def decide(self, *commands: Record) -> Decisions:
+        """Decide, commit and stage."""
+        with self.states.reading():
+            asked = BatchContext(0, self.states.state, lambda *_: None, lambda: AT, key_of=self.keys.key_of)
+            decided = decide_batch(CUSTOMER, list(commands), asked)
+        for value, subject in self.keys.records(decided.keys):
+            self.logs.keys.records.append(Record(len(self.logs.keys.records), AT, subject, value))
+        self.logs.events += [
+            Record(len(self.logs.events) + at, AT, key, value)
+            for at, (value, key, _) in enumerate(decided.events)
+        ]
+        end = len(self.logs.events)
+        self.states.stage(decided, commands[-1].offset + 1, end, None, None, len(self.logs.keys.records))
+        return decided
+
+    def state(self, subject: str = "c") -> Customer | None:
+        """The state of an aggregate."""
+        with self.states.reading():
+            found = self.states.state(subject)
+        if found is None:
+            return None
+        assert isinstance(found.state, Customer)
+        return found.state
+
+    def stored(self, subject: str = "c") -> bytes:
+        """The bytes of its state in the shard."""
+        return dict(self.store.items())[subject].state

@@ -1,0 +1,196 @@
+"""An owner seals what rests in its shard, knows its keys again, and stops where one was lost."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli import failpoints
+from cqrs_cli.core.personal.masking import mask
+from cqrs_cli.core.stored import StoredState
+from cqrs_cli.deciding.owner_keys import OwnerKeys
+from cqrs_cli.deciding.packing import unpack
+from cqrs_cli.deciding.state_cache import DOUBTFUL
+from cqrs_cli.errors import ContradictionError, UnavailableError
+from cqrs_cli.keys.ring import Ring
+from cqrs_cli.state.key_cache import KeyCache, KeyOffsets
+from cqrs_cli.state.store import NotOwnerError
+from tests.core.personal.batches import PLAIN, erase, register
+from tests.core.personal.customer import CUSTOMER, Customer
+from tests.deciding.keyed import RING, Logs, Owning
+
+ANN = Customer("Ann Smith", "ann@home", "free")
+
+
+@pytest.fixture
+def logs() -> Logs:
+    return Logs()
+
+
+@pytest.fixture
+def owner(logs: Logs) -> Owning:
+    """One that has registered a customer."""
+    owner = Owning(logs).recover()
+    owner.decide(register(0))
+    return owner
+
+
+def again(owner: Owning, cache: bool = True, shard: bool = True) -> Owning:
+    """Its successor on the same machine, which may have lost its cache or its shard."""
+    return Owning(owner.logs, owner.store if shard else None, owner.cache if cache else None)
+
+
+def test_state_in_shard_is_sealed(owner: Owning) -> None:
+    owner.states.flush()
+    assert not any(plain in owner.stored() for plain in PLAIN)
+    assert again(owner).recover().state() == owner.state() == ANN
+
+
+@pytest.mark.parametrize("cache", [True, False])
+@pytest.mark.parametrize("shard", [True, False])
+def test_successor_knows_the_same(owner: Owning, cache: bool, shard: bool) -> None:
+    owner.states.flush()
+    owner.decide(register(1, "d"), erase(2))  # committed, and never flushed
+    successor = again(owner, cache, shard).recover()
+    assert successor.state() == mask(ANN) and successor.state("d") == ANN
+    assert successor.keys.key_of("c") is None
+    key = successor.keys.key_of("d")
+    assert key is not None and key.kid == (owner.keys.key_of("d") or key).kid
+
+
+def test_one_key_serves_until_it_ends(owner: Owning) -> None:
+    assert owner.decide(register(1)).keys == {}
+    assert owner.decide(erase(2)).keys == {"c": None}
+    assert [*owner.decide(register(3)).keys] == ["c"]
+    owner.states.flush()
+    assert owner.state() == again(owner).recover().state() == ANN
+
+
+def test_ended_key_stays_ended_without_tombstone(owner: Owning, logs: Logs) -> None:
+    """An owner slept past the tombstone: its cache still has the key, which the event ends."""
+    owner.states.flush()
+    shard, cache = owner.store, owner.cache
+    other = Owning(logs).recover()
+    other.decide(erase(1))
+    logs.compact()
+    assert logs.keys.records == [None, None]
+    late = Owning(logs, shard, cache).recover()
+    assert late.keys.key_of("c") is None and late.state() == mask(ANN)
+
+
+def test_cache_from_before_an_erasure_is_dropped(owner: Owning, logs: Logs) -> None:
+    """The shard is a later one, a checkpoint's: the cache beside it has not seen the event."""
+    owner.states.flush()
+    other = Owning(logs).recover()
+    other.decide(erase(1))
+    other.states.flush()
+    logs.compact()
+    assert owner.cache.known("c").current is not None
+    assert Owning(logs, other.store, owner.cache).recover().keys.key_of("c") is None
+
+
+def test_interrupted_reading_begins_again(owner: Owning, logs: Logs) -> None:
+    """The first half was read afresh; then a key of it has ended, and its tombstone is gone."""
+    owner.states.flush()
+    owner.decide(register(1, "d"))
+    owner.states.flush()
+    logs.keys.breaks_at = 1
+    reading = again(owner, cache=False)
+    with pytest.raises(UnavailableError):
+        reading.recover()
+    logs.keys.breaks_at, logs.keys.records[0] = None, None
+    assert reading.keys.key_of("c") is not None
+    assert reading.recover().keys.key_of("c") is None
+
+
+@pytest.mark.parametrize("cut", [1, 2])
+def test_half_an_erasure_is_in_doubt(owner: Owning, logs: Logs, cut: int) -> None:
+    """The tombstone shows before the event: a shard that was folded up to there may only be folded on."""
+    owner.decide(register(1), erase(2))
+    late = Owning(logs).recover(cut)
+    assert late.store.noted(DOUBTFUL)
+    assert late.recover().state() == mask(ANN)
+    assert not late.store.noted(DOUBTFUL)
+
+
+def test_lost_key_stops_recovery(owner: Owning, logs: Logs) -> None:
+    key, logs.keys.records[0] = logs.keys.records[0], None
+    reading = Owning(logs)
+    for _ in range(2):  # the next attempt folds nothing, and must not pass
+        with pytest.raises(
+            ContradictionError, match=r"of customer 'c' is not in customer.keys .* nobody erased"
+        ):
+            reading.recover()
+    assert reading.store.noted(DOUBTFUL)
+    logs.keys.records[0] = key
+    assert Owning(logs).recover().state() == ANN
+
+
+def test_lost_key_stops_deciding(owner: Owning, logs: Logs) -> None:
+    """All events are folded: it shows when the state is asked for."""
+    owner.states.flush()
+    logs.keys.records[0] = None
+    with pytest.raises(ContradictionError, match="nobody erased it"):
+        again(owner, cache=False).recover().decide(register(1))
+
+
+def test_ring_without_the_master_stops(owner: Owning, logs: Logs) -> None:
+    owner.states.flush()
+    with pytest.raises(ContradictionError, match="under the master key '2026-11', which the ring lacks"):
+        Owning(logs, owner.store, owner.cache, Ring({"2027-01": b"n" * 64})).recover().state()
+
+
+def test_damaged_state_is_a_contradiction(owner: Owning) -> None:
+    owner.states.flush()
+    ((name, saved),) = owner.store.items()
+    damaged = StoredState(
+        saved.version, saved.offset, saved.eventindex, saved.state.replace(b'"},', b'AAAA"},')
+    )
+    with pytest.raises(ContradictionError, match="is damaged"):
+        unpack(CUSTOMER, name, damaged, owner.keys)
+
+
+@pytest.mark.parametrize("point", ["apply.before", "apply.after"])
+def test_crash_while_flushing_changes_nothing(owner: Owning, logs: Logs, point: str) -> None:
+    """The cache is written first: its successor finds the shard behind it, or level."""
+
+    def die() -> None:
+        raise ConnectionError
+
+    owner.states.flush()
+    owner.decide(erase(1), register(2, "d"))
+    with failpoints.acting(point, die), pytest.raises(ConnectionError):
+        owner.states.flush()
+    logs.compact()
+    successor = again(owner).recover()
+    assert (successor.state(), successor.state("d")) == (mask(ANN), ANN)
+
+
+def test_paused_owner_writes_no_key(owner: Owning) -> None:
+    """It wakes up behind its successor, which has ended the key that it has still to note."""
+    successor = again(owner).recover()
+    successor.decide(erase(1))
+    successor.states.flush()
+    with pytest.raises(NotOwnerError):
+        owner.states.flush()
+    assert again(owner).recover().keys.key_of("c") is None
+
+
+def test_few_keys_are_ready(owner: Owning, logs: Logs) -> None:
+    """The rest is wrapped, and found again."""
+    owner.decide(*(register(number, f"c-{number}") for number in range(1, 20)))
+    owner.states.flush()
+    few = OwnerKeys(CUSTOMER, logs.keys, 0, RING, owner.cache, ready=2)
+    assert all(few.key_of(f"c-{number}") is not None for number in range(1, 20))
+    assert len(few._ready) == 2
+
+
+def test_cache_on_disk_serves_the_same(logs: Logs, tmp_path: Path) -> None:
+    with closing(KeyCache(tmp_path, ("k", "e"))) as cache:
+        owner = Owning(logs, cache=cache).recover()
+        owner.decide(register(0))
+        owner.states.flush()
+    with closing(KeyCache(tmp_path, ("k", "e"))) as cache:
+        assert cache.offsets == KeyOffsets(("k", "e"), 1, 1)
+        assert Owning(logs, owner.store, cache).recover().state() == ANN
+    assert not any(plain in file.read_bytes() for plain in PLAIN for file in tmp_path.iterdir())
