@@ -26,8 +26,8 @@ def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]
 
     Its class is found in `project`, the folder of a project or a folder within; by default the current one. Raises
     `ContradictionError` for a record that is not an event of the aggregate, `UsageError` if there is no such aggregate,
-    or if the message is an error of the consumer's. Large data come from the project's payload store:
-    raises `PayloadUnavailableError`.
+    or if the message is an error of the consumer's. Large data come from the project's payload store: raises
+    `PayloadUnavailableError`. Personal fields have their placeholders where the project has no ring of keys.
     """
     error = _member(record, "error") if hasattr(record, "error") else None
     if error is not None:
@@ -43,6 +43,8 @@ def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]
         if known.payloads is not None:
             found, _ = check_out(known.payloads, topic, partition, [Record(offset, 0, None, value)])
             value = found[0].value
+        (whole,) = known.opener(aggregate, topic).opened(partition, [Record(offset, 0, None, value)])
+        value = whole.value
         return record_event(aggregate, value, topic, partition, offset)
     except (FoldError, ValueError) as failure:
         raise ContradictionError(

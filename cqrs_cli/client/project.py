@@ -8,10 +8,12 @@ from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.reserved import ReservedCommand, reserved_command
+from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
+    from cqrs_cli.keys.opener import EventOpener
     from cqrs_cli.settings.settings import Settings
 
 
@@ -21,6 +23,8 @@ class ProjectAggregates:
     def __init__(self, settings: "Settings") -> None:
         self._package, self._root = settings.aggregates, settings.root
         self.payloads = settings.payloads()
+        self._settings = settings
+        self._openers: dict[str, EventOpener] = {}
         self._loaded: dict[str, Aggregate] = {}
         self._types: dict[type, list[tuple[Aggregate, str]]] = {}
 
@@ -30,6 +34,25 @@ class ProjectAggregates:
         if found is None:
             found = self._loaded[name] = registry.load(name, self._package, self._root)
         return found
+
+    def opener(self, aggregate: Aggregate, events: str) -> "EventOpener":
+        """What opens the aggregate's events in this topic; the same one each time: it has read the keys."""
+        found = self._openers.get(events)
+        if found is None:
+            found = self._openers[events] = self._made_opener(aggregate, events)
+        return found
+
+    def _made_opener(self, aggregate: Aggregate, events: str) -> "EventOpener":
+        from cqrs_cli.kafka.keys_log import event_opener
+        from cqrs_cli.kafka.topics.topics import Topics
+        from cqrs_cli.keys.opener import EventOpener
+
+        marks = event_marks(aggregate)
+        if marks is None or self._settings.keys() is None:
+            return EventOpener(events, marks)
+        connection = project_connection(self._settings)
+        topics = Topics(aggregate.name, events.removesuffix(f"{aggregate.name}.events"))
+        return event_opener(connection, connection.keys, topics, marks)
 
     def of_command(self, command: Command, name: str | None) -> tuple[Aggregate, str]:
         """The aggregate that decides the command, the one called `name` if it is given, and the command's wire type.

@@ -14,6 +14,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keys.opener import EventOpener
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.check_out import check_out
 
@@ -59,7 +60,7 @@ class Tail(Protocol):
 
 
 class PartitionTail:
-    """The tail of a partition of events, which come with their data.
+    """The tail of a partition of events, which come with their data, opened if there is an opener.
 
     If it is `patient`, it waits for a broker that does not answer, and notes that once; else it raises
     `UnavailableError`.
@@ -73,11 +74,15 @@ class PartitionTail:
         note: Tell,
         payloads: PayloadStoreAddress | None,
         reader: Consumer | None = None,
+        opener: EventOpener | None = None,
         *,
         patient: bool = True,
     ) -> None:
-        """`payloads`: where large data rest. `reader`: a client to read with, of its own unless it is given."""
+        """`payloads`: where large data rest. `reader`: a client to read with, of its own unless it is given. `opener`:
+        opens the events, and is closed with this.
+        """
         self._source, self._payloads, self._position = source, payloads, start
+        self._opener = opener
         self._waiting: list[Record] = []  # arrived, and not handed out: large data come by and by
         self._reader = reader or clients.bulk_consumer(connection, on_error=self._hear)
         self._reader.assign([TopicPartition(source.topic, source.partition, start)])
@@ -88,14 +93,16 @@ class PartitionTail:
         )
 
     def poll(self, most: int) -> tuple[list[Record], int]:
-        """Raises `PayloadUnavailableError`; the next call tries again."""
+        """Raises `PayloadUnavailableError`, and what opening raises; the next call tries again."""
         place, source = self._payloads, self._source
         self._waiting = self._waiting or self._arrived(most)
-        if place is None:
-            records, self._waiting = self._waiting, []
-        else:
+        records, rest = self._waiting, list[Record]()
+        if place is not None:
             records, rest = check_out(place, source.topic, source.partition, self._waiting[:most])
-            self._waiting = [*rest, *self._waiting[most:]]
+            rest = [*rest, *self._waiting[most:]]
+        if self._opener is not None:
+            records = self._opener.opened(source.partition, records)
+        self._waiting = rest
         return records, self._waiting[0].offset if self._waiting else self._position
 
     def _arrived(self, most: int) -> list[Record]:
@@ -110,3 +117,5 @@ class PartitionTail:
 
     def close(self) -> None:
         self._reader.close()
+        if self._opener is not None:
+            self._opener.close()

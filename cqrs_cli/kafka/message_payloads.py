@@ -1,4 +1,4 @@
-"""Messages whose data are in the payload store get them, for readers that take messages as librdkafka has them."""
+"""Messages get their data, for readers that take them as librdkafka has them: from the payload store, and opened."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -9,17 +9,32 @@ from confluent_kafka import Message
 from cqrs_cli.core.messages.payload_reference import MARK
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.records import records_of
+from cqrs_cli.keys.opener import EventOpener
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.check_out import check_out, holds_events, look_up
 
 
 def messages_with_data(
-    place: PayloadStoreAddress | None, topic: str, partition: int, batches: Iterable[Sequence[Any]]
+    place: PayloadStoreAddress | None,
+    topic: str,
+    partition: int,
+    batches: Iterable[Sequence[Any]],
+    opener: EventOpener | None = None,
 ) -> Iterator[Sequence[Any]]:
     """Events, or commands, with their data; in smaller batches where these are large.
 
-    Raises `PayloadUnavailableError` for an event whose data cannot be had; a command stays as it is then.
+    Events are opened if there is an `opener`. Raises `PayloadUnavailableError` for an event whose data cannot be had; a
+    command stays as it is then.
     """
+    for messages in _fetched(place, topic, partition, batches):
+        if opener is not None and holds_events(topic):
+            opener.fill(partition, messages)
+        yield messages
+
+
+def _fetched(
+    place: PayloadStoreAddress | None, topic: str, partition: int, batches: Iterable[Sequence[Any]]
+) -> Iterator[Sequence[Any]]:
     if place is None or not topic.endswith((".events", ".commands")):
         yield from batches
         return

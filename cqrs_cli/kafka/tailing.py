@@ -16,6 +16,7 @@ from cqrs_cli.kafka.admin.same_topics import SameTopics
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
+from cqrs_cli.keys.opener import EventOpener
 from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
 from cqrs_cli.payloads.check_out import check_out, holds_events, look_up
 from cqrs_cli.settings.moments import parse_moment
@@ -167,13 +168,13 @@ def following(
 
 
 def events_with_data(
-    place: PayloadStoreAddress | None, topic: str, batch: list[Placed]
+    place: PayloadStoreAddress | None, topic: str, batch: list[Placed], opener: EventOpener
 ) -> Iterator[list[Placed]]:
-    """The batch of events with their data; in several batches if they are large.
+    """The batch of events with their data, opened; in several batches if they are large.
 
     Raises `PayloadUnavailableError` after the other partitions' events: one that cannot be had holds up its own.
     """
-    if place is None or not batch:
+    if not batch:
         yield batch
         return
     missing: dict[int, PayloadUnavailableError] = {}
@@ -181,25 +182,30 @@ def events_with_data(
         rest = [record for _, record in placed]
         while rest and partition not in missing:
             try:
-                whole, rest = check_out(place, topic, partition, rest)
+                whole, rest = (rest, []) if place is None else check_out(place, topic, partition, rest)
             except PayloadUnavailableError as error:
                 missing[partition] = error
                 break
-            yield [(partition, record) for record in whole]
+            yield [(partition, record) for record in opener.opened(partition, whole)]
     for first in missing.values():
         raise first
 
 
 def records_with_data(
-    place: PayloadStoreAddress | None, topic: str, placed: Iterable[Placed]
+    place: PayloadStoreAddress | None, topic: str, placed: Iterable[Placed], opener: EventOpener | None = None
 ) -> Iterator[Placed]:
-    """The records of any topic with their data, in their order.
+    """The records of any topic with their data, in their order. Events are opened if there is an `opener`.
 
     Without its data an event raises `PayloadUnavailableError`; a command or dead letter comes as it stands in the log.
     """
-    if place is None:
-        yield from placed
-        return
+    found = placed if place is None else _fetched(place, topic, placed)
+    for partition, record in found:
+        if opener is not None and holds_events(topic):
+            (record,) = opener.opened(partition, [record])
+        yield partition, record
+
+
+def _fetched(place: PayloadStoreAddress, topic: str, placed: Iterable[Placed]) -> Iterator[Placed]:
     remaining = iter(placed)
     while some := list(islice(remaining, _TOGETHER)):
         while some:

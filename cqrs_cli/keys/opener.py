@@ -5,18 +5,21 @@ their partitions.
 """
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from operator import methodcaller
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.sealing import DataKey, SealError
-from cqrs_cli.core.sealed_events import EventMarks, MarkedEvent, open_event, read_marked
+from cqrs_cli.core.sealed_events import EventMarks, MarkedEvent, may_be_marked, open_event, read_marked
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress, ring_at
 from cqrs_cli.keys.reading import KeysLog, Need, PartitionKeys
+
+_value: Callable[[Any], bytes | None] = methodcaller("value")
 
 
 class OpenerKeys(NamedTuple):
@@ -69,6 +72,15 @@ class EventOpener:
         """The same for batches that follow each other."""
         for records in batches:
             yield self.opened(partition, records)
+
+    def fill(self, partition: int, messages: Sequence[Any]) -> None:
+        """The same for messages of librdkafka's, which get their values in their place."""
+        if self._marks is None or not any(map(may_be_marked, map(_value, messages))):
+            return
+        records = [Record(one.offset(), 0, None, one.value()) for one in messages]
+        for message, before, after in zip(messages, records, self.opened(partition, records), strict=True):
+            if after is not before:
+                message.set_value(after.value)
 
     def close(self) -> None:
         """Let go of the keys. Idempotent."""

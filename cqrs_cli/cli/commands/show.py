@@ -1,6 +1,6 @@
 """`cqrs show`: one aggregate, as its events tell it."""
 
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from functools import partial
 from typing import Annotated
 
@@ -45,8 +45,12 @@ def show(
     An aggregate that does not exist has version 0 and the initial state. At a time it is everything up to its last
     version whose time is not later. A file holds an offset of the events for each partition, {"0": 1200, "1": 0}, below
     which they count, or is a certificate (cqrs certificate make). All events of its partition are read for this.
+
+    Who has no ring of keys (personal_keys) sees placeholders in personal fields.
     """
     from cqrs_cli.client import history as queries
+    from cqrs_cli.core.sealed_events import event_marks
+    from cqrs_cli.kafka.keys_log import event_opener
 
     topics = cli.topics(aggregate)
     positions = positions_of("--at", at, topics.events)
@@ -56,8 +60,12 @@ def show(
     connection = cli.connection()
     places = queries.find_ranges(connection, topics, key, cli.settings.partitioner, positions)
     count = sum(place.end - place.start for place in places)
-    with cli.working(f"reading {count:,} events") if count > LONG else nullcontext():
-        shown = queries.fold_history(loaded, id, queries.read_records(connection, key, places), within)
+    with (
+        cli.working(f"reading {count:,} events") if count > LONG else nullcontext(),
+        closing(event_opener(connection, connection.keys, topics, event_marks(loaded), id)) as opener,
+    ):
+        records = queries.read_records(connection, key, places, opener=opener)
+        shown = queries.fold_history(loaded, id, records, within)
     if at is not None and at.isdigit() and shown.version < int(at):
         raise UsageError(
             f"{aggregate} {id} is at version {shown.version}, not {at}", "leave --at out to see it"

@@ -72,6 +72,7 @@ def tail(
     counts its own offsets: with --partition one is a place. A topic that is deleted or made again ends --follow with
     exit status 5.
     """
+    from cqrs_cli.cli.opener import opener_of
     from cqrs_cli.cli.record_filter import record_filter
     from cqrs_cli.kafka import readers, tailing
     from cqrs_cli.kafka.tailing import Origin
@@ -95,7 +96,8 @@ def tail(
     connection = cli.connection()
     is_in_one = kind == "events" and key is not None and not readers.exists(connection, topics.lineage)
     partitioner = cli.settings.partitioner if is_in_one else "off"
-    whole = partial(tailing.records_with_data, connection.payloads, topic)
+    opener = opener_of(cli, aggregate) if kind == "events" else None
+    whole = partial(tailing.records_with_data, connection.payloads, topic, opener=opener)
     bounds = tailing.tail_bounds(connection, topic, origin, key, partitioner, partitions)
     if count is not None and start is None:
         printed, most = _print(cli, whole(tailing.last(connection, topic, bounds, keep, count))), None

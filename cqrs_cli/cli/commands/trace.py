@@ -42,6 +42,7 @@ def trace(
     came of a command hangs below it, and a command below the event that caused it. All records of all topics since the
     time given are read for this: it says how many. Ends with 1 if nothing is found.
     """
+    from cqrs_cli.cli.opener import opener_of
     from cqrs_cli.cli.render.queries.trace import searched_text, trace_document, trace_text
     from cqrs_cli.client.queries.lineage import lineage
     from cqrs_cli.client.queries.trace import trace_messages
@@ -50,7 +51,8 @@ def trace(
     cli.check_aggregates(*aggregates or ())
     topics = {name: cli.topics(name) for name in aggregates or cli.aggregate_names()}
     with cli.working(f"searching since {since}") as now:
-        traced = trace_messages(cli.connection(), topics, wanted, begin, now)
+        openers = {name: opener_of(cli, name) for name in topics}
+        traced = trace_messages(cli.connection(), topics, wanted, begin, now, openers)
     for name, why in traced.missing.items():
         cli.note(f"{name}: {cli.with_flags(str(why))}")
     where = searched_text(traced, begin)

@@ -11,6 +11,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
+from cqrs_cli.keys.opener import EventOpener
 from cqrs_cli.payloads.check_out import look_up
 
 #: Partitions of topics that are read at once.
@@ -44,11 +45,12 @@ def trace_messages(
     wanted: str,
     since: int,
     progress: Callable[[str], None],
+    openers: Mapping[str, EventOpener | None] | None = None,
 ) -> Traced:
     """All messages since then (ms) about a command or correlation, and about the correlations of those found.
 
-    If there are none, those of the aggregates with this id. Aggregates without topics are left out; raises
-    `ConfigurationError` if none has any.
+    `openers`: what opens the events of an aggregate, by its name. If there are none, those of the aggregates with this
+    id. Aggregates without topics are left out; raises `ConfigurationError` if none has any.
     """
     parts, missing = _partitions(connection, topics)
     if not parts and missing:
@@ -57,7 +59,7 @@ def trace_messages(
     ids, found, records, of_aggregate = {wanted}, dict[object, LinkedMessage](), 0, False
     for number in range(ROUNDS):
         progress(f"reading {sum(end - start for *_, start, end in stretches):,} records")
-        messages, count = _read(stretches, ids, wanted if number == 0 else None)
+        messages, count = _read(stretches, ids, wanted if number == 0 else None, openers or {})
         records += count
         for message in messages:
             found[message.kind, message.aggregate, message.partition, message.record.offset] = message
@@ -117,7 +119,10 @@ def _stretches(
 
 
 def _read(
-    stretches: Iterable[_Stretch], ids: Iterable[str], subject: str | None
+    stretches: Iterable[_Stretch],
+    ids: Iterable[str],
+    subject: str | None,
+    openers: Mapping[str, EventOpener | None],
 ) -> tuple[list[LinkedMessage], int]:
     """The messages that may be about these ids, or about the aggregates of this one; how many records were read."""
     wanted = set(ids)
@@ -136,8 +141,12 @@ def _read(
                 if message is None:
                     continue
                 if message.is_anonymous or message.belongs(wanted) or message.subject == subject:
+                    whole, opener = record, openers.get(log.topics.aggregate)
                     if place is not None:
                         (whole,), _ = look_up(place, log.topics.name(kind), [record])
+                    if opener is not None and kind == "events":
+                        (whole,) = opener.opened(log.partition, [whole])
+                    if whole is not record:
                         message = read(kind, log.topics.aggregate, log.partition, whole) or message
                     found.append(message)
         return found, count

@@ -10,6 +10,7 @@ import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
 from cqrs_cli.following.gateway.feed import Feed, FeedEvent
@@ -23,6 +24,7 @@ from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.tailing import Placed, events_with_data, following
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
+from cqrs_cli.keys.opener import EventOpener
 from cqrs_cli.ownership.timing import Lasting
 from cqrs_cli.state.store import NotOwnerError
 
@@ -67,6 +69,7 @@ class AggregateFollower:
         self.connection, self.aggregate, self.partitioner = connection, aggregate, partitioner
         self.topics = described.topics
         self._described, self._folder, self._note = described, folder, note
+        self._opener = EventOpener(self.topics.events, event_marks(aggregate))
         self.lineage = FollowedLineage(connection, self.topics, self.log)
         names = {described.topics.name(kind): described.ids[kind] for kind in _SERVED}
         self._same, self._gone = same_topics(connection, names, self._changed), Lasting(2 * _MISSING)
@@ -218,7 +221,8 @@ class AggregateFollower:
             for arrived in stream:
                 if self._closing.is_set():
                     return
-                for placed in events_with_data(self.connection.payloads, self.topics.events, arrived):
+                payloads, topic = self.connection.payloads, self.topics.events
+                for placed in events_with_data(payloads, topic, arrived, self._opener):
                     self._take_all(placed)
                 if self._curious.is_set() or time.monotonic() - looked > _LOOK_EVERY:
                     self._curious.clear()
