@@ -33,11 +33,11 @@ class Arena:
     connection: Connection
     broker_pid: int
 
-    def topics(self, name: str, partitions: int, prefix: str = "") -> Topics:
+    def topics(self, name: str, partitions: int, prefix: str = "", personal: bool = False) -> Topics:
         """The aggregate's topics, made if they are missing."""
         topics = Topics(name, prefix)
         with Admin(self.connection) as admin:
-            ensure_topics(admin, topics, TopicPlan(partitions=partitions))
+            ensure_topics(admin, topics, TopicPlan(partitions=partitions, personal=personal))
         return topics
 
     def cqrs(self, *arguments: str) -> dict[str, Any]:
@@ -114,10 +114,10 @@ def new_id(kind: str) -> str:
     return uuid7() if kind == "uuid7" else str(uuid.uuid4())
 
 
-def message(kind: str, subject: str, data: str, command_id: str) -> bytes:
+def message(kind: str, subject: str, data: str, command_id: str, name: str = "bank_account") -> bytes:
     """A command on the wire."""
     return (
-        f'{{"specversion":"1.0","id":"{command_id}","source":"/benchmark","type":"bank_account.{kind}",'
+        f'{{"specversion":"1.0","id":"{command_id}","source":"/benchmark","type":"{name}.{kind}",'
         f'"subject":"{subject}","data":{data}}}'
     ).encode()
 
@@ -130,18 +130,24 @@ def open_accounts(arena: Arena, topics: Topics, accounts: int) -> None:
             sender.send(
                 topics.commands,
                 subject.encode(),
-                message("Open", subject, '{"owner":"ann"}', new_id("uuid7")),
+                message("Open", subject, '{"owner":"ann"}', new_id("uuid7"), topics.aggregate),
             )
         sender.flush()
 
 
-def deposit(arena: Arena, topics: Topics, commands: int, accounts: int, ids: str = "uuid7") -> None:
+def deposit(
+    arena: Arena,
+    topics: Topics,
+    commands: int,
+    accounts: int,
+    ids: str = "uuid7",
+    data: str = '{"amount":5}',
+) -> None:
     """So many deposits into accounts drawn at random."""
     draw = random.Random(1)
     with CommandProducer(arena.connection, "murmur2", bulk=True, reports=False) as sender:
         for _ in range(commands):
             subject = f"acc-{draw.randrange(accounts)}"
-            sender.send(
-                topics.commands, subject.encode(), message("Deposit", subject, '{"amount":5}', new_id(ids))
-            )
+            one = message("Deposit", subject, data, new_id(ids), topics.aggregate)
+            sender.send(topics.commands, subject.encode(), one)
         sender.flush()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks import peer
 from benchmarks.arena import Arena, arena, deposit, new_id, open_accounts
+from benchmarks.marked import NAME, add_marked_account, deposit_data
 from benchmarks.report import report
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.deciding.prepare import prepare
@@ -25,38 +26,47 @@ def main() -> None:
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--ids", choices=("uuid7", "random"), default="uuid7")
     options.add_argument("--remembered", type=int, default=0, help="ids in each shard before it begins")
+    options.add_argument("--personal", type=int, default=0, help="in turn, with so many personal fields")
     options.add_argument("--runs", type=int, default=3, help="with a warm broker, after one with a cold one")
     options.add_argument("--peer", type=Path, help="folder of the Kafka Streams peer (kstreams/run.sh in it)")
     given = options.parse_args()
     rows = []
     with arena() as here:
+        if given.personal:
+            add_marked_account(here.root, given.personal)
         for number in range(given.runs + 1):
             broker = "cold" if number == 0 else "warm"  # the first round also warms the broker's JVM
             rows.append(_ours(here, given, f"r{number}.", broker))
+            if given.personal:
+                rows.append(_ours(here, given, f"m{number}.", broker, given.personal))
             for dedup in peer.DEDUP if given.peer else ():
                 rows.append(_peer(here, given, f"p{number}{dedup}.", broker, dedup))
     report("backlog", rows)
 
 
-def _filled(here: Arena, given: argparse.Namespace, prefix: str) -> Topics:
-    topics = here.topics("bank_account", given.partitions, prefix)
+def _filled(here: Arena, given: argparse.Namespace, prefix: str, personal: bool = False) -> Topics:
+    topics = here.topics(NAME if personal else "bank_account", given.partitions, prefix, personal)
     open_accounts(here, topics, given.accounts)
     return topics
 
 
-def _ours(here: Arena, given: argparse.Namespace, prefix: str, warmth: str) -> dict[str, object]:
-    topics = _filled(here, given, prefix)
-    here.cqrs("run", "bank_account", "--once", "--topic-prefix", prefix)
+def _ours(
+    here: Arena, given: argparse.Namespace, prefix: str, warmth: str, fields: int = 0
+) -> dict[str, object]:
+    """`fields`: the personal ones of each command."""
+    topics = _filled(here, given, prefix, personal=fields > 0)
+    run = ("run", topics.aggregate, "--once", "--topic-prefix", prefix)
+    here.cqrs(*run)
     if given.remembered:
         _remember(here, given, prefix)
-    deposit(here, topics, given.commands, given.accounts, given.ids)
+    deposit(here, topics, given.commands, given.accounts, given.ids, deposit_data(fields))
     broker = here.broker_cpu()
-    done = here.cqrs("run", "bank_account", "--once", "--topic-prefix", prefix)
+    done = here.cqrs(*run)
     broker = here.broker_cpu() - broker
     assert done["accepted"] == given.commands, done
     each = 1e6 / given.commands
     return {
-        "what": f"cqrs{_special(given)}, {warmth} broker",
+        "what": f"cqrs{_special(given, fields)}, {warmth} broker",
         "commands_per_s": given.commands / done["seconds"],
         "cpu_us_per_command": (done["cpu_seconds"] + broker) * each,
         "owners_us": done["cpu_seconds"] * each,
@@ -64,9 +74,10 @@ def _ours(here: Arena, given: argparse.Namespace, prefix: str, warmth: str) -> d
     }
 
 
-def _special(given: argparse.Namespace) -> str:
-    """The ids, where they are not those of other figures."""
+def _special(given: argparse.Namespace, fields: int) -> str:
+    """The ids and personal fields, where they are not those of other figures."""
     kind = "" if given.ids == "uuid7" else f", {given.ids} ids"
+    kind += f", {fields} personal" if fields else ""
     return kind + (f", {given.remembered:,} remembered a shard" if given.remembered else "")
 
 

@@ -1,0 +1,47 @@
+"""The bank account with personal fields in each deposit, its event and its state: who paid the money in."""
+
+import json
+import secrets
+from base64 import b64encode
+from pathlib import Path
+
+from cqrs_cli.keys.ring import SIZES
+
+NAME = "marked_account"
+
+
+def add_marked_account(root: Path, fields: int) -> None:
+    """Add it to the project in `root`, with so many personal fields, and give the project a ring of keys."""
+    names = [f"by{number}" for number in range(fields)]
+    listed = ", ".join(names)
+    kept = ", ".join(f"{name}={name}" for name in names)
+    marks = "".join(f'    {name}: cqrs.Personal[str] = ""\n' for name in names)
+    code = (root / "aggregates" / "bank_account.py").read_text()
+    for found, instead in (
+        (
+            "class Deposit(cqrs.Command):\n    amount: int\n",
+            f"class Deposit(cqrs.Command):\n    amount: int\n{marks}",
+        ),
+        (
+            "class Deposited(cqrs.Event):\n    amount: int\n",
+            f"class Deposited(cqrs.Event):\n    amount: int\n{marks}",
+        ),
+        ("    closed: bool = False\n", f"    closed: bool = False\n{marks}"),
+        (
+            "case Deposit(amount):\n            yield Deposited(amount)",
+            f"case Deposit(amount, {listed}):\n            yield Deposited(amount, {listed})",
+        ),
+        ("case Deposited(amount):", f"case Deposited(amount, {listed}):"),
+        ("balance=account.balance + amount)", f"balance=account.balance + amount, {kept})"),
+    ):
+        assert code.count(found) == 1, found
+        code = code.replace(found, instead)
+    (root / "aggregates" / f"{NAME}.py").write_text(code)
+    ring = {"benchmark": b64encode(secrets.token_bytes(SIZES[-1])).decode()}
+    (root / "keys.json").write_text(json.dumps(ring))
+    (root / "cqrs.toml").write_text('personal_keys = "file:keys.json"\n')
+
+
+def deposit_data(fields: int) -> str:
+    """The data of a deposit."""
+    return json.dumps({"amount": 5, **{f"by{number}": "Ann Smith" for number in range(fields)}})
