@@ -15,8 +15,9 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import visible_lineage
 from cqrs_cli.kafka.topics.acls import Role, needs
-from cqrs_cli.kafka.topics.checks import TopicInfo, missing_topics, mistakes
+from cqrs_cli.kafka.topics.checks import missing_topics, mistakes
 from cqrs_cli.kafka.topics.process_topics import ProcessUse
+from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.words import counted

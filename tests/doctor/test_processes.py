@@ -10,7 +10,7 @@ from cqrs_cli.doctor.check import Check
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.checks import TopicInfo
+from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.following.processes.stage import Stage
 from tests.support import ROOT

@@ -7,7 +7,6 @@ _SEALING = "tests/core/personal/test_sealing.py"
 _PROOF = "tests/proof/test_personal.py"
 _WORDS = "tests/core/personal/test_words.py"
 _TOPIC = "tests/keys/test_topic.py"
-_TOPICS = "tests/kafka/topics/test_personal.py"
 
 _BATCHES = "tests/core/personal/test_batches.py"
 _PARKED = "tests/core/personal/test_parked.py"
@@ -222,35 +221,5 @@ ERASING = [
         "cqrs_cli/core/personal/sealed_data.py",
         (('erased.get(name, b"null") if', 'b"null" if'),),
         "tests/core/personal/test_sealed_data.py::test_undeclared_placeholder_is_null",
-    ),
-    Mutation(
-        "keys are looked for where they are not once partitions grow",
-        "cqrs_cli/kafka/topics/topics.py",
-        (("return partition % self.key_partitions", "return partition"),),
-        f"{_TOPICS}::test_keys_stay_when_partitions_grow",
-    ),
-    Mutation(
-        "a keys topic may have any number of partitions",
-        "cqrs_cli/kafka/topics/checks.py",
-        (("    if count % keys.partitions:\n", "    if False:\n"),),
-        f"{_TOPICS}::test_keys_have_a_divisor_of_the_partitions",
-    ),
-    Mutation(
-        "keys are deleted in time",
-        "cqrs_cli/kafka/topics/checks.py",
-        (('    if (policy := keys.configs.get("cleanup.policy", "delete")) != "compact":', "    if False:"),),
-        f"{_TOPICS}::test_wrong_keys_topic_names_its_fix",
-    ),
-    Mutation(
-        "personal values stay as they were sent",
-        "cqrs_cli/kafka/topics/checks.py",
-        (('            if info.number("retention.ms", UNLIMITED) == UNLIMITED:', "            if False:"),),
-        f"{_TOPICS}::test_plain_values_are_deleted_in_time",
-    ),
-    Mutation(
-        "dead letters keep personal values",
-        "cqrs_cli/kafka/topics/topics.py",
-        (("        is_plain = self.personal and kind in PLAIN_KINDS", "        is_plain = False"),),
-        f"{_TOPICS}::test_failed_commands_go_as_commands_do",
     ),
 ]

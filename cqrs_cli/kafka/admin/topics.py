@@ -13,7 +13,8 @@ from cqrs_cli.kafka.admin.configs import topic_configs
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-from cqrs_cli.kafka.topics.checks import Extras, TopicInfo, aggregate_topics, missing_topics, mistakes
+from cqrs_cli.kafka.topics.checks import Extras, aggregate_topics, missing_topics, mistakes
+from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import (
     KINDS,
     MAX_MESSAGE_BYTES,

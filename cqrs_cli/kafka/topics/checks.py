@@ -1,20 +1,16 @@
 """Pure rules for an aggregate's five topics, checked against their description by the cluster."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.topics.personal_checks import key_mistakes, plain_mistakes
+from cqrs_cli.kafka.topics.topic_info import UNLIMITED, TopicInfo, refusing_times, wrong_setting
 from cqrs_cli.kafka.topics.topics import (
-    ANY_DIFFERENCE,
-    COMPACTION_LAG,
     ENVELOPE_ROOM,
     KINDS,
     LINEAGE_CONFIGS,
-    LONGEST_SEGMENT,
-    PLAIN_KINDS,
-    TIMESTAMP_LIMITS,
     TOMBSTONES,
     AggregateTopics,
     ExtraKind,
@@ -24,23 +20,7 @@ from cqrs_cli.kafka.topics.topics import (
 )
 from cqrs_cli.settings.durations import milliseconds, show_duration
 
-UNLIMITED = -1
 _PERMANENT: tuple[Kind, ...] = ("events", "outcomes", "dead-letters")
-
-
-@dataclass(frozen=True, slots=True)
-class TopicInfo:
-    """A topic as the cluster has it. `operations`: those that we may do, None where the broker does not say."""
-
-    topic_id: str
-    partitions: int
-    replication: int
-    configs: Mapping[str, str]
-    operations: frozenset[str] | None = None
-
-    def number(self, name: str, default: int) -> int:
-        """A numeric configuration value."""
-        return int(self.configs.get(name) or default)
 
 
 #: The extra topics of an aggregate that exist.
@@ -85,11 +65,11 @@ def mistakes(
     """Everything wrong with the topics that exist, gravest first."""
     lineage, keys = extras.get("lineage"), extras.get("keys")
     return [
-        *(() if keys is None else _keys(topics, found, keys)),
+        *(() if keys is None else key_mistakes(topics, found, keys)),
         *(_same_partitions(topics, found) if lineage is None else _grown(topics, found, lineage)),
         *_wanted_partitions(topics, found, plan),
         *(error for kind, info in found.items() for error in _deletion(topics, kind, info)),
-        *(_plain(topics, found, plan) if plan.personal else ()),
+        *(plain_mistakes(topics, found, plan) if plan.personal else ()),
         *_timestamps(topics, found),
         *_outcomes_retention(topics, found, plan.dedup_window),
         *_sizes(topics, found),
@@ -105,44 +85,6 @@ def _same_partitions(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterabl
             f"the topics of {topics.aggregate} differ in their number of partitions: {listed}",
             "all five need the same: delete those that hold nothing yet, then cqrs init",
         )
-
-
-def _keys(topics: Topics, found: Mapping[Kind, TopicInfo], keys: TopicInfo) -> Iterable[ConfigurationError]:
-    """A key goes by its tombstone alone, and leaves the disks soon then. Its partition is the same for life."""
-    name = topics.keys
-    count = found["commands"].partitions if "commands" in found else keys.partitions
-    if count % keys.partitions:
-        yield ConfigurationError(
-            f"topic {name} has {keys.partitions} partitions, and {topics.commands} {count}: not a multiple, so keys"
-            " would be looked for where they are not",
-            "somebody has changed it: restore it with the partitions that it had",
-        )
-    if (policy := keys.configs.get("cleanup.policy", "delete")) != "compact":
-        yield _wrong(
-            name, "cleanup.policy", policy, "compact", "keys would be deleted, and what they open lost"
-        )
-    why = "a key that was erased would stay on the brokers' disks"
-    yield from _at_most(name, keys, "max.compaction.lag.ms", COMPACTION_LAG, why)
-    yield from _at_most(name, keys, "segment.ms", COMPACTION_LAG, why)
-    yield from _time_limits(
-        name, keys, "a key would be refused for ever once the broker's clock leapt by more"
-    )
-
-
-def _plain(topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan) -> Iterable[ConfigurationError]:
-    """Personal values that stand as they were sent are deleted in time."""
-    why = "personal values stay there as they were sent"
-    for kind in PLAIN_KINDS:
-        if (info := found.get(kind)) is not None:
-            if info.number("retention.ms", UNLIMITED) == UNLIMITED:
-                wanted = f"a limit such as {milliseconds(plan.commands_retention)}"
-                yield _wrong(topics.name(kind), "retention.ms", str(UNLIMITED), wanted, why)
-            yield from _at_most(topics.name(kind), info, "segment.ms", LONGEST_SEGMENT, why)
-
-
-def _at_most(topic: str, info: TopicInfo, name: str, most: int, why: str) -> Iterable[ConfigurationError]:
-    if (value := info.number(name, ANY_DIFFERENCE)) > most:
-        yield _wrong(topic, name, str(value), f"at most {most}", why)
 
 
 def _wanted_partitions(
@@ -171,7 +113,7 @@ def _grown(
     """The commands grow last: a command must not lie where nobody can write what comes of it."""
     for name, wanted in LINEAGE_CONFIGS.items():
         if (value := lineage.configs.get(name, wanted)) != wanted:
-            yield _wrong(topics.lineage, name, value, wanted, "what it says must not be deleted")
+            yield wrong_setting(topics.lineage, name, value, wanted, "what it says must not be deleted")
     count = found["commands"].partitions if "commands" in found else 0
     fewer = [
         f"{topics.name(kind)} {info.partitions}" for kind, info in found.items() if info.partitions < count
@@ -189,20 +131,24 @@ def _deletion(topics: Topics, kind: Kind, info: TopicInfo) -> Iterable[Configura
     policy = info.configs.get("cleanup.policy", "delete")
     if kind == "deferred":
         if policy != "compact":
-            yield _wrong(name, "cleanup.policy", policy, "compact", "deferred commands would be deleted")
+            yield wrong_setting(
+                name, "cleanup.policy", policy, "compact", "deferred commands would be deleted"
+            )
         if (kept := info.number("delete.retention.ms", TOMBSTONES)) < TOMBSTONES:
             why = "an owner that reads slowly would miss that a command was decided"
-            yield _wrong(name, "delete.retention.ms", str(kept), f"at least {TOMBSTONES}", why)
+            yield wrong_setting(name, "delete.retention.ms", str(kept), f"at least {TOMBSTONES}", why)
     elif policy != "delete":
         why = (
             "compaction deletes events" if kind == "events" else "compaction deletes what is still to be read"
         )
-        yield _wrong(name, "cleanup.policy", policy, "delete", why)
+        yield wrong_setting(name, "cleanup.policy", policy, "delete", why)
     if kind == "events" and (kept := info.number("retention.ms", UNLIMITED)) != UNLIMITED:
         why = "events are the source of truth, and would be deleted"
-        yield _wrong(name, "retention.ms", str(kept), "-1", why)
+        yield wrong_setting(name, "retention.ms", str(kept), "-1", why)
     if kind in _PERMANENT and (size := info.number("retention.bytes", UNLIMITED)) != UNLIMITED:
-        yield _wrong(name, "retention.bytes", str(size), "-1", "records would be deleted before their time")
+        yield wrong_setting(
+            name, "retention.bytes", str(size), "-1", "records would be deleted before their time"
+        )
 
 
 def _timestamps(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
@@ -210,17 +156,11 @@ def _timestamps(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[Con
         wanted = "LogAppendTime" if kind == "commands" else "CreateTime"
         why = "clients' clocks would decide" if kind == "commands" else "its records carry the command's time"
         if (stamped := info.configs.get("message.timestamp.type", "CreateTime")) != wanted:
-            yield _wrong(topics.name(kind), "message.timestamp.type", stamped, wanted, why)
+            yield wrong_setting(topics.name(kind), "message.timestamp.type", stamped, wanted, why)
         if kind == "commands":
             continue  # the broker stamps them, and never refuses its own time
         why = "a command's outcome would be refused for ever once the broker's clock leapt by more"
-        yield from _time_limits(topics.name(kind), info, why)
-
-
-def _time_limits(topic: str, info: TopicInfo, why: str) -> Iterable[ConfigurationError]:
-    for name in TIMESTAMP_LIMITS:
-        if (limit := info.number(name, ANY_DIFFERENCE)) != ANY_DIFFERENCE:
-            yield _wrong(topic, name, str(limit), str(ANY_DIFFERENCE), why)
+        yield from refusing_times(topics.name(kind), info, why)
 
 
 def _outcomes_retention(
@@ -234,7 +174,7 @@ def _outcomes_retention(
     least = UNLIMITED if asked == UNLIMITED else asked + 2 * milliseconds(window)
     if kept != UNLIMITED and (least == UNLIMITED or kept < least):
         why = f"the commands' retention and two dedup windows of {show_duration(window)} must fit in"
-        yield _wrong(
+        yield wrong_setting(
             topics.outcomes, "retention.ms", str(kept), f"at least {least}" if least >= 0 else "-1", why
         )
 
@@ -248,7 +188,7 @@ def _sizes(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[Configur
         info = found.get(kind)
         if info is not None and (size := info.number("max.message.bytes", 0)) < least:
             why = "a command of the largest size must fit in with its reason"
-            yield _wrong(topics.name(kind), "max.message.bytes", str(size), f"at least {least}", why)
+            yield wrong_setting(topics.name(kind), "max.message.bytes", str(size), f"at least {least}", why)
 
 
 def _copies(
@@ -258,12 +198,4 @@ def _copies(
     for kind, info in found:
         if info.replication >= 3 and (least := info.number("min.insync.replicas", 1)) < 2:
             why = "what was acknowledged would be lost with one broker"
-            yield _wrong(topics.name(kind), "min.insync.replicas", str(least), "at least 2", why)
-
-
-def _wrong(topic: str, name: str, value: str, wanted: str, why: str) -> ConfigurationError:
-    setting = wanted.split()[-1]
-    return ConfigurationError(
-        f"topic {topic} has {name}={value}, needs {wanted}: {why}",
-        f"set it: kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic {topic} --add-config {name}={setting}",
-    )
+            yield wrong_setting(topics.name(kind), "min.insync.replicas", str(least), "at least 2", why)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-from cqrs_cli.kafka.topics.checks import TopicInfo
+from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import least_in_sync
 
 

@@ -10,21 +10,18 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # type: ignore[attr-defined]
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin import configs
 from cqrs_cli.kafka.admin import topics as making
-from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.checks import TopicInfo
+from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import (
     ENVELOPE_ROOM,
     KINDS,
     MAX_MESSAGE_BYTES,
-    PLAIN_KINDS,
     TIMESTAMP_LIMITS,
     ExtraKind,
     Kind,
@@ -54,39 +51,6 @@ def results(admin: Admin, topics: Topics, plan: TopicPlan) -> list[str]:
 def test_topics_are_created_once(admin: Admin, topics: Topics) -> None:
     assert results(admin, topics, TopicPlan()) == ["created"] * 5
     assert results(admin, topics, TopicPlan()) == ["kept"] * 5
-
-
-def test_personal_fields_have_their_keys(admin: Admin, topics: Topics) -> None:
-    """Marks may come later. The keys keep the number of partitions that the commands had then."""
-    ensure_topics(admin, topics, TopicPlan(partitions=2))
-    plan = TopicPlan(partitions=4, personal=True)
-    with pytest.raises(ConfigurationError, match=f"topic {topics.keys} does not exist.*: cqrs init bank"):
-        check_topics(admin, topics, plan)
-    for kind in PLAIN_KINDS:
-        with pytest.raises(ConfigurationError, match=rf"{kind} has (retention|segment)\.ms="):
-            ensure_topics(admin, topics, plan)
-        set_configs(admin, topics.name(kind), plan.configs(kind))
-    (*_, made) = ensure_topics(admin, topics, plan, dry_run=True)
-    assert made == (topics.keys, "missing", 2)
-    assert ensure_topics(admin, topics, plan)[-1] == (topics.keys, "created", 2)
-    grow_topics(admin, topics, 4)
-    make_lineage(admin, topics)
-    assert ensure_topics(admin, topics, plan)[-1] == (topics.keys, "kept", 2)
-    found = check_topics(admin, topics, plan)
-    assert (found.partitions, [found.keys_partition(one) for one in range(4)]) == (4, [0, 1, 0, 1])
-    assert found.keys_id == admin.describe([topics.keys])[topics.keys].topic_id
-
-
-def set_configs(admin: Admin, name: str, configs: dict[str, str]) -> None:
-    """As kafka-configs.sh does, and wait until the broker shows them."""
-    client = AdminClient(admin.connection.librdkafka())
-    entries = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in configs.items()
-    ]
-    resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries)
-    for done in client.incremental_alter_configs([resource]).values():
-        done.result(10)
-    eventually(lambda: admin.describe([name])[name].configs.items() >= configs.items())
 
 
 def test_lagging_broker_is_asked_again(admin: Admin, topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:

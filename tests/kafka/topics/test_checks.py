@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from cqrs_cli.kafka.topics.checks import Extras, TopicInfo, aggregate_topics, missing_topics, mistakes
+from cqrs_cli.kafka.topics.checks import Extras, aggregate_topics, missing_topics, mistakes
+from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import (
     KINDS,
     LINEAGE_CONFIGS,

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from cqrs_cli.kafka.topics.acls import Role, needs
-from cqrs_cli.kafka.topics.checks import TopicInfo, aggregate_topics, missing_topics, mistakes
+from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics, mistakes
+from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import (
     KINDS,
     PLAIN_KINDS,
@@ -63,12 +64,12 @@ def test_keys_may_be_compacted_sooner() -> None:
     assert said(keys=changed(changed(KEYS, "segment.ms", "1000"), "max.compaction.lag.ms", "1000")) == []
 
 
-def test_keys_topic_left_to_the_broker_is_refused() -> None:
+def test_topic_of_broker_defaults_is_refused() -> None:
     """A broker compacts nothing at all by itself, and keeps a segment open for a week."""
     assert len(said(keys=TopicInfo("id", 4, 1, {}))) == 3
 
 
-def test_three_replicas_of_keys_need_two_in_sync() -> None:
+def test_replicas_of_keys_are_in_sync() -> None:
     (message,) = said(keys=replace(KEYS, replication=3))
     assert message.startswith("topic p.customer.keys has min.insync.replicas=1, needs at least 2")
     assert said(keys=TopicInfo("id-keys", 4, 3, extra_configs("keys", brokers=3))) == []

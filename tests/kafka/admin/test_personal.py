@@ -1,0 +1,52 @@
+"""The keys topic of an aggregate with personal fields, on a real broker."""
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # type: ignore[attr-defined]  # its public names
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
+from cqrs_cli.kafka.admin.topics import Admin, check_topics, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import PLAIN_KINDS, TopicPlan, Topics
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+def test_personal_fields_have_their_keys(connection: Connection, prefix: str) -> None:
+    """Marks may come later. The keys keep the number of partitions that the commands had then."""
+    topics = Topics("bank", prefix)
+    with Admin(connection) as admin:
+        _make_and_grow(admin, topics)
+
+
+def _make_and_grow(admin: Admin, topics: Topics) -> None:
+    ensure_topics(admin, topics, TopicPlan(partitions=2))
+    plan = TopicPlan(partitions=4, personal=True)
+    with pytest.raises(ConfigurationError, match=f"topic {topics.keys} does not exist.*: cqrs init bank"):
+        check_topics(admin, topics, plan)
+    for kind in PLAIN_KINDS:
+        with pytest.raises(ConfigurationError, match=rf"{kind} has (retention|segment)\.ms="):
+            ensure_topics(admin, topics, plan)
+        set_configs(admin, topics.name(kind), plan.configs(kind))
+    (*_, made) = ensure_topics(admin, topics, plan, dry_run=True)
+    assert made == (topics.keys, "missing", 2)
+    assert ensure_topics(admin, topics, plan)[-1] == (topics.keys, "created", 2)
+    grow_topics(admin, topics, 4)
+    make_lineage(admin, topics)
+    assert ensure_topics(admin, topics, plan)[-1] == (topics.keys, "kept", 2)
+    found = check_topics(admin, topics, plan)
+    assert (found.partitions, [found.keys_partition(one) for one in range(4)]) == (4, [0, 1, 0, 1])
+    assert found.keys_id == admin.describe([topics.keys])[topics.keys].topic_id
+
+
+def set_configs(admin: Admin, name: str, configs: dict[str, str]) -> None:
+    """As kafka-configs.sh does, and wait until the broker shows them."""
+    client = AdminClient(admin.connection.librdkafka())
+    entries = [
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in configs.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries)
+    for done in client.incremental_alter_configs([resource]).values():
+        done.result(10)
+    eventually(lambda: admin.describe([name])[name].configs.items() >= configs.items())
