@@ -1,21 +1,16 @@
 """The rules for keys and erasures, from command to command: which key an event may name, and what an outcome says."""
 
-from collections.abc import Collection, Iterable, Iterator
-
-from msgspec.structs import replace
+from collections.abc import Iterator
 
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
-from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.sealed_data import has_seals
-from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.dedup_index import DedupIndex
-from cqrs_cli.proof.findings import Findings, LogName
-from cqrs_cli.proof.join import read_events_trace
-from cqrs_cli.proof.keys import EventKey, KeyTrace, judge_key, key_of_event, kids_in, read_trace, trace_bytes
+from cqrs_cli.proof.findings import Findings
+from cqrs_cli.proof.keys import EventKey, KeyTrace, kids_in, read_trace, trace_bytes
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import EventsTrace, Index, OutcomeTrace
+from cqrs_cli.proof.traces import EventsTrace, OutcomeTrace
 
 #: The type of the command that erases, in its outcomes.
 _ERASE = "cqrs.Erase."
@@ -51,7 +46,7 @@ class KeyRules:
 
     def _note(self, events: EventsTrace, key: EventKey) -> None:
         before = self._known(events.subject)
-        after = _after(before, key, 0 if self._scope.for_child else events.at)
+        after = _after(before, key, 0 if self._scope.for_child else events.at, events.last)
         if (what := _contradiction(before, key, events.subject)) is not None and (
             self._is_whole or key.kid in before.ended
         ):
@@ -110,12 +105,12 @@ def _is_opened(outcome: OutcomeTrace) -> bool:
     return not too_early and outcome.reason not in _UNOPENED
 
 
-def _after(before: KeyTrace, key: EventKey, at: int) -> KeyTrace:
-    """The trace after an event that names a key."""
+def _after(before: KeyTrace, key: EventKey, at: int, version: int) -> KeyTrace:
+    """The trace after an event that names a key, and leads to this version."""
     if key.ends:
         ended = before.ended if key.kid in before.ended else (*before.ended, key.kid)
-        return KeyTrace(None if before.kid in (None, key.kid) else before.kid, ended, at)
-    return KeyTrace(before.kid if key.kid in before.ended else key.kid, before.ended, at)
+        return KeyTrace(None if before.kid in (None, key.kid) else before.kid, ended, at, version)
+    return KeyTrace(before.kid if key.kid in before.ended else key.kid, before.ended, at, before.erased)
 
 
 def _contradiction(before: KeyTrace, key: EventKey, subject: str) -> str | None:
@@ -141,68 +136,3 @@ def _has_seals(envelope: CommandEnvelope) -> bool:
         return has_seals(bytes(envelope.data))
     except (ValueError, RecursionError):
         return False
-
-
-def ended_in(events: Index, first: int) -> Iterator[tuple[str, str]]:
-    """Subject and key of each `Erased` of the commands from `first` on: an owner may be at work on them."""
-    for command, trace in events.items():
-        if command >= first and (found := read_events_trace(trace)).ends and found.kid is not None:
-            yield found.subject, found.kid
-
-
-def ended_since(events: Iterable[Record]) -> Iterator[tuple[str, str]]:
-    """Subject and key of each `Erased` among some events."""
-    for record in events:
-        try:
-            event = read_event(record.value)
-            key = key_of_event(event)
-        except ValueError:  # the next proof reports it
-            continue
-        if key is not None and key.ends:
-            yield event.subject, key.kid
-
-
-class KeyTopic:
-    """Compares what is known of keys with the keys topic, which was read after the other logs.
-
-    `ended`: subjects and keys of each `Erased` that came since; what these ended may be missing.
-    """
-
-    def __init__(
-        self,
-        parked: Iterable[tuple[int, str, str]],
-        ended: Collection[tuple[str, str]],
-        findings: Findings,
-    ) -> None:
-        """`parked`: offset, subject and key of each deferred command that is sealed."""
-        self._parked: dict[str, list[tuple[int, str]]] = {}
-        for at, subject, kid in parked:
-            self._parked.setdefault(subject, []).append((at, kid))
-        self._ended, self._findings = ended, findings
-
-    def check(self, subject: str, trace: KeyTrace, found: WrappedKey | None) -> None:
-        """Check the key of an aggregate; `found`: the latest in the topic."""
-        in_force = trace.kid
-        for at, kid in self._parked.pop(subject, ()):
-            if kid in trace.ended or (subject, kid) in self._ended or kid == in_force:
-                continue
-            if in_force is None:
-                in_force = kid
-                self._judge("deferred", at, subject, replace(trace, kid=kid), found)
-            elif (subject, in_force) not in self._ended:
-                what = f"is sealed with key {kid} of {subject!r}, and key {in_force} is in force"
-                self._findings.add("deferred", at, what)
-        if in_force is None or in_force == trace.kid:
-            self._judge("events", trace.at, subject, trace, found)
-
-    def conclude(self) -> None:
-        """Check the aggregates that have deferred commands only."""
-        for subject in [*self._parked]:
-            self.check(subject, KeyTrace(), None)
-
-    def _judge(self, kind: LogName, at: int, subject: str, trace: KeyTrace, found: WrappedKey | None) -> None:
-        if (what := judge_key(subject, trace, found)) is None:
-            return
-        is_lost = found is None or found.kid not in trace.ended
-        if not (is_lost and (subject, trace.kid) in self._ended):
-            self._findings.add(kind, at, what)

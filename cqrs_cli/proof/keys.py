@@ -11,9 +11,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
+from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.json import read_members
+from cqrs_cli.core.personal.sealed_data import personal_values
 from cqrs_cli.core.personal.sealing import (
     KID_BYTES,
     DataKey,
@@ -23,6 +25,7 @@ from cqrs_cli.core.personal.sealing import (
     is_sealed,
     kid_of,
 )
+from cqrs_cli.core.stored import StoredState
 from cqrs_cli.keys.topic import WrappedKey
 
 #: In all data that have a sealed member, and in few others.
@@ -38,6 +41,7 @@ class KeyTrace(Struct, frozen=True, array_like=True, gc=False):
     kid: str | None = None  # of the key in force; None: there is none, or none that an event has needed
     ended: tuple[str, ...] = ()  # the keys that an `Erased` has ended
     at: int = 0
+    erased: int = 0  # the version after the last `Erased`
 
 
 _encode: Callable[[KeyTrace], bytes] = msgspec.msgpack.Encoder().encode
@@ -133,6 +137,26 @@ class KeyRing:
                     )
             except SealError as error:
                 yield f"has a damaged value in {name!r}: {error}"
+
+
+def state_faults(trace: KeyTrace, cls: type[State], saved: StoredState) -> Iterator[str]:
+    """Yield what is wrong with the personal fields of a state in a shard; no text has a value.
+
+    A shard that is behind may have seals of a key that has ended since.
+    """
+    for name, value in personal_values(cls, saved.state).items():
+        if not is_sealed(value):
+            yield f"has a plain value in the personal field {name!r}"
+            continue
+        try:
+            kid = kid_of(value)
+        except SealError as error:
+            yield f"has no sealed value in {name!r}: {error}"
+            continue
+        if kid in trace.ended and saved.version >= trace.erased:
+            yield f"has {name!r} sealed with key {kid}, which had ended"
+        elif kid not in (trace.kid, *trace.ended) and trace != KeyTrace():
+            yield f"has {name!r} sealed with key {kid}, which no event names"
 
 
 def judge_key(subject: str, trace: KeyTrace, found: WrappedKey | None) -> str | None:

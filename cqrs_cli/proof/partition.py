@@ -8,17 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.carried import BehindError, BoundedIndex, Carried, check_beginning
 from cqrs_cli.proof.dead_letters import DeadLetters
 from cqrs_cli.proof.dedup_index import FLUSH_EVERY, DedupIndex
 from cqrs_cli.proof.deferred_log import DeferredLog
-from cqrs_cli.proof.erasing import KeyTopic, ended_in, ended_since
 from cqrs_cli.proof.events import Events
 from cqrs_cli.proof.findings import MAX_NAMED, DecidedRange, Findings, LogName, Report
 from cqrs_cli.proof.inherited import FamilyIndex, Inherited
 from cqrs_cli.proof.join import find_events, join
-from cqrs_cli.proof.keys import read_trace
+from cqrs_cli.proof.key_topic import KeyProof
 from cqrs_cli.proof.outcomes import Outcomes
 from cqrs_cli.proof.rules import Rules
 from cqrs_cli.proof.scope import Scope
@@ -83,8 +81,8 @@ class Proof:
         self.dead_letters = DeadLetters(scope, self._letter_traces, self._outcome_traces, self.findings)
         judged = 0 if earlier is None else earlier.read.get("deferred", 0)
         self.deferred = DeferredLog(scope, kept, self.findings, self.passing, judged)
+        self.keys = KeyProof(scope, scratch.store, scratch.events, self.deferred, self.passing)
         self._rules: Rules | None = None
-        self._surely = 0
         self._left: _Left | None = None  # to the next proof, which keeps them once more
         if earlier is not None:
             self.outcomes.count, self.events.count = earlier.report.outcomes, earlier.report.events
@@ -106,7 +104,7 @@ class Proof:
             if before is not None:
                 raise BehindError(f"the committed offset went back to {before}")
             surely = self._earlier.commands
-        self._surely = surely
+        self.keys.surely = surely
         open, traces = self.events.open, self._event_traces
         if open is not None and open[0] >= surely:
             self._left = _Left(open, traces.last, traces.began_again)
@@ -204,20 +202,6 @@ class Proof:
         has_begun = self._scope.homes is None or self._scope.homes.has_begun
         if self._rules is not None and has_begun:
             self._rules.deferrals.conclude(self.deferred.entries, commands)
-
-    def conclude_keys(
-        self, known: Iterable[tuple[str, bytes, WrappedKey | None]], since: Iterable[Record]
-    ) -> None:
-        """Compare the keys of personal fields with their topic, which was read after the other logs.
-
-        `known`: by aggregate what the store has noted, and its key in the topic. `since`: the events that came since.
-        """
-        parked = [(one.at, *one.sealed) for one in self.deferred.entries.values() if one.sealed is not None]
-        ended = {*ended_in(self._scratch.events, self._surely), *ended_since(since)}
-        topic = KeyTopic(parked, ended, self.passing)
-        for subject, noted, found in known:
-            topic.check(subject, read_trace(noted), found)
-        topic.conclude()
 
     def event_at(self, command: int, index: int, subject: str) -> int | None:
         """The offset of an event of a command, or nearly: only the first one's is kept. None: it is elsewhere."""

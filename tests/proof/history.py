@@ -96,8 +96,8 @@ class History:
 
     def decide(self, refused: frozenset[int] = frozenset(), window: int = WINDOW) -> None:
         """Write what the commands come to, from nothing."""
-        none, more = lambda *_: None, {"refused": refused, "new_key": self.new_key}
-        context = BatchContext(PARTITION, none, none, lambda: 0, home, TOPIC, window, **more)
+        asked = (PARTITION, lambda *_: None, lambda *_: None, lambda: 0, home, TOPIC, window)
+        context = BatchContext(*asked, refused=refused, new_key=self.new_key)
         self.decided = decided = decide_batch(self.aggregate, self.commands, context)
         self.outcomes = laid(decided.outcomes)
         self.events = laid(decided.events)

@@ -85,7 +85,7 @@ class Sealed(history.History):
     def conclude(self, proof: Proof, store: Store) -> None:
         noted = {subject: saved.state for subject, saved in store.items()}
         names = noted | self.keys
-        proof.conclude_keys(((name, noted.get(name, b""), self.keys.get(name)) for name in names), self.since)
+        proof.keys.conclude(((name, noted.get(name, b""), self.keys.get(name)) for name in names), self.since)
 
 
 def unwrapped(subject: str, wrapped: WrappedKey) -> DataKey:

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import Folded, FoldError, UnreadableEventError, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.masking import mask_data
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -189,7 +191,8 @@ class StateCheck:
     def _report_all(self, proof: Proof, end: int, pairs: Pairs) -> None:
         """Report each difference; of those by other code, which are many, the first and then their number."""
         recoded = 0
-        for name, kept, folded in pairs:
+        for name, stored, folded in pairs:
+            kept = stored if stored is None else self._unsealed(proof, end, name, stored)
             if name in self._broken or kept == folded:
                 continue
             recoded += (by_code := _differ_by_code(kept, folded))
@@ -201,6 +204,19 @@ class StateCheck:
                 "the shard; raise the decider's revision, so that the next run rebuilds it"
             )
             proof.findings.add("events", end, what)
+
+    def _unsealed(self, proof: Proof, end: int, name: str, stored: StoredState) -> StoredState:
+        """The aggregate of a shard without its personal values, as the events are folded; adds what is wrong with its
+        seals.
+        """
+        if not self._aggregate.has_personal_fields:
+            return stored
+        for what in proof.keys.state_faults(name, self._aggregate.state, stored):
+            place = proof.event_at(stored.offset, stored.eventindex, name)
+            proof.findings.add(
+                "events", end if place is None else place, f"leaves {name!r} in a shard that {what}"
+            )
+        return replace(stored, state=mask_data(self._aggregate.state, stored.state))
 
     def _report(
         self, proof: Proof, end: int, name: str, kept: StoredState | None, folded: StoredState | None

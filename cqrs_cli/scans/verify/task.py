@@ -24,13 +24,15 @@ from cqrs_cli.kafka.topics.partitioner import KeyHome, partition_for
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
 from cqrs_cli.proof.carried import BehindError, Carried
-from cqrs_cli.proof.fingerprints import fits_of
+from cqrs_cli.proof.documents import masking
+from cqrs_cli.proof.fingerprints import fits_of, fits_partly
 from cqrs_cli.proof.partition import Proof
-from cqrs_cli.proof.scope import Scope, check_shape
+from cqrs_cli.proof.scope import PersonalScope, Scope, check_shape
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.log_teller import LogTeller
 from cqrs_cli.scans.verify.kept import begin_folder, leave, load_carried, usable
+from cqrs_cli.scans.verify.keys import LatestKeys, latest_keys
 from cqrs_cli.scans.verify.parents import Parents, loss_of
 from cqrs_cli.scans.verify.plan import ProofPlan, ProofResult
 from cqrs_cli.scans.verify.scratch import open_scratch
@@ -101,18 +103,21 @@ class _PartitionProof:
                 kept = begin_folder(plan.since.after / str(log.partition), before)
         self.scratch, self.traces = open_scratch(stack, plan.window, kept)
         self.homes = plan.homes(log.partition)
+        self.count = plan.aggregate.partitions if self.homes is None else self.homes.judging
         self.parents = None if self.homes is None else self._parents(self.homes.lineage)
         self.aggregate = None if plan.package is None else load(log.topics.aggregate, plan.package, plan.root)
 
     def prove(self) -> ProofResult:
-        """1: the committed offset · 2: the ends of the logs · 3: read them · 4: the offset again · 5: the commands, as
-        far as they are decided · 6: the state, if that is wanted
+        """1: the committed offset · 2: the ends of the logs, and the keys · 3: read the logs · 4: the offset again · 5:
+        the commands, as far as they are decided · 6: the state, if that is wanted
         """
         before = self._committed()
         bounds = {kind: self._bounds(kind) for kind in KINDS}
         self.teller.begin(self._to_read(bounds))
+        self.teller.begin(self._to_read(bounds))
         claim = parse_claim(before.metadata)
-        scope, inherited = self._scope(claim, bounds), None
+        keys = latest_keys(self.plan, self.aggregate, self._keys(self.count), self.stack)
+        scope, inherited = self._scope(claim, bounds, keys), None
         if self.parents is not None:
             again = self.earlier is not None
             inherited = self.parents.inherit(scope, self.scratch, self.stack, is_continued=again)
@@ -133,10 +138,12 @@ class _PartitionProof:
         if (before.offset, bounds) == (after.offset, {kind: self._bounds(kind) for kind in KINDS}):
             waiting = self._read("commands", max(start, decided.surely), end)
             proof.conclude_deferred(chain.from_iterable(waiting))
+        if keys is not None:
+            since = self._read("events", bounds["events"][1], self._bounds("events")[1])
+            proof.keys.conclude(keys.known(self.scratch.store), chain.from_iterable(since))
         compared = self._compare_state(proof, decided.surely, bounds["events"][1])
-        earlier = None if self.earlier is None else self.earlier.report
-        read_now, report = self.teller.records, proof.report()
-        return ProofResult(self.log.partition, report, earlier, compared=compared, records=read_now)
+        earlier, read_now = None if self.earlier is None else self.earlier.report, self.teller.records
+        return ProofResult(self.log.partition, proof.report(), earlier, compared=compared, records=read_now)
 
     def _compare_state(self, proof: Proof, decided: int, end: int) -> ShardComparison | None:
         topics, shards = self.plan.aggregate, self.plan.shards
@@ -144,7 +151,7 @@ class _PartitionProof:
             return None
         events = partial(self._read, "events")
         inherited = () if self.parents is None else self.parents.events()
-        keeps = None if self.homes is None else self._keys(self.homes.judging)
+        keeps = None if self.homes is None else self._keys(self.count)
         check = StateCheck(self.log, topics, self.aggregate, shards, events, inherited, keeps)
         return check.compare(proof, decided, end)
 
@@ -180,7 +187,9 @@ class _PartitionProof:
             )
         return max(start, read)
 
-    def _scope(self, claim: Claim | None, bounds: Mapping[Kind, tuple[int, int]]) -> Scope:
+    def _scope(
+        self, claim: Claim | None, bounds: Mapping[Kind, tuple[int, int]], keys: LatestKeys | None
+    ) -> Scope:
         plan = self.plan
         return Scope(
             self.topics.aggregate,
@@ -196,7 +205,8 @@ class _PartitionProof:
             check_shape if self.aggregate is None else partial(decode_event, self.aggregate),
             plan.early,
             self.homes,
-            fits=fits_of(self.aggregate),
+            fits=fits_partly if self.aggregate is None and keys is not None else fits_of(self.aggregate),
+            personal=None if keys is None else PersonalScope(keys.ring(), masking(self.aggregate)),
         )
 
     def _command_at(self, offset: int) -> Record | None:
@@ -213,9 +223,8 @@ class _PartitionProof:
             return
         if claim.topic_id != found.ids["commands"]:
             proof.passing.add("commands", at, "is an offset of another topic: this one was created since")
-        count = found.partitions if self.homes is None else self.homes.judging
-        if claim.partitions != count:
-            what = f"was committed when there were {claim.partitions} partitions: now {count}"
+        if claim.partitions != self.count:
+            what = f"was committed when there were {claim.partitions} partitions: now {self.count}"
             proof.passing.add("commands", at, what)
 
     def _committed(self) -> Committed:

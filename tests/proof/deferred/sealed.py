@@ -58,8 +58,8 @@ class Parked(Sealed):
         self.events, self.letters = history.laid(second.events), []
         found = {**first.keys, **second.keys}
         self.keys = {name: RING.wrap(KEYS, name, one) for name, one in found.items() if one is not None}
-        value = None if self.is_said else entry.value()
-        self.deferred = [Record(0, DUE, entry.key.encode(), value, [])]
+        last = None if self.is_said else entry.value()
+        self.deferred = [Record(0, DUE, entry.key.encode(), last, [])]
 
     def _batch(
         self, records: list[Record], table: DeferralTable, in_force: DataKey | None = None

@@ -1,0 +1,99 @@
+"""The keys topic of one partition in a proof: the latest key of each aggregate, in a temporary store on disk."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.stored import StoredState
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.clients import bulk_consumer
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.partitioner import KeyHome
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keys.address import ring_at
+from cqrs_cli.keys.topic import WrappedKey, read_key
+from cqrs_cli.proof.keys import KeyRing
+from cqrs_cli.scans.verify.pairs import side_by_side
+from cqrs_cli.scans.verify.plan import ProofPlan
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.store import Positions, Store, WriteBatch
+
+#: An aggregate, what its proof has noted of its keys, and its key in the topic.
+Known = Iterator[tuple[str, bytes, WrappedKey | None]]
+
+
+class LatestKeys:
+    """The keys of the aggregates of a partition, as the topic has them now."""
+
+    def __init__(
+        self, connection: Connection, topics: Topics, home: KeyHome, stack: ExitStack, patience: float
+    ) -> None:
+        """Read the topic up to its high watermark, waiting for what is open below it. `home`: our aggregates."""
+        self._connection, self._topics, self._home = connection, topics, home
+        with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
+            self._store = LmdbStore(Path(folder), window_ms=1)
+        stack.callback(self._store.abandon)
+        if readers.exists(connection, topics.keys):
+            self._read(patience)
+
+    def find(self, subject: str) -> WrappedKey | None:
+        """The key of an aggregate; None if it has none now."""
+        with self._store.view() as view:
+            return _key(view.saved(subject))
+
+    def ring(self) -> KeyRing | None:
+        """What opens values that are sealed with these keys; None without a ring of master keys."""
+        if self._connection.keys is None:
+            return None
+        ring, topic = ring_at(self._connection.keys), self._topics.keys
+        return KeyRing(
+            self._topics.aggregate, self.find, lambda subject, wrapped: ring.unwrap(topic, subject, wrapped)
+        )
+
+    def known(self, noted: Store) -> Known:
+        """Each of our aggregates that a proof has noted something of, or that has a key."""
+        for name, proved, found in side_by_side(noted.items(), self._store.items()):
+            if self._home.has(name.encode()):
+                yield name, b"" if proved is None else proved.state, _key(found)
+
+    def _read(self, patience: float) -> None:
+        """A partition of the keys topic has the aggregates of several once the other topics have grown."""
+        topic = self._topics.keys
+        number = self._home.partition % readers.partitions(self._connection, topic)
+        start, end = readers.bounds(self._connection, topic, [number], "read_uncommitted")[number]
+        if start >= end:
+            return
+        with closing(bulk_consumer(self._connection, fetch_wait_max_ms=10)) as reader:
+            for records in readers.read_with(
+                self._connection, reader, topic, number, start, end, patience=patience
+            ):
+                keys = dict(self._checked(record, number) for record in records)
+                self._store.apply(WriteBatch(self._store.token(), Positions(), Positions(), keys))
+
+    def _checked(self, record: Record, number: int) -> tuple[str, StoredState]:
+        try:
+            read_key(record.value)
+            return (record.key or b"").decode(), StoredState(1, record.offset, 0, record.value or b"")
+        except ValueError as error:
+            raise ContradictionError(
+                f"{self._topics.keys} partition {number} offset {record.offset}: it is no key: {error}",
+                "only cqrs may write there",
+            ) from None
+
+
+def latest_keys(
+    plan: ProofPlan, aggregate: Aggregate | None, home: KeyHome, stack: ExitStack
+) -> LatestKeys | None:
+    """The keys of personal fields, if there may be any: without the code (None), if they have a topic."""
+    connection, topics = plan.connection, plan.aggregate.topics
+    if not (readers.exists(connection, topics.keys) if aggregate is None else aggregate.has_personal_fields):
+        return None
+    return LatestKeys(connection, topics, home, stack, plan.patience)
+
+
+def _key(saved: StoredState | None) -> WrappedKey | None:
+    return None if saved is None else read_key(saved.state or None)

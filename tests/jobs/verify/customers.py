@@ -1,0 +1,79 @@
+"""Customers on the real broker, decided and sealed as an owner does, without an owner's process."""
+
+from collections.abc import Iterable
+from itertools import count
+from pathlib import Path
+
+from cqrs_cli.core.context import BatchContext, Decisions
+from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import KEYS_CONFIGS
+from cqrs_cli.keys.ring import Ring
+from cqrs_cli.keys.topic import key_value
+from tests.proof.sealed import key
+from tests.support.commands import Sent, command
+from tests.support.harness import TopicHarness
+from tests.support.rewriting import append
+from tests.support.topic_loss import delete_topics
+
+RING = Ring({"2026-11": bytes(64)})
+
+#: The same as the file of `personal_keys`.
+RING_FILE = '{"2026-11": "' + "A" * 86 + '=="}'
+
+
+def registered(subject: str, name: str, id: str = "") -> Sent:
+    data = {"name": name, "mail": f"{name}@home", "plan": "free"}
+    return command("customer.Register", subject, id or f"r-{subject}-{name}", data)
+
+
+def erased(subject: str, id: str = "") -> Sent:
+    return command("cqrs.Erase", subject, id or f"e-{subject}")
+
+
+def customers(connection: Connection, prefix: str, folder: Path) -> TopicHarness:
+    """Topics of customers on one partition, with the keys topic."""
+    harness = TopicHarness(connection, prefix, folder, "customer", package="tests.core.personal")
+    with Admin(connection) as admin:
+        if harness.topics.keys not in admin.describe([harness.topics.keys]):
+            admin.create(harness.topics.keys, 1, 1, KEYS_CONFIGS)
+    return harness
+
+
+def decide(harness: TopicHarness, *commands: Sent) -> Decisions:
+    """Send commands, decide them, and write what that comes to: once. Each key that is made is the next `key(n)`."""
+    harness.send(*commands)
+    topics = harness.topics
+    made = map(key, count(1)).__next__
+    context = BatchContext(0, lambda _: None, lambda *_: None, lambda: 0, None, topics.commands, new_key=made)
+    done = decide_batch(harness.aggregate, harness.records("commands"), context)
+    append(harness, "outcomes", *_records(done.outcomes))
+    append(harness, "events", *_records(done.events))
+    for subject, one in done.keys.items():
+        put_key(harness, subject, one)
+    return done
+
+
+def put_key(harness: TopicHarness, subject: str, key: DataKey | None) -> None:
+    """Write the key of a customer, or its tombstone, into the keys topic."""
+    topic = harness.topics.keys
+    value = key_value(None if key is None else RING.wrap(topic, subject, key))
+    producer = clients.producer(harness.connection)
+    producer.produce(topic, value, subject.encode(), 0)
+    assert producer.flush(30) == 0
+
+
+def remake_keys(harness: TopicHarness) -> None:
+    """Delete the keys topic, and make it again."""
+    with Admin(harness.connection) as admin:
+        delete_topics(harness.connection, harness.topics.keys)
+        admin.create(harness.topics.keys, 1, 1, KEYS_CONFIGS)
+
+
+def _records(outputs: Iterable[tuple[bytes, bytes | None, int]]) -> list[Record]:
+    return [Record(0, timestamp, key, value, [*HEADERS]) for value, key, timestamp in outputs]

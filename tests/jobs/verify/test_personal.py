@@ -1,0 +1,95 @@
+"""Customers in real topics: their keys are proved, with the ring and without it."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.keys.address import KeyRingAddress
+from tests.jobs.verify.customers import RING_FILE, customers, decide, erased, put_key, registered, remake_keys
+from tests.proof.sealed import key
+from tests.support.harness import TopicHarness
+from tests.support.rewriting import edited, rewrite
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def told(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    """Ann was erased, and Bob was not."""
+    harness = customers(connection, prefix, tmp_path)
+    decide(harness, registered("ann", "Ann"), registered("bob", "Bob"), erased("ann"))
+    (tmp_path / "ring.json").write_text(RING_FILE)
+    return harness
+
+
+def with_ring(harness: TopicHarness) -> TopicHarness:
+    harness.connection = replace(harness.connection, keys=KeyRingAddress("file:ring.json", harness.folder))
+    return harness
+
+
+@pytest.mark.pins("verifiable")
+def test_erased_customers_are_proved(told: TopicHarness) -> None:
+    assert told.violations() == []
+    assert with_ring(told).violations() == []
+
+
+def test_seals_are_proved_without_code(told: TopicHarness) -> None:
+    settings = told.settings.model_copy(update={"aggregates": "nowhere"})
+    assert verify_here(plan_verify(told.connection, told.topics, settings)).violations == []
+
+
+@pytest.mark.pins("verifiable")
+def test_lost_key_is_found(told: TopicHarness) -> None:
+    put_key(told, "bob", None)
+    (found,) = told.violations()
+    assert "the key is lost, and nobody erased it; nothing heals that" in found
+
+
+def test_key_put_back_is_found(told: TopicHarness) -> None:
+    put_key(told, "ann", key(1))
+    (found,) = told.violations()
+    at = told.records("events")[2].offset
+    assert (
+        f"{told.topics.events} partition 0 offset {at} is behind the end of key {key(1).kid} of 'ann'"
+        in found
+    )
+
+
+def test_keys_topic_that_is_gone(told: TopicHarness) -> None:
+    """Then every key in force is lost."""
+    remake_keys(told)
+    assert len(told.violations()) == 1
+
+
+def test_damaged_value_is_found(told: TopicHarness) -> None:
+    """By who has the ring. All of its shape is as it should be."""
+
+    def swap(log: list[Record]) -> None:
+        data = json.loads(log[1].value or b"")["data"]
+        log[1] = edited(log[1], {"name": data["mail"], "mail": data["name"]})
+
+    rewrite(told, "events", swap)
+    assert told.violations() == []
+    (mail, name) = with_ring(told).violations()
+    assert "has a damaged value in 'name': it does not open" in name and "'mail'" in mail
+
+
+def test_ring_lacks_a_key_in_force(told: TopicHarness) -> None:
+    (told.folder / "ring.json").write_text(RING_FILE.replace("2026-11", "2027-11"))
+    with pytest.raises(ContradictionError, match="the master key '2026-11', which the ring lacks"):
+        with_ring(told).violations()
+
+
+def test_record_that_is_no_key(told: TopicHarness) -> None:
+    producer = clients.producer(told.connection)
+    producer.produce(told.topics.keys, b"?", b"bob", 0)
+    assert producer.flush(30) == 0
+    with pytest.raises(ContradictionError, match="partition 0 offset 2: it is no key"):
+        told.violations()
