@@ -32,6 +32,7 @@ PANELS = {
     "deferred": "Operate",
     "dead-letters": "Operate",
     "payloads": "Operate",
+    "erase": "Operate",
     "check": "Operate",
     "verify": "Operate",
     "certificate": "Operate",

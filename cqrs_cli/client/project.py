@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cqrs_cli import registry
+from cqrs_cli.client.erasing import require_personal
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.reserved import ReservedCommand, reserved_command
@@ -85,11 +86,8 @@ class ProjectAggregates:
             whose = "every aggregate with personal fields" if reserved.erases else "every aggregate"
             raise UsageError(f"{reserved.cls.__name__} is a command of {whose}", "say which: aggregate=…")
         aggregate = self.aggregate(name)
-        if not reserved.taken_by(aggregate):
-            raise UsageError(
-                f"{name} marks no field as personal: there is nothing to erase",
-                "mark such fields in its commands, events and state: cqrs.Personal[…]",
-            )
+        if reserved.erases:
+            require_personal(aggregate)
         return aggregate
 
     def _search(self, kind: type) -> list[tuple[Aggregate, str]]:

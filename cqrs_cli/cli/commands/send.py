@@ -140,17 +140,17 @@ def send(
 
         return dry_run(cli, [composed], ids_may_repeat=command_id is not None)
     if patience is None:
-        return _send_one(cli, composed)
+        return send_one_composed(cli, composed)
     if projected is None:
-        return _send_one_and_wait(cli, composed, patience)
+        return send_one_and_print_outcome(cli, composed, patience)
     from cqrs_cli.cli.projected import ReadModelWait
 
     read_model = ReadModelWait(cli, composed.aggregate, projected, database)
-    _send_one_and_wait(cli, composed, patience)
+    send_one_and_print_outcome(cli, composed, patience)
     return read_model.wait(composed.subject, patience)
 
 
-def _send_one(cli: Cli, composed: "Composed") -> None:
+def send_one_composed(cli: Cli, composed: "Composed") -> None:
     """Send one command and print where it went."""
     from cqrs_cli.cli.render.send import sent
     from cqrs_cli.client.producer import CommandProducer
@@ -160,7 +160,7 @@ def _send_one(cli: Cli, composed: "Composed") -> None:
         cli.result(*sent(send_one(producer, cli.topics(composed.aggregate), composed)))
 
 
-def _send_one_and_wait(cli: Cli, composed: "Composed", patience: float) -> None:
+def send_one_and_print_outcome(cli: Cli, composed: "Composed", patience: float) -> None:
     """Send one command and print its outcome; raises as `OutcomePrinter.conclude`."""
     from cqrs_cli.cli.render.send import OutcomePrinter
     from cqrs_cli.client.outcomes import OutcomeWaiter

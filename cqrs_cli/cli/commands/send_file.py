@@ -24,20 +24,27 @@ def dry_run_file(cli: Cli, file: str) -> None:
 
 def send_file(cli: Cli, file: str, patience: float | None) -> None:
     """Send the lines of a file, `-` for stdin, and print how many; with `patience` wait, and print each outcome."""
-    from cqrs_cli.client.producer import CommandProducer
     from cqrs_cli.client.send import opened_lines, read_lines
 
     known = cli.aggregate_names()
-    topics = {name: cli.topics(name) for name in known}
     with opened_lines(file) as lines:
-        connection, commands = cli.connection(), read_lines(lines, known)
-        with CommandProducer(
-            connection, cli.settings.partitioner, bulk=True, reports=patience is not None
-        ) as producer:
-            if patience is None:
-                _send_all(cli, producer, topics, commands)
-            else:
-                _send_all_and_wait(cli, connection, producer, topics, commands, patience)
+        send_commands(cli, read_lines(lines, known), known, patience)
+
+
+def send_commands(
+    cli: Cli, commands: "Iterable[Composed]", names: "Iterable[str]", patience: float | None
+) -> None:
+    """The same for commands to aggregates of these names."""
+    from cqrs_cli.client.producer import CommandProducer
+
+    topics, connection = {name: cli.topics(name) for name in names}, cli.connection()
+    with CommandProducer(
+        connection, cli.settings.partitioner, bulk=True, reports=patience is not None
+    ) as producer:
+        if patience is None:
+            _send_all(cli, producer, topics, commands)
+        else:
+            _send_all_and_wait(cli, connection, producer, topics, commands, patience)
 
 
 def _send_all(

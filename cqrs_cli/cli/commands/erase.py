@@ -1,0 +1,132 @@
+"""`cqrs erase`: the personal fields of one aggregate, in its state and in all of its events."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import DryRun, argument, complete_aggregate, duration, option
+from cqrs_cli.errors import NoOutcomeError, UsageError
+
+if TYPE_CHECKING:
+    from cqrs_cli.client.erasing import ErasureFile
+    from cqrs_cli.client.queries.personal import PersonalRecords
+    from cqrs_cli.core.aggregate.aggregate import Aggregate
+
+
+@command(
+    app,
+    examples=[
+        "cqrs erase customer c-42",
+        "cqrs erase customer c-42 --dry-run",
+        "cqrs erase customer c-42 --ledger /var/lib/shop/erasures.ndjson -o json",
+        "cqrs erase --file erasures.ndjson",
+    ],
+)
+def erase(
+    cli: Cli,
+    aggregate: Annotated[str | None, argument("AGGREGATE", "Its name.", complete=complete_aggregate)] = None,
+    id: Annotated[str | None, argument("ID", "Which one of them.")] = None,
+    wait: Annotated[bool, option("--wait/--no-wait", "Print what was decided.")] = True,
+    rehearse: DryRun = False,
+    ledger: Annotated[
+        Path | None,
+        option(
+            "--ledger FILE",
+            "Add a line for this erasure there.",
+            show_default="erasures.ndjson in the project's folder",
+        ),
+    ] = None,
+    file: Annotated[
+        str | None, option("--file FILE", "Erase once more what these lines name; - is stdin.")
+    ] = None,
+    timeout: Annotated[str, option("TIME", "Longest wait for the next outcome.")] = "30s",
+) -> None:
+    """Erase the personal fields of an aggregate: its key ends, and nothing that was sealed with it can be read again.
+
+    The aggregate goes on, with placeholders. What it was asked is printed as `cqrs send --wait` does; without a key
+    there was nothing to erase, and it is unchanged. Events from before a field was marked are plain text and stay: it
+    says how many there are. docs/personal.md says where else personal data rest, and when they are gone.
+
+    Each erasure adds a line to a file: aggregate, id, time and the key's id. Keep that file apart from backups of the
+    cluster; after one was restored, before anybody reads: cqrs erase --file erasures.ndjson. What was erased over HTTP,
+    by a program or by a process has no line there. All that was erased is in the log, and --file takes what this
+    prints, too: cqrs tail AGGREGATE events --type cqrs.Erased -o json.
+
+    With --dry-run it says what there is of the aggregate, and changes nothing.
+    """
+    patience = duration("--timeout", timeout).total_seconds() if wait else None
+    if file is not None:
+        if aggregate is not None or id is not None or rehearse or ledger is not None:
+            raise UsageError("with --file the lines say everything", "leave out what belongs to one erasure")
+        return _erase_again(cli, file, patience)
+    if aggregate is None or id is None:
+        raise UsageError("AGGREGATE and ID are needed, or --file", "see cqrs erase --help")
+    from cqrs_cli.client.erasing import ERASURES, ErasureFile, require_personal
+
+    loaded = cli.aggregate(aggregate)
+    require_personal(loaded)
+    if rehearse:
+        return _rehearse(cli, loaded, id)
+    kept = ErasureFile(cli.settings.root / ERASURES if ledger is None else ledger)
+    if patience is None:
+        return _erase(cli, aggregate, id, kept)
+    return _erase_and_wait(cli, loaded, id, kept, patience)
+
+
+def _rehearse(cli: Cli, aggregate: "Aggregate", id: str) -> None:
+    from cqrs_cli.cli.render.erase import personal_data
+
+    cli.result(*personal_data(aggregate.name, id, _records(cli, aggregate, id)))
+    cli.note("dry run: nothing was erased")
+
+
+def _erase(cli: Cli, aggregate: str, id: str, kept: "ErasureFile") -> None:
+    from cqrs_cli.cli.commands.send import send_one_composed
+    from cqrs_cli.client.erasing import Erasure, erase_command
+
+    send_one_composed(cli, erase_command(aggregate, id))
+    kept.append(Erasure.now(aggregate, id))
+
+
+def _erase_and_wait(cli: Cli, aggregate: "Aggregate", id: str, kept: "ErasureFile", patience: float) -> None:
+    from cqrs_cli.cli.commands.send import send_one_and_print_outcome
+    from cqrs_cli.cli.render.erase import words_of_plain
+    from cqrs_cli.client.erasing import Erasure, erase_command
+
+    composed, key = erase_command(aggregate.name, id), None
+    try:
+        send_one_and_print_outcome(cli, composed, patience)
+    except (NoOutcomeError, KeyboardInterrupt):  # it may still be decided
+        kept.append(Erasure.now(aggregate.name, id))
+        raise
+    try:
+        found = _records(cli, aggregate, id)
+        key = found.ended.get(composed.id)
+    finally:
+        kept.append(Erasure.now(aggregate.name, id, key))
+    if found.plain:
+        cli.note(words_of_plain(found.plain), "warning")
+
+
+def _records(cli: Cli, aggregate: "Aggregate", id: str) -> "PersonalRecords":
+    from cqrs_cli.client.queries.personal import personal_records
+
+    connection, topics = cli.connection(), cli.topics(aggregate.name)
+    with cli.working("reading its records"):
+        return personal_records(connection, topics, aggregate, id, cli.settings.partitioner)
+
+
+def _erase_again(cli: Cli, file: str, patience: float | None) -> None:
+    from cqrs_cli.cli.commands.send_file import send_commands
+    from cqrs_cli.client.erasing import erase_command, read_erasures, require_personal
+    from cqrs_cli.client.send import opened_lines
+
+    with opened_lines(file) as lines:
+        erasures = list(read_erasures(lines))
+    names = {one.aggregate for one in erasures}
+    for name in sorted(names):
+        require_personal(cli.aggregate(name))
+    commands = [erase_command(one.aggregate, one.id) for one in erasures]
+    send_commands(cli, commands, names, patience)

@@ -1,0 +1,38 @@
+"""What there is of an aggregate with personal fields."""
+
+from cqrs_cli.cli.output import printable
+from cqrs_cli.cli.result import Result
+from cqrs_cli.client.queries.personal import PersonalRecords
+from cqrs_cli.words import counted
+
+
+def personal_data(aggregate: str, id: str, found: PersonalRecords) -> Result:
+    """What there is, and what becomes of it when it is erased."""
+    document = {
+        "aggregate": aggregate,
+        "id": id,
+        "events": found.events,
+        "plain_events": found.plain,
+        "deferred": found.deferred,
+        "commands": found.commands,
+        "dead_letters": found.dead_letters,
+    }
+    lines = [
+        f"{aggregate} {id}: {counted(found.events, 'event')}, whose personal fields cannot be read any more then"
+    ]
+    if found.deferred:
+        lines.append(f"{counted(found.deferred, 'deferred command')}: rejected then, ERASED")
+    if found.plain:
+        lines.append(words_of_plain(found.plain))
+    if found.commands or found.dead_letters:
+        there = f"{counted(found.commands, 'command')} and {counted(found.dead_letters, 'dead letter')}"
+        lines.append(f"{there} as they were sent, until their retention is over")
+    return Result(document, [printable(line) for line in lines])
+
+
+def words_of_plain(count: int) -> str:
+    """Events that no key was for."""
+    return (
+        f"{counted(count, 'event')} of before the fields were marked: plain text, which stays;"
+        " only a new topic, copied without them, is free of it"
+    )

@@ -1,0 +1,106 @@
+"""The command that erases, and the lines that remember it: a backup of before brings back what was erased since."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from cqrs_cli.client.compose import SOURCE
+from cqrs_cli.client.envelope import Composed, write_command
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.erased import ERASED
+from cqrs_cli.core.erasure import ERASE
+from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.errors import ConfigurationError, UsageError
+
+#: The file of erasures, in a project's folder.
+ERASURES = "erasures.ndjson"
+
+
+class Erasure(Struct, frozen=True, omit_defaults=True):
+    """A line of the file: what was erased, and when; `key` is the id of the key that ended, if it is known."""
+
+    aggregate: str
+    id: str
+    at: str | UnsetType = msgspec.field(default=UNSET, name="time")
+    key: str | UnsetType = UNSET
+
+    @classmethod
+    def now(cls, aggregate: str, aggregate_id: str, key: str | None = None) -> "Erasure":
+        """The line of what was erased just now."""
+        moment = rfc3339(time.time_ns() // 1_000_000)
+        return cls(aggregate, aggregate_id, moment, UNSET if key is None else key)
+
+
+def require_personal(aggregate: Aggregate) -> None:
+    """Raise `UsageError` for an aggregate that has nothing to erase."""
+    if not aggregate.has_personal_fields:
+        raise UsageError(
+            f"{aggregate.name} marks no field as personal: there is nothing to erase",
+            "mark such fields in its commands, events and state: cqrs.Personal[…]",
+        )
+
+
+def erase_command(aggregate: str, aggregate_id: str) -> Composed:
+    """The command that erases the personal fields of one aggregate."""
+    return write_command(aggregate, aggregate_id, ERASE, b"{}", SOURCE)
+
+
+def read_erasures(lines: Iterable[bytes]) -> Iterator[Erasure]:
+    """The erasures in the lines of the file, each aggregate once; or in events as `cqrs tail -o json` prints them.
+
+    Raises `UsageError` naming a line that is none.
+    """
+    seen = set[tuple[str, str]]()
+    for number, line in enumerate(lines, 1):
+        if line.isspace():
+            continue
+        try:
+            found = msgspec.convert(_members(line), Erasure)
+        except (ValueError, RecursionError):  # msgspec's errors are
+            raise UsageError(
+                f"line {number} is not an erasure", 'it is like {"aggregate":"customer","id":"c-42"}'
+            ) from None
+        if (found.aggregate, found.id) not in seen:
+            seen.add((found.aggregate, found.id))
+            yield found
+
+
+def _members(line: bytes) -> Any:
+    """The members of an erasure, which may stand in a printed event of the log."""
+    document = msgspec.json.decode(line)
+    message = document.get("message") if isinstance(document, dict) else None
+    if not isinstance(message, dict):
+        return document
+    if message.get("type") != ERASED:
+        raise ValueError(f"it is no {ERASED}")
+    aggregate = str(message.get("source")).removeprefix("/cqrs/")
+    return {"aggregate": aggregate, "id": message.get("subject")}
+
+
+class ErasureFile:
+    """The file of erasures. It keeps ids, and nothing of what was erased."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `ConfigurationError` if it cannot be written: before anything is erased."""
+        self.path = path
+        self._append(b"")
+
+    def append(self, erasure: Erasure) -> None:
+        """Add a line, and have it on the disk."""
+        self._append(msgspec.json.encode(erasure) + b"\n")
+
+    def _append(self, line: bytes) -> None:
+        try:
+            with self.path.open("ab") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise ConfigurationError(
+                f"{self.path} cannot be written: {error.strerror}", "name another one: --ledger FILE"
+            ) from None

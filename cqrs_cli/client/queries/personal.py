@@ -1,0 +1,81 @@
+"""What the log holds of one aggregate with personal fields, before it is erased and after."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from cqrs_cli.client.history import find_ranges
+from cqrs_cli.client.queries.deferred import waiting
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.erased import ERASED, Erased
+from cqrs_cli.core.messages.event import EventEnvelope, read_event
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.sealed_data import personal_values
+from cqrs_cli.core.personal.sealing import is_sealed
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.partitioner import Partitioner
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.payloads.check_out import checked_out
+
+_read_erased = msgspec.json.Decoder(Erased).decode
+
+
+@dataclass
+class PersonalRecords:
+    """The records of one aggregate. `plain`: events with a personal value that is not sealed."""
+
+    events: int = 0
+    plain: int = 0
+    deferred: int = 0
+    dead_letters: int = 0
+    commands: int = 0
+    ended: dict[str, str] = field(
+        default_factory=dict
+    )  # the command that erased → the id of the key that ended
+
+
+def personal_records(
+    connection: Connection,
+    topics: Topics,
+    aggregate: Aggregate,
+    aggregate_id: str,
+    partitioner: Partitioner,
+) -> PersonalRecords:
+    """Count them; reads the partitions in which the aggregate is or was."""
+    key = aggregate_id.encode(errors="surrogateescape")
+    partitions = [place.partition for place in find_ranges(connection, topics, key, partitioner)]
+    found = PersonalRecords()
+    for event in _events(connection, topics.events, key, partitions):
+        found.events += 1
+        if event.type == ERASED:
+            found.ended[event.causationid] = _read_erased(event.data).key
+        found.plain += _has_plain(aggregate, event)
+    found.commands = sum(1 for _ in _of_key(connection, topics.commands, key, partitions))
+    found.dead_letters = sum(1 for _ in _of_key(connection, topics.dead_letters, key, partitions))
+    mine = waiting(connection, topics, partitioner, lambda entry: entry.subject == aggregate_id)
+    found.deferred = len(mine)
+    return found
+
+
+def _has_plain(aggregate: Aggregate, event: EventEnvelope) -> bool:
+    """True for an event with a personal value as plain text: it was written before the field was marked."""
+    cls = aggregate.events.get(event.type)
+    if cls is None:
+        return False
+    return not all(map(is_sealed, personal_values(cls, bytes(event.data)).values()))
+
+
+def _events(connection: Connection, topic: str, key: bytes, partitions: list[int]) -> Iterator[EventEnvelope]:
+    for partition, record in _of_key(connection, topic, key, partitions):
+        for (whole,) in checked_out(connection.payloads, topic, partition, [[record]]):
+            yield read_event(whole.value)
+
+
+def _of_key(
+    connection: Connection, topic: str, key: bytes, partitions: list[int]
+) -> Iterator[tuple[int, Record]]:
+    for partition, (start, end) in readers.bounds(connection, topic, partitions).items():
+        for records in readers.read(connection, topic, partition, start, end):
+            yield from ((partition, record) for record in records if record.key == key)
