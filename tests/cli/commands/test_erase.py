@@ -1,0 +1,181 @@
+"""`cqrs erase` on topics of customers; the test decides what is sent, as an owner would."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.deferral.table import DeferralTable
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.kafka import clients, readers
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from tests.cli.conftest import Cqrs
+from tests.core.personal.batches import context
+from tests.core.personal.customer import CUSTOMER, Registered
+from tests.following.projections.feeding import record
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+class Customers:
+    """Topics of customers with one partition, and who decides all their commands in one go."""
+
+    def __init__(self, connection: Connection, prefix: str) -> None:
+        self.connection, self.topics = connection, Topics("customer", prefix)
+        with Admin(connection) as admin:
+            ensure_topics(admin, self.topics, TopicPlan(partitions=1))
+
+    def decide(self) -> None:
+        """Write the decisions; to be called once."""
+        start, end = readers.bounds(self.connection, self.topics.commands, [0])[0]
+        found = readers.read(self.connection, self.topics.commands, 0, start, end)
+        done = decide_batch(
+            CUSTOMER, [one for batch in found for one in batch], context(table=DeferralTable())
+        )
+        self.write(self.topics.events, *((value, key) for value, key, _ in done.events))
+        self.write(self.topics.outcomes, *((value, key) for value, key, _ in done.outcomes))
+        self.write(self.topics.dead_letters, *((one.value, one.key) for one in done.dead_letters))
+
+    def write(self, topic: str, *records: tuple[bytes | None, bytes | None]) -> None:
+        producer = clients.producer(self.connection)
+        for value, key in records:
+            producer.produce(topic, value, key, 0, headers=HEADERS)  # type: ignore[arg-type]
+        assert producer.flush(30) == 0
+
+    def sent(self) -> int:
+        return readers.bounds(self.connection, self.topics.commands, [0])[0][1]
+
+    @contextmanager
+    def deciding(self, count: int) -> Iterator[None]:
+        """Decide, once there are so many commands."""
+
+        def work() -> None:
+            eventually(lambda: self.sent() >= count)
+            self.decide()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        yield
+        thread.join()
+
+
+@pytest.fixture
+def customers(connection: Connection, prefix: str) -> Customers:
+    return Customers(connection, prefix)
+
+
+@pytest.fixture
+def shop(cqrs: Cqrs, customers: Customers, tmp_path: Path) -> Cqrs:
+    """`cqrs` in a project of customers. Two are registered; of one there is an event of before the marks, too."""
+    (tmp_path / "aggregates").unlink()
+    (tmp_path / "aggregates").mkdir()
+    (tmp_path / "aggregates" / "customer.py").write_text(
+        "from tests.core.personal.customer import decide, decider, evolve\n"
+    )
+    place = ("-b", customers.connection.bootstrap_server, "--topic-prefix", customers.topics.prefix)
+
+    def call(*arguments: str) -> object:
+        return cqrs(*arguments, *place)
+
+    call("send", "customer", "c-1", "Register", "name=Ann", "mail=ann@home")
+    call("send", "customer", "c-1", "Order", "street=Elm", "street=7", "amount=3", "--not-before", "3d")
+    call("send", "customer", "c-2", "Register", "name=Bob")
+    before = record(0, "c-1", 1, Registered("Ann", "ann@home", "free"), aggregate="customer")
+    customers.write(customers.topics.events, (before.value, before.key))
+    return call  # type: ignore[return-value]
+
+
+def test_verbose_shows_no_value(cqrs: Cqrs, shop: Cqrs) -> None:
+    """Of an error that nobody expected."""
+
+    def broken(_: object) -> None:
+        raise KeyError("Ann")
+
+    said = cqrs("erase", "customer", "c-1", "--dry-run", "-v", connect=broken)
+    assert said.err.endswith("error: KeyError\n")
+    assert "in broken" in said.err and "KeyError: " not in said.err
+
+
+def lines_of(file: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_erasing_prints_the_outcome(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
+    with customers.deciding(4):
+        done = shop("erase", "customer", "c-1", "-o", "json")
+    assert (done.status, done.document["type"]) == (0, "cqrs.Erase.accepted")
+    assert "1 event of before the fields were marked: plain text, which stays" in done.err
+    (line,) = lines_of(tmp_path / "erasures.ndjson")
+    *_, erased = shop("tail", "customer", "events", "-o", "json").lines
+    assert (line["aggregate"], line["id"]) == ("customer", "c-1")
+    assert line["key"] == erased["message"]["data"]["key"]
+
+
+def test_dry_runs_say_what_there_is(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
+    customers.decide()
+    there = shop("erase", "customer", "c-1", "--dry-run", "-o", "json")
+    assert there.document == {
+        "aggregate": "customer",
+        "id": "c-1",
+        "events": 2,
+        "plain_events": 1,
+        "deferred": 0,
+        "commands": 2,
+        "dead_letters": 0,
+    }
+    said = shop("erase", "customer", "c-1", "--dry-run")
+    assert "customer c-1: 2 events, whose personal fields cannot be read any more then" in said.out
+    assert customers.sent() == 3
+    assert not (tmp_path / "erasures.ndjson").exists()
+
+
+def test_nobody_need_wait(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
+    ledger = tmp_path / "apart.ndjson"
+    done = shop("erase", "customer", "c-1", "--no-wait", "--ledger", str(ledger))
+    assert (done.status, done.out[:23]) == (0, "sent cqrs.Erase to c-1 ")
+    assert [one["id"] for one in lines_of(ledger)] == ["c-1"]
+
+
+def test_no_outcome_is_kept_too(shop: Cqrs, tmp_path: Path) -> None:
+    """It may still be decided."""
+    assert shop("erase", "customer", "c-1", "--timeout", "10ms").status == 8
+    assert [one["id"] for one in lines_of(tmp_path / "erasures.ndjson")] == ["c-1"]
+
+
+def test_restored_backups_are_erased_again(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
+    file = tmp_path / "erasures.ndjson"
+    file.write_text('{"aggregate":"customer","id":"c-1"}\n{"aggregate":"customer","id":"c-9"}\n')
+    with customers.deciding(5):
+        done = shop("erase", "--file", str(file), "-o", "json")
+    assert [(one["subject"], one["data"]["status"]) for one in done.lines] == [
+        ("c-1", "accepted"),
+        ("c-9", "unchanged"),
+    ]
+    assert done.status == 0
+    printed = tmp_path / "events.ndjson"
+    printed.write_text(shop("tail", "customer", "events", "--type", "cqrs.Erased", "-o", "json").out)
+    again = shop("erase", "--file", str(printed), "--no-wait", "-o", "json")
+    assert (again.status, again.document["sent"], customers.sent()) == (0, 1, 6)
+
+
+def test_wrong_calls_send_nothing(cqrs: Cqrs, shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
+    file = tmp_path / "erasures.ndjson"
+    file.write_text('{"aggregate":"nobody","id":"c-1"}\n')
+    calls = {
+        ("customer",): "AGGREGATE and ID are needed, or --file",
+        ("customer", "c-1", "--file", str(file)): "with --file the lines say everything",
+        ("--file", str(file)): "no aggregate 'nobody'",
+        ("--file", "nothing"): "nothing cannot be read",
+        ("customer", "c-1", "--ledger", "no/where"): "no/where cannot be written",
+    }
+    for call, complaint in calls.items():
+        done = shop("erase", *call)
+        assert (done.status in (2, 3), complaint in done.err) == (True, True), done.err
+    assert customers.sent() == 3
