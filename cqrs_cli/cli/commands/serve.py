@@ -85,9 +85,8 @@ def serve(
             cli.note,
             stack,
         )
-        sender = None
-        if not read_only:
-            sender = BackgroundSender(connection, settings.partitioner)
+        sender = None if read_only else BackgroundSender(connection, settings.partitioner)
+        if sender is not None:
             stack.callback(sender.close)
         shown = f"[{host}]" if ":" in host else host
         at = f"http://{shown}:{listening.getsockname()[1]}"

@@ -1,6 +1,5 @@
 """Words about an aggregate with personal fields: none has a personal value."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 import cqrs_cli as cqrs
-from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import UnreadableEventError, decode_event
 from cqrs_cli.core.handle import call_decide
 from cqrs_cli.core.messages.command import read_command
@@ -21,60 +19,7 @@ from cqrs_cli.core.personal.marks import Personal
 from cqrs_cli.core.personal.words import WITHHELD, texts_in, texts_of, withhold
 from tests.core import tally
 from tests.core.personal.customer import Customer, Order, Register
-
-ANN = "Ann-Sophie"
-
-
-class Say(cqrs.Command):
-    who: Personal[str]
-    how: str = ""
-
-    def __post_init__(self) -> None:
-        if self.how == "unfit":
-            raise ValueError(f"{self.who} does not fit")
-        if self.how == "undone":
-            raise LookupError(self.who)
-
-
-class Said(cqrs.Event):
-    who: Personal[str]
-    how: str
-
-
-class Heard(cqrs.State):
-    who: Personal[str] = ""
-
-
-def decide(command: Say, heard: Heard) -> Iterator[Said]:
-    match command.how:
-        case "raise":
-            raise RuntimeError(command.who)
-        case "reject":
-            raise cqrs.Rejected(f"{command.who.upper()} may not", code="WHO")
-        case "code":
-            raise cqrs.Rejected("no", code=command.who)
-        case "state":
-            raise cqrs.Rejected(f"it is {heard.who}")
-        case "later":
-            raise cqrs.Later(timedelta(hours=1), f"{command.who} sleeps")
-        case "rule":
-            raise cqrs.Rejected("it may not")
-    yield Said(command.who, command.how)
-
-
-def evolve(heard: Heard, event: Said) -> Heard:
-    if event.how == "fold":
-        raise KeyError(event.who)
-    return Heard(event.who)
-
-
-def upcast(old: dict[str, Any]) -> Said:
-    if old["how"] == "raise":
-        raise KeyError(old["who"])
-    return old  # type: ignore[return-value]
-
-
-HEARD = Aggregate.of("heard", cqrs.Decider(decide, evolve, Heard(), upcasters={"Old": upcast}))
+from tests.core.personal.heard import ANN, HEARD, Say
 
 
 class Hearing(tally.Partition):
@@ -110,7 +55,7 @@ def test_outcome_has_no_personal_value(how: str, reason: str, message: str) -> N
 def test_place_of_an_error_is_told() -> None:
     partition = Hearing()
     (trace,) = partition.feed(say("raise")).raised.values()
-    assert partition.last()["data"]["message"].startswith("test_words.py:")
+    assert partition.last()["data"]["message"].startswith("heard.py:")
     assert "raise RuntimeError(command.who)" in trace and trace.endswith("RuntimeError\n")
 
 

@@ -19,7 +19,7 @@ from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.following.gateway.token import other_token
 from tests.core import tally
 from tests.core.personal.customer import CUSTOMER
-from tests.core.personal.test_words import HEARD
+from tests.core.personal.heard import HEARD
 
 ALL, ERASING = "0123456789abcdef", "fedcba9876543210"
 
