@@ -17,10 +17,15 @@ from cqrs_cli.ownership.settle import explain_stall
 from cqrs_cli.ownership.signals import BatchTooLarge
 
 
-def explain_log_stall(log: PartitionLog, error: StalledError) -> UnavailableError:
-    """`explain_stall` for the logs that owners write, and the commands."""
+def explain_log_stall(log: PartitionLog, error: StalledError, keys: int | None = None) -> UnavailableError:
+    """`explain_stall` for the logs that owners write, and the commands. `keys`: the partition of the keys topic, where
+    owners of other partitions write, too.
+    """
     kinds: tuple[Kind, ...] = ("commands", "events", "outcomes")
-    return explain_stall(log.connection, [(log.topics.name(kind), log.partition) for kind in kinds], error)
+    places = [(log.topics.name(kind), log.partition) for kind in kinds]
+    if keys is not None:
+        places.append((log.topics.keys, keys))
+    return explain_stall(log.connection, places, error)
 
 
 def hidden_commands(connection: Connection, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:

@@ -52,7 +52,9 @@ def inherit_ahead(
     keeps = KeyHome(holding.partitioner, holding.judging, holding.number)
     for number in holding.lineage.parents(holding.number):
         parent = replace(log, partition=number, keeps=keeps)
-        _fold_parent(parent, aggregate, cache, _visible(parent), window)
+        split = _visible(parent)
+        cache.learn_keys(keeps)
+        _fold_parent(parent, aggregate, cache, split, window)
 
 
 def _visible(parent: PartitionLog) -> Split:

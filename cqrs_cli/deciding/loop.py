@@ -10,6 +10,7 @@ from cqrs_cli.core.context import BatchContext, Decisions, Payloads
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.data_keys import no_key
 from cqrs_cli.deciding.deferring import Deferring, values
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
@@ -135,6 +136,8 @@ class DecideLoop(Loop):
                         transaction.write(piece)
                         decided += len(piece.outcomes)
                     session.writer.note_deferred(values(decisions.deferred))
+                    if (keys := self.cache.keys) is not None:
+                        session.writer.note_keys(keys.partition, keys.records(decisions.keys))
                 counts = session.counts.add(decisions.counts, began, _now())
                 end = records[decided - 1].offset + 1
                 claim = progressed(session.mine, counts, decided, end)
@@ -182,6 +185,7 @@ class DecideLoop(Loop):
             payloads,
             attempts.refused,
             attempts.blamed,
+            no_key if cache.keys is None else cache.keys.key_of,
         )
 
 

@@ -18,6 +18,7 @@ from cqrs_cli.deciding.inherit import drop_moved, inherit_keys
 from cqrs_cli.deciding.log_state import check_gap, check_last_decided, read_log_state
 from cqrs_cli.deciding.loop import DecideLoop
 from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.position import position
 from cqrs_cli.deciding.recover import check_not_ahead, fold_events, fold_outcomes
@@ -57,17 +58,21 @@ class DecidingOwner:
         partition: Partition,
         aggregate: Aggregate,
         store: Store,
+        keys: OwnerKeys | None,
         mine: Claim,
         batch_limit: int,
         attempts: Attempts,
         measures: Measures,
         behind: Lasting,
     ) -> None:
-        """`behind`: how long the group's offset has seemed to be below the shard's."""
+        """`keys`: of an aggregate with personal fields. `behind`: how long the group's offset has seemed to be below
+        the shard's.
+        """
         self.plan = plan
         self.partition = partition
         self.aggregate = aggregate
         self.store = store
+        self.keys = keys
         self.attempts = attempts
         self.behind = behind
         self.session = OwnerSession(plan, partition, mine, batch_limit, measures)
@@ -179,7 +184,7 @@ class DecidingOwner:
         self.store.take_ownership(token, self.store.token())
         failpoints.reached("recover.taken")
         # It reads the positions, before the log's end is asked for.
-        cache = StateCache(self.aggregate, self.store, token, self.plan.cache_bytes)
+        cache = StateCache(self.aggregate, self.store, token, self.plan.cache_bytes, self.keys)
         outcomes, events, deferred = (session.bounds(kind) for kind in ("outcomes", "events", "deferred"))
         session.writer.expect(events[1], outcomes[1], deferred[1])
         cache.watch_folding(measures, events[1], outcomes[1])
@@ -188,8 +193,10 @@ class DecidingOwner:
         log = replace_log(session.log, keeps=holding.keeps)
         check_outcomes_kept(log, cache, outcomes[0])
         with session.naming_stalls():
+            cache.learn_keys(holding.keeps)
             inherit_keys(log, self.aggregate, cache, holding, window)
             fold_events(log, self.aggregate, cache, events, accepted)
+            cache.check_keys()
             failpoints.reached("recover.events")
             fold_deferred(log, cache, deferred)
             failpoints.reached("recover.deferred")

@@ -25,6 +25,7 @@ from cqrs_cli.core.personal.sealed_data import (
 )
 from cqrs_cli.core.personal.sealing import DataKey, SealPlace
 from cqrs_cli.errors import ContradictionError
+from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.keys.reading import KeysLog, key_records
 from cqrs_cli.keys.ring import Ring
 from cqrs_cli.keys.topic import KnownKeys, WrappedKey, key_value
@@ -65,23 +66,24 @@ class OwnerKeys:
         """The log of the keys in messages."""
         return f"{self._log.topic} partition {self.partition}"
 
-    def learn(self, noted: int, inherits: bool = False) -> None:
+    def learn(self, noted: int, keeps: KeyHome | None = None, afresh: bool = False) -> None:
         """Read the keys up to their high watermark. Ask for the end of the events first.
 
         `noted`: up to where the shard knows the events that changed keys. A cache that has seen less is of before an
-        erasure, perhaps: it is dropped, and read as a whole, in one go. So is that of a child that `inherits` while it
-        has no events: an erasure may lie in its parents'.
+        erasure, perhaps: it is dropped, and read as a whole, in one go. `keeps`: the aggregates whose keys are kept,
+        where partitions have grown; of others nobody here would see the end. A child without events begins afresh, too:
+        an erasure may lie in its parents'.
         """
         try:
-            self._learn(noted, inherits)
+            self._learn(max(noted, keeps is not None), keeps, afresh)
         finally:
             self._log.close()
 
-    def _learn(self, noted: int, inherits: bool) -> None:
+    def _learn(self, seen: int, keeps: KeyHome | None, afresh: bool) -> None:
         self._is_level = False
         self._ready.clear()
         self._drop_changes()
-        if self._kept.offsets.events < max(noted, inherits):
+        if afresh or self._kept.offsets.events < seen:
             self._kept.forget()
         before = self._kept.offsets
         self._read = before.keys
@@ -92,12 +94,13 @@ class OwnerKeys:
                 "the topic was truncated or replaced: restore it before anything is decided",
             )
         for records in self._log.read(self.partition, max(before.keys, start), end):
-            for subject, wrapped in key_records(self._log.topic, self.partition, records):
+            ours = records if keeps is None else keeps.held(records)
+            for subject, wrapped in key_records(self._log.topic, self.partition, ours):
                 self._note(KeyRecord(subject, wrapped))
             self._read = records[-1].offset + 1
             self._write(before.events)
         self._read = end
-        self._write(noted)
+        self._write(seen)
 
     def check_level(self, events: int) -> None:
         """Note that all events are folded; raises `ContradictionError` for a key that is gone and was not erased."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.deciding.opened_keys import required_ring
 from cqrs_cli.deciding.plan import Partition, Plan, partition_seat
 from cqrs_cli.deciding.position import another_count, check_place
 from cqrs_cli.errors import ConfigurationError, UsageError
@@ -42,6 +43,9 @@ def prepare(
     """The plan of a new run. Raises `ConfigurationError` for missing ACLs and topics, and such as are set up wrongly,
     `UsageError` for a place (`AGG:P@OFFSET`) that is not in the run, `UnavailableError` without a broker.
     """
+    for name, aggregate in aggregates.items():
+        if aggregate.has_personal_fields:
+            required_ring(connection, name)
     losses = dict(_places("--accept-loss", accept_loss, aggregates))
     refused: dict[Partition, frozenset[int]] = {}
     for partition, offset in _places("--fail", fail, aggregates):

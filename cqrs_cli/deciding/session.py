@@ -103,4 +103,6 @@ class OwnerSession(Session[FencedWriter]):
             yield
         except StalledError as error:
             self.bounds("outcomes")
-            raise explain_log_stall(self.log, error) from error
+            found, number = self.described, self.log.partition
+            keys = None if found.keys_id is None else found.keys_partition(number)
+            raise explain_log_stall(self.log, error, keys) from error

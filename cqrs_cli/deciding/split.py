@@ -105,6 +105,8 @@ def split(session: OwnerSession, cache: StateCache, at: int) -> None:
     failpoints.reached("split.after")
     session.mine = claim
     session.holding = holding._replace(lineage=holding.lineage.with_record(record))
+    cache.learn_keys(session.holding.keeps, afresh=True)
+    cache.check_keys()
     drop_moved(cache, session.holding.keeps)
 
 

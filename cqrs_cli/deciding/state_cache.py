@@ -17,6 +17,7 @@ from cqrs_cli.core.stored import DedupEntry, StateView
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.packing import pack, unpack
+from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.state.decoded_states import DecodedStates
 from cqrs_cli.state.store import Positions, Store, WriteBatch
 
@@ -29,7 +30,7 @@ _PORTION = 10_000
 #: Names of notes in the shard: by how many partitions its aggregates were last sorted out, and what it has of parents.
 _KEPT, _INHERITED = "kept", "inherited"
 
-#: The note of the events up to which keys have changed, as far as they are folded.
+#: Another, of the events up to which keys have changed.
 _KEYS = "keys"
 
 #: The note of a shard with placeholders for what is sealed with a key that no `Erased` has named yet.
@@ -59,7 +60,7 @@ class StateCache:
         keys: OwnerKeys | None = None,
     ) -> None:
         """`budget`: bytes that decoded states may take: half of it those that are kept, half those to be applied.
-        `keys`: of an aggregate with personal fields; without them its states are as the events give them.
+        `keys`: to seal and open by.
         """
         self._aggregate = aggregate
         self._store = store
@@ -145,10 +146,11 @@ class StateCache:
         if self.keys is not None:
             self.keys.stage(decisions.keys, keys)
 
-    def learn_keys(self, inherits: bool = False) -> None:
-        """Read the keys of the partition, before its events are folded and after their end was asked for."""
+    def learn_keys(self, keeps: KeyHome | None = None, afresh: bool = False) -> None:
+        """Read the keys of its own aggregates, before events are folded and after their end was asked for."""
         if self.keys is not None:
-            self.keys.learn(int(self._store.noted(_KEYS) or 0), inherits)
+            afresh = afresh or (keeps is not None and self._kept() < keeps.among)
+            self.keys.learn(int(self._store.noted(_KEYS) or 0), keeps, afresh)
 
     def check_keys(self) -> None:
         """Raise `ContradictionError` for a lost key; all events are folded."""
@@ -178,13 +180,16 @@ class StateCache:
 
     def keep(self, count: int, is_ours: Callable[[bytes], bool]) -> None:
         """Drop the aggregates of keys that have moved, unless that was done for this number of partitions."""
-        if int(self._store.noted(_KEPT) or 0) >= count:
+        if self._kept() >= count:
             return
         self.flush()
         moved = [name for name, _ in self._store.items() if not is_ours(name.encode())]
         for start in range(0, len(moved), _PORTION):
             self._store.drop(moved[start : start + _PORTION], self._token)
         self._store.note(_KEPT, b"%d" % count, self._token)
+
+    def _kept(self) -> int:
+        return int(self._store.noted(_KEPT) or 0)
 
     def inherited(self) -> dict[int, FoldedOfParent]:
         """How far each parent is folded into the shard, by partition."""

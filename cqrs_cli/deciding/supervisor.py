@@ -14,7 +14,9 @@ from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding import explain
 from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.deciding.opened_keys import opened_keys, refuse_doubts
 from cqrs_cli.deciding.owner import DecidingOwner
+from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.recover import will_last
 from cqrs_cli.deciding.report import compose_report, encode_report
@@ -67,6 +69,7 @@ class DecidingSupervisor(Supervisor):
         self.attempts = Attempts(self.log.place("commands"), self.notes.append, refused)
         self.measures = Measures()
         self.store: Store | None = None
+        self.keys: OwnerKeys | None = None
         self._reports = 0  # so far
         self._topic_id = plan.topics[partition.aggregate].ids["commands"]
 
@@ -102,13 +105,19 @@ class DecidingSupervisor(Supervisor):
             with closing(opened.store) as store:
                 self.store = store
                 try:
-                    self.measures.enter("warm")
-                    self._warm(store)
-                    return super().serve()
+                    return self._serve(store)
                 except CorruptError:
                     if opened.fresh:
                         raise  # the shard was new: the disk is damaged, not an old file
                     store.condemn()
+
+    def _serve(self, store: Store) -> None:
+        path = None if self.plan.store == "memory" else self.folder.with_name(f"{self.folder.name}.keys")
+        with opened_keys(self.plan, self.partition, self.aggregate, path) as self.keys:
+            refuse_doubts(store, self.log.place("commands"))
+            self.measures.enter("warm")
+            self._warm(store)
+            super().serve()
 
     def _warm(self, store: Store) -> None:
         """0: fold most of the log while the owner before still serves."""
@@ -123,6 +132,7 @@ class DecidingSupervisor(Supervisor):
             measures,
             self._topic_id,
             holding,
+            self.keys,
         )
         if store.code_digest() not in ("", self.aggregate.fold_digest):
             self.notes.append(explain.explain_changed_code(self.aggregate))
@@ -134,6 +144,7 @@ class DecidingSupervisor(Supervisor):
             self.partition,
             self.aggregate,
             self.store,
+            self.keys,
             self.mine,
             self.batch_limit,
             self.attempts,

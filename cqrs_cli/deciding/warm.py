@@ -8,6 +8,7 @@ from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred
 from cqrs_cli.deciding.holding import Holding
 from cqrs_cli.deciding.inherit import inherit_ahead, inherit_keys
 from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.recover import fold_events, fold_outcomes, will_last
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError, CqrsError
@@ -27,6 +28,7 @@ def warm(
     measures: Measures,
     topic_id: str = "",
     holding: Callable[[], Holding] | None = None,
+    keys: OwnerKeys | None = None,
 ) -> ContradictionError | None:
     """Step 0: fold most of the log while the owner before still serves, unfenced; a living owner's shard is left alone.
 
@@ -37,7 +39,7 @@ def warm(
         token = store.token()  # before the claim: an owner claims first, then takes the shard
         claim = parse_claim(log.committed().metadata)
         if may_warm(token, claim):
-            cache = StateCache(aggregate, store, token, cache_bytes)
+            cache = StateCache(aggregate, store, token, cache_bytes, keys)
             known = None if holding is None else holding()
             fold_visible(log, aggregate, cache, claim, window, measures, topic_id, known)
     except (CorruptError, StoreFullError):
@@ -69,11 +71,12 @@ def fold_visible(
         inherit_ahead(log, aggregate, cache, holding, window)
         return
     check_outcomes_kept(log, cache, log.bounds("outcomes")[0])
+    outcomes = log.bounds("outcomes")
+    events, deferred = log.bounds("events"), log.bounds("deferred")  # at least those of the outcomes
+    cache.learn_keys(None if holding is None else holding.keeps)
     if holding is not None:
         inherit_keys(log, aggregate, cache, holding, window)
         log = replace(log, keeps=holding.keeps)
-    outcomes = log.bounds("outcomes")
-    events, deferred = log.bounds("events"), log.bounds("deferred")  # at least those of the outcomes
     last = log.last_record("outcomes", *outcomes)
     accepted = claim.accepted if claim else None
     cache.watch_folding(measures, events[1], outcomes[1])

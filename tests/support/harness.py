@@ -80,8 +80,9 @@ class TopicHarness:
 
     def make_topics(self) -> None:
         """Create those that are missing."""
+        plan = TopicPlan(self.partitions, personal=self.aggregate.has_personal_fields)
         with Admin(self.connection) as admin:
-            ensure_topics(admin, self.topics, TopicPlan(partitions=self.partitions))
+            ensure_topics(admin, self.topics, plan)
 
     def configure(self, kind: Kind, name: str, value: str) -> None:
         """Change a setting of a topic, and wait until the broker shows it."""
@@ -99,11 +100,7 @@ class TopicHarness:
         return target("murmur2", key.encode(), self.partitions)
 
     def plan(
-        self,
-        once: bool = True,
-        machine: str = "state",
-        timing: Timing = IMPATIENT,
-        **places: Any,
+        self, once: bool = True, machine: str = "state", timing: Timing = IMPATIENT, **places: Any
     ) -> Plan:
         """The plan of a new run, whose shards are in the folder `machine`."""
         aggregates = {self.topics.aggregate: self.aggregate}

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.deciding.opened_keys import opened_keys
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.recover import will_last
 from cqrs_cli.deciding.state_cache import StateCache
@@ -46,16 +47,23 @@ def build_shard(
     """
     log, identity = plan.log(partition), plan.identity(partition, aggregate)
     topic_id, lasting = identity.topics["commands"], Lasting(plan.timing.forgotten)
-    with closing(LmdbStore(folder, identity.window_ms)) as store:
+    keys_folder = folder.with_name(
+        "keys"
+    )  # it goes with the workplace: the shard's owner has keys of its own
+    with (
+        closing(LmdbStore(folder, identity.window_ms)) as store,
+        opened_keys(plan, partition, aggregate, keys_folder) as keys,
+    ):
         store.note_identity(encode_json(identity))
         while True:
-            cache = StateCache(aggregate, store, store.token(), plan.cache_bytes)
+            cache = StateCache(aggregate, store, store.token(), plan.cache_bytes, keys)
             try:
                 holding = plan.read_holding(partition)
                 is_unborn = holding.phase == "wait"  # before a growth there is no such partition yet
                 claim = None if is_unborn else parse_claim(log.committed().metadata)
                 window = plan.deciding.window
                 fold_visible(log, aggregate, cache, claim, window, measures, topic_id, holding)
+                cache.check_keys()
                 break
             except ContradictionError as error:
                 if will_last(error) or lasting.lasts(plan.timing.contradicted):

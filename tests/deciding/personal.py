@@ -1,0 +1,88 @@
+"""Customers on a real broker, whose owners have a ring of keys; what is sent, and what is read of them."""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from msgspec.json import decode
+
+from cqrs_cli.core.messages.event import EventEnvelope, read_event
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.masking import mask
+from cqrs_cli.core.personal.sealed_data import open_data
+from cqrs_cli.core.personal.sealing import SealPlace
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.readers import bounds, partitions, read
+from cqrs_cli.keys.address import KeyRingAddress, ring_at
+from cqrs_cli.keys.topic import WrappedKey, read_key
+from tests.core.personal.customer import Customer
+from tests.support.commands import Sent, command
+from tests.support.harness import TopicHarness
+
+#: In personal fields, and nowhere else.
+NEEDLE = "needle-8c2f51"
+
+STATE = Customer(NEEDLE, f"{NEEDLE}@home", "free")
+ERASED = mask(STATE)
+
+
+def customers(connection: Connection, prefix: str, folder: Path, partitions: int = 1) -> TopicHarness:
+    """The topics of customers, and a ring in the folder."""
+    (folder / "ring.json").write_text(json.dumps({"2026-11": b64encode(b"m" * 64).decode()}))
+    ringed = replace(connection, keys=KeyRingAddress("file:ring.json", folder))
+    return TopicHarness(ringed, prefix, folder, "customer", partitions, "tests.core.personal")
+
+
+def register(subject: str, number: int = 0) -> Sent:
+    data = {"name": NEEDLE, "mail": f"{NEEDLE}@home"}
+    return command("customer.Register", subject, f"{subject}.{number}", data)
+
+
+def erase(subject: str, number: int = 0) -> Sent:
+    return command("cqrs.Erase", subject, f"{subject}.erase.{number}", {})
+
+
+def keys(harness: TopicHarness, partition: int = 0) -> list[tuple[str, WrappedKey | None]]:
+    """The records of the keys topic that are committed or being committed."""
+    found = stretch(harness, harness.topics.keys, partition)
+    return [((one.key or b"").decode(), read_key(one.value)) for one in found]
+
+
+def stretch(harness: TopicHarness, topic: str, partition: int) -> list[Record]:
+    start, end = bounds(harness.connection, topic, [partition], "read_uncommitted")[partition]
+    return [one for some in read(harness.connection, topic, partition, start, end) for one in some]
+
+
+def events(harness: TopicHarness, partition: int = 0) -> list[EventEnvelope]:
+    return [read_event(one.value) for one in harness.records("events", partition)]
+
+
+def states(harness: TopicHarness, machine: str = "state") -> dict[str, bytes]:
+    """The states in all shards, as they stand there."""
+    return {
+        name: saved.state
+        for number in range(harness.partitions)
+        for name, saved in harness.shard(machine, number).items()
+    }
+
+
+def opened(harness: TopicHarness, machine: str = "state") -> dict[str, Customer]:
+    """The states in all shards, opened with the keys that are in the topic now."""
+    assert harness.connection.keys is not None
+    ring, topic = ring_at(harness.connection.keys), harness.topics.keys
+    count = partitions(harness.connection, topic)
+    last = {subject: wrapped for number in range(count) for subject, wrapped in keys(harness, number)}
+    there = {one: ring.unwrap(topic, one, wrapped) for one, wrapped in last.items() if wrapped is not None}
+    found = {}
+    for name, data in states(harness, machine).items():
+        key, place = there.get(name), SealPlace("customer", name, "state", "")
+        plain = data if key is None else open_data(Customer, data, {key.kid: key}.get, place)
+        found[name] = decode(plain, type=Customer)
+    return found
+
+
+def plain_files(folder: Path) -> Iterator[Path]:
+    """The files in which a personal value stands."""
+    return (one for one in folder.rglob("*") if one.is_file() and NEEDLE.encode() in one.read_bytes())

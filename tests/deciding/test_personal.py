@@ -1,0 +1,152 @@
+"""Personal fields on a real broker: sealed wherever an owner writes, by keys that it knows again until they end."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from msgspec.json import decode
+
+from cqrs_cli.core.messages.json import read_members
+from cqrs_cli.core.personal.sealing import SealPlace
+from cqrs_cli.errors import ConfigurationError, ContradictionError
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.keys.address import KeyRingAddress, ring_at
+from tests.deciding.personal import (
+    ERASED,
+    NEEDLE,
+    STATE,
+    customers,
+    erase,
+    events,
+    keys,
+    opened,
+    plain_files,
+    register,
+)
+from tests.support.harness import TopicHarness
+from tests.support.owners import Process, owned, quietly
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    return customers(connection, prefix, tmp_path)
+
+
+def lose_keys(harness: TopicHarness) -> None:
+    """Remove the cache beside the shard."""
+    shutil.rmtree(harness.shard_path().with_name("0.keys"))
+
+
+def test_all_that_rests_is_sealed(people: TopicHarness) -> None:
+    people.send(register("c-1"), register("c-2"), register("c-1", 1))
+    quietly(people.plan())
+    assert not any(NEEDLE.encode() in (one.value or b"") for one in people.records("events"))
+    assert not list(plain_files(people.folder))
+    assert opened(people) == {"c-1": STATE, "c-2": STATE}
+    [(subject, wrapped), (other, _)] = keys(people)
+    assert (subject, other) == ("c-1", "c-2") and wrapped is not None
+    assert people.connection.keys is not None
+    key = ring_at(people.connection.keys).unwrap(people.topics.keys, "c-1", wrapped)
+    for event in (events(people)[0], events(people)[2]):
+        sealed = bytes(read_members(event.data)["name"])
+        assert decode(key.open(sealed, SealPlace("customer", "c-1", event.id, "name"))) == NEEDLE
+
+
+@pytest.mark.parametrize("cache", [True, False])
+@pytest.mark.parametrize("machine", ["state", "other"])
+def test_next_run_seals_with_the_same(people: TopicHarness, cache: bool, machine: str) -> None:
+    """With its cache of keys, without one, and on a machine that has nothing."""
+    people.send(register("c-1"))
+    quietly(people.plan())
+    if not cache:
+        lose_keys(people)
+    people.send(register("c-1", 1), register("c-2"))
+    quietly(people.plan(machine=machine))
+    assert [subject for subject, _ in keys(people)] == ["c-1", "c-2"]
+    assert opened(people, machine) == {"c-1": STATE, "c-2": STATE}
+
+
+def test_erasing_ends_the_key(people: TopicHarness) -> None:
+    people.send(register("c-1"), register("c-2"))
+    quietly(people.plan())
+    (_, wrapped), _ = keys(people)
+    people.send(erase("c-1"), erase("c-1", 1))
+    quietly(people.plan())
+    assert keys(people)[2:] == [("c-1", None)]
+    assert [outcome.data.status for outcome in people.outcomes()][2:] == ["accepted", "unchanged"]
+    erased = events(people)[-1]
+    assert wrapped is not None and decode(erased.data) == {"key": wrapped.kid}
+    assert opened(people) == {"c-1": ERASED, "c-2": STATE}
+    people.send(register("c-1", 1))
+    quietly(people.plan(machine="other"))
+    assert opened(people, "other") == {"c-1": STATE, "c-2": STATE}
+
+
+def test_erased_person_may_come_again(people: TopicHarness) -> None:
+    """In one batch: the key of before the erasure was never written."""
+    people.send(register("c-1"), erase("c-1"), register("c-1", 1), register("c-2"), erase("c-2"))
+    quietly(people.plan())
+    assert [(subject, wrapped is None) for subject, wrapped in keys(people)] == [
+        ("c-1", False),
+        ("c-2", True),
+    ]
+    assert opened(people) == {"c-1": STATE, "c-2": ERASED}
+    quietly(people.plan(machine="other"))
+    assert opened(people, "other") == {"c-1": STATE, "c-2": ERASED}
+
+
+@pytest.mark.pins("all-or-none")
+@pytest.mark.parametrize(
+    "point",
+    [
+        "flush.after",
+        "commit.sent",
+        "commit.after",
+        "apply.before",
+        "apply.inside",
+        "apply.after",
+        "recover.events",
+    ],
+)
+def test_killed_owner_loses_no_key(people: TopicHarness, point: str) -> None:
+    people.send(register("c-1"), register("c-2"))
+    quietly(people.plan())
+    people.send(erase("c-1"), register("c-2", 1), register("c-3"))
+    assert Process(people.plan(), f"{point}:1:kill", transaction_timeout=3.0).killed()
+    quietly(people.plan())
+    for machine in ("state", "other"):
+        quietly(people.plan(machine=machine))
+        assert opened(people, machine) == {"c-1": ERASED, "c-2": STATE, "c-3": STATE}
+    assert sorted(subject for subject, _ in keys(people)) == ["c-1", "c-1", "c-2", "c-3"]
+
+
+def test_run_without_ring_is_refused(people: TopicHarness) -> None:
+    ringless, root = people.connection, people.folder
+    for keys_at, said in (
+        (None, "no keys are set"),
+        (KeyRingAddress("file:gone.json", root), "cannot be read"),
+    ):
+        people.connection = replace(ringless, keys=keys_at)
+        with pytest.raises(ConfigurationError, match=said) as told:
+            people.plan()
+        assert told.value.exit_code == 3
+
+
+def test_key_that_nobody_erased_stops(people: TopicHarness) -> None:
+    """Its record was replaced. With the shard it shows at the person's next command, without it at once."""
+    people.send(register("c-1"), register("c-2"))
+    quietly(people.plan())
+    stranger = producer(people.connection)
+    stranger.produce(people.topics.keys, None, b"c-1", 0)
+    assert stranger.flush(10) == 0
+    quietly(people.plan())
+    people.send(register("c-1", 1))
+    for machine in ("state", "other"):
+        error = owned(people.plan(machine=machine))
+        assert isinstance(error, ContradictionError) and error.exit_code == 5
+        assert "of customer 'c-1' is not in" in error.message
+    assert [outcome.data.status for outcome in people.outcomes()] == ["accepted"] * 2
