@@ -33,6 +33,7 @@ PANELS = {
     "dead-letters": "Operate",
     "payloads": "Operate",
     "erase": "Operate",
+    "keys": "Operate",
     "check": "Operate",
     "verify": "Operate",
     "certificate": "Operate",

@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from cqrs_cli.keys.ring import Ring, load_ring
+from cqrs_cli.keys.ring import Ring, load_ring, shown_place
 
 
 class KeyRingAddress(NamedTuple):
@@ -12,6 +12,17 @@ class KeyRingAddress(NamedTuple):
 
     place: str
     root: Path
+
+    @property
+    def file(self) -> Path | None:
+        """The file of a ring that is in one."""
+        kind, _, rest = self.place.partition(":")
+        return self.root / rest if kind == "file" else None
+
+    @property
+    def shown(self) -> str:
+        """The place for people."""
+        return shown_place(self.place)
 
 
 @cache

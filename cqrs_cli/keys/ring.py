@@ -13,7 +13,7 @@ import os
 import shlex
 import subprocess
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cqrs_cli.core.personal.sealing import DamagedSealError, DataKey, siv
@@ -41,6 +41,11 @@ class Ring:
     def __repr__(self) -> str:
         return f"Ring({list(self._ciphers)})"
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the master keys, the current one first."""
+        return tuple(self._ciphers)
+
     def wrap(self, topic: str, subject: str, key: DataKey) -> WrappedKey:
         """A data key under the current master key, for its record in a keys topic."""
         return wrap_key(self._ciphers[self.current], self.current, topic, subject, key)
@@ -49,10 +54,7 @@ class Ring:
         """The data key of a record; raises `ContradictionError` if no master key of the ring opens it."""
         cipher = self._ciphers.get(wrapped.master)
         if cipher is None:
-            raise ContradictionError(
-                f"key {wrapped.kid} of {topic} is under the master key {wrapped.master!r}, which the ring lacks",
-                "put it back into the ring of personal_keys",
-            )
+            raise _lacking(f"key {wrapped.kid} of {topic} is", wrapped.master)
         try:
             return unwrap_key(cipher, topic, subject, wrapped)
         except DamagedSealError:
@@ -60,6 +62,19 @@ class Ring:
                 f"key {wrapped.kid} of {topic} does not open with the master key {wrapped.master!r}",
                 "the ring has another key under this name, or the record was altered",
             ) from None
+
+    def check_masters(self, topic: str, masters: Iterable[str]) -> None:
+        """Raise `ContradictionError` for the first of these, under which keys of a topic are, that the ring lacks."""
+        for master in masters:
+            if master not in self._ciphers:
+                raise _lacking(f"keys of {topic} are", master)
+
+
+def _lacking(what: str, master: str) -> ContradictionError:
+    return ContradictionError(
+        f"{what} under the master key {master!r}, which the ring lacks",
+        "put it back into the ring of personal_keys",
+    )
 
 
 def load_ring(place: str, root: Path = Path()) -> Ring:
@@ -86,13 +101,13 @@ def read_ring(text: str | bytes, place: str) -> Ring:
             raise ValueError
         masters = {name: b64decode(key, validate=True) for name, key in pairs}
     except (ValueError, TypeError, RecursionError):
-        raise ConfigurationError(f"what {_shown(place)} gives is not a ring of keys", _FORM) from None
+        raise ConfigurationError(f"what {shown_place(place)} gives is not a ring of keys", _FORM) from None
     if not masters or len(masters) < len(pairs):
-        raise ConfigurationError(f"the ring of {_shown(place)} has no keys, or two of one name", _FORM)
+        raise ConfigurationError(f"the ring of {shown_place(place)} has no keys, or two of one name", _FORM)
     for number, (name, master) in enumerate(masters.items(), 1):  # a name is not told: it may be a key
         if not name or len(master) not in SIZES:
             raise ConfigurationError(
-                f"key {number} in the ring of {_shown(place)} has {len(master)} bytes, or no name", _FORM
+                f"key {number} in the ring of {shown_place(place)} has {len(master)} bytes, or no name", _FORM
             )
     return Ring(masters)
 
@@ -135,7 +150,7 @@ def _of_command(command: str) -> bytes:
     return done.stdout
 
 
-def _shown(place: str) -> str:
+def shown_place(place: str) -> str:
     """A place for people. A command's arguments may be secret."""
     kind, _, rest = place.partition(":")
     return f"{kind}:{rest.split()[0]} …" if kind == "exec" and len(rest.split()) > 1 else place

@@ -1,0 +1,126 @@
+"""`cqrs keys`: the ring is made and rotates; what is under its master keys is counted. No key is printed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.admin.topics import Admin, make_extra
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keys.ring import Ring, load_ring
+from cqrs_cli.keys.topic import key_value
+from tests.cli.conftest import Cqrs
+
+
+@pytest.fixture
+def ring_file(cqrs: Cqrs) -> Path:
+    """The file that `personal_keys` of the project names."""
+    Path("cqrs.toml").write_text('personal_keys = "file:keys.json"\n')
+    return Path("keys.json").absolute()
+
+
+def secrets(ring_file: Path) -> list[str]:
+    return list(json.loads(ring_file.read_text()).values())
+
+
+def test_init_makes_a_ring_once(cqrs: Cqrs, ring_file: Path) -> None:
+    made = cqrs("keys", "init", "-o", "json")
+    (name,) = load_ring(f"file:{ring_file}").names
+    assert made.status == 0
+    assert made.document == {"result": "made", "place": f"file:{ring_file}", "master": name}
+    again = cqrs("keys", "init")
+    assert (again.status, again.out) == (3, "")
+    assert "keys.json exists" in again.err and "cqrs keys rotate" in again.err
+    assert not any(secret in made.out + again.err for secret in secrets(ring_file))
+
+
+def test_rotate_puts_a_master_key_first(cqrs: Cqrs, ring_file: Path) -> None:
+    assert cqrs("keys", "rotate").status == 3
+    cqrs("keys", "init")
+    rotated = cqrs("keys", "rotate")
+    now, before = load_ring(f"file:{ring_file}").names
+    assert rotated.status == 0 and now == f"{before}-2"
+    assert f"{now} is the current master key" in rotated.out
+    assert "cqrs keys status" in rotated.out
+    assert not any(secret in rotated.out for secret in secrets(ring_file))
+
+
+@pytest.mark.parametrize("command", ["init", "rotate"])
+def test_other_places_are_changed_by_hand(cqrs: Cqrs, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setenv("CQRS_PERSONAL_KEYS", "exec:tool --token hunter2")
+    said = cqrs("keys", command)
+    assert said.status == 0 and "exec:tool … is not a file" in said.out
+    assert "hunter2" not in said.out + said.err
+    document = cqrs("keys", command, "-o", "json").document
+    assert document["result"] == "by hand" and "KEY IN BASE64" in document["form"]
+
+
+@pytest.mark.parametrize("command", ["init", "rotate"])
+def test_a_ring_must_be_set(cqrs: Cqrs, command: str) -> None:
+    ended = cqrs("keys", command)
+    assert ended.status == 3 and 'personal_keys = "file:' in ended.err
+
+
+def test_without_personal_fields_nothing_is_counted(cqrs: Cqrs) -> None:
+    counted = cqrs("keys", "status", "-o", "json", connect=lambda cli: None)
+    assert (counted.status, counted.document["masters"]) == (0, [])
+    assert "no aggregate has personal fields" in counted.err
+
+
+@pytest.fixture
+def rotated(on_broker: Cqrs, connection: Connection, prefix: str, ring_file: Path) -> Cqrs:
+    """`cqrs` on a topic with a key under each of two master keys, of which the ring has made one current."""
+    topics = Topics("bank_account", prefix)
+    on_broker("keys", "init")
+    old = load_ring(f"file:{ring_file}")
+    on_broker("keys", "rotate")
+    with Admin(connection) as admin:
+        make_extra(admin, topics, "keys", 2)
+    wrap(connection, topics, "a", old)
+    wrap(connection, topics, "b", load_ring(f"file:{ring_file}"))
+    return on_broker
+
+
+def wrap(connection: Connection, topics: Topics, subject: str, ring: Ring) -> None:
+    producer = clients.producer(connection)
+    wrapped = ring.wrap(topics.keys, subject, DataKey.of_random(bytes(72)))
+    producer.produce(topics.keys, key_value(wrapped), subject, 0)
+    assert producer.flush(20) == 0
+
+
+@pytest.mark.kafka
+def test_status_counts_by_master_key(
+    rotated: Cqrs, connection: Connection, prefix: str, ring_file: Path
+) -> None:
+    now, before = load_ring(f"file:{ring_file}").names
+    counted = rotated("keys", "status", "bank_account", "-o", "json").document
+    row = {"aggregate": "bank_account", "keys": 1, "replaced": 0}
+    assert counted == {
+        "ring": [now, before],
+        "masters": [{**row, "master": now, "state": "current"}, {**row, "master": before, "state": "old"}],
+        "not_needed": [],
+    }
+    wrap(connection, Topics("bank_account", prefix), "a", load_ring(f"file:{ring_file}"))
+    counted = rotated("keys", "status", "bank_account", "-o", "json").document
+    assert [(one["keys"], one["replaced"]) for one in counted["masters"]] == [(2, 0), (0, 1)]
+    assert counted["not_needed"] == []
+
+
+@pytest.mark.kafka
+def test_status_names_what_nothing_needs(rotated: Cqrs, ring_file: Path) -> None:
+    held = json.loads(ring_file.read_text())
+    ring_file.write_text(json.dumps({**held, "older": held.popitem()[1]}))
+    assert rotated("keys", "status", "bank_account", "-o", "json").document["not_needed"] == ["older"]
+
+
+@pytest.mark.kafka
+def test_lacking_master_key_exits_5(rotated: Cqrs, ring_file: Path) -> None:
+    held = json.loads(ring_file.read_text())
+    now, before = held
+    ring_file.write_text(json.dumps({now: held[now]}))
+    ended = rotated("keys", "status", "bank_account")
+    assert ended.status == 5 and f"under the master key '{before}', which the ring lacks" in ended.err
+    assert "not in the ring" in ended.out

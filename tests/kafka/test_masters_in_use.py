@@ -1,0 +1,67 @@
+"""Master keys are counted by the keys that are under them."""
+
+import pytest
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.errors import ConfigurationError, ContradictionError
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.admin.topics import Admin, make_extra
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.masters_in_use import KeysCount, MasterUse, masters_in_use
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keys.ring import Ring
+from cqrs_cli.keys.topic import key_value
+
+OLD, NEW = Ring({"old": bytes(64)}), Ring({"new": bytes(range(64)), "old": bytes(64)})
+
+
+def value(ring: Ring, subject: str, number: int = 0) -> bytes | None:
+    return key_value(ring.wrap("c.keys", subject, DataKey.of_random(bytes([number]) * 72)))
+
+
+def counted(*records: tuple[str, bytes | None]) -> dict[str, MasterUse]:
+    count = KeysCount("c.keys")
+    log = [Record(offset, 0, subject.encode(), value) for offset, (subject, value) in enumerate(records)]
+    for record in log:
+        count.read(0, [record])
+    return dict(count.masters())
+
+
+def test_the_last_record_of_a_subject_counts() -> None:
+    found = counted(("a", value(OLD, "a")), ("b", value(OLD, "b")), ("a", value(NEW, "a")))
+    assert found == {"old": MasterUse(1, 1), "new": MasterUse(1, 0)}
+    assert [one.is_over for one in found.values()] == [False, False]
+
+
+def test_replaced_records_are_waited_for() -> None:
+    """A reader that begins meets them before the newer ones."""
+    found = counted(("a", value(OLD, "a")), ("a", value(NEW, "a")))
+    assert found["old"] == MasterUse(0, 1) and not found["old"].is_over
+
+
+def test_erased_keys_do_not_count() -> None:
+    found = counted(("a", value(OLD, "a")), ("a", None), ("b", None))
+    assert found == {"old": MasterUse(0, 1)}
+    assert counted(("a", None)) == {}
+
+
+def test_other_records_are_contradictions() -> None:
+    with pytest.raises(ContradictionError, match=r"c\.keys partition 0 offset 1 is not a key"):
+        counted(("a", value(OLD, "a")), ("b", b"{}"))
+
+
+@pytest.mark.kafka
+def test_all_partitions_are_read(connection: Connection, prefix: str) -> None:
+    topics = Topics("c", prefix)
+    with pytest.raises(ConfigurationError, match="keys does not exist"):
+        masters_in_use(connection, topics)
+    with Admin(connection) as admin:
+        make_extra(admin, topics, "keys", 3)
+    assert masters_in_use(connection, topics) == {}
+    producer = clients.producer(connection)
+    for number in range(6):
+        ring = OLD if number < 4 else NEW
+        producer.produce(topics.keys, value(ring, f"c-{number}"), f"c-{number}", number % 3)
+    producer.flush(20)
+    assert masters_in_use(connection, topics) == {"new": MasterUse(2, 0), "old": MasterUse(4, 0)}
