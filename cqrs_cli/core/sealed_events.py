@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
-from cqrs_cli.core.messages.json import read_members
+from cqrs_cli.core.messages.json import read_members, write_members
 from cqrs_cli.core.messages.payload_reference import with_data
 from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.personal.sealed_data import SEAL_MARK, FindKey, open_retired
@@ -79,6 +79,25 @@ def read_marked(value: bytes | None) -> MarkedEvent | None:
     except (ValueError, RecursionError):
         return None
     return event
+
+
+def masked_event(marks: EventMarks, value: bytes) -> bytes:
+    """The document of an event with placeholders in its personal fields, sealed or plain; as it is if it is no event.
+
+    Events whose class is gone have null in the place of what is sealed.
+    """
+    try:
+        event = _read_marked(value)
+        members = read_members(event.data)
+    except (ValueError, RecursionError):  # who reads it refuses it
+        return value
+    erased = marks.placeholders.get(event.type, {})
+    masks = {
+        name: Raw(erased.get(name, b"null"))
+        for name, member in members.items()
+        if name in erased or is_sealed(bytes(member))
+    }
+    return with_data(value, write_members(members | masks)) if masks else value
 
 
 def open_event(marks: EventMarks, value: bytes, event: MarkedEvent, find_key: FindKey) -> bytes:

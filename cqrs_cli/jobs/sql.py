@@ -7,6 +7,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -157,6 +158,7 @@ class SqlSession:
             positions,
             settings.partitioner,
         )
+        plan = replace(plan, personal=self._connection.keys is not None)
         results = collector(self._context, ReplayResult)
         self._results.append(results)
         count = len(plan.bounds)

@@ -14,7 +14,14 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.sealing import DataKey, SealError
-from cqrs_cli.core.sealed_events import EventMarks, MarkedEvent, may_be_marked, open_event, read_marked
+from cqrs_cli.core.sealed_events import (
+    EventMarks,
+    MarkedEvent,
+    masked_event,
+    may_be_marked,
+    open_event,
+    read_marked,
+)
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress, ring_at
 from cqrs_cli.keys.reading import KeysLog, Need, PartitionKeys
@@ -82,6 +89,15 @@ class EventOpener:
             if after is not before:
                 message.set_value(after.value)
 
+    def in_force(self, partition: int, subject: str) -> DataKey | None:
+        """The key of an aggregate as it is now; None if it has none, and for who has no ring."""
+        if self._marks is None or self._keys is None:
+            return None
+        with self._lock:
+            known = self._part(self._keys.log, partition)
+            known.read_on()
+            return known.in_force(ring_at(self._keys.ring), subject)
+
     def close(self) -> None:
         """Let go of the keys. Idempotent."""
         self._parts.clear()
@@ -100,15 +116,18 @@ class EventOpener:
         """The keys, after what these events need or end; None for who has no ring, and where nothing was needed."""
         if self._keys is None or (not self._parts and not needs):
             return None
-        self._count = self._count or self._keys.log.partitions()
-        number = partition % self._count
-        known = self._parts.setdefault(number, PartitionKeys(self._keys.log, number, self._only))
+        known = self._part(self._keys.log, partition)
         for event in events:
             with suppress(ValueError):  # who reads it refuses it
                 if (kid := event.ends) is not None and self._only in (None, event.subject):
                     known.end_key(event.subject, kid)
         known.learn(partition, needs)
         return known
+
+    def _part(self, log: KeysLog, partition: int) -> PartitionKeys:
+        self._count = self._count or log.partitions()
+        number = partition % self._count
+        return self._parts.setdefault(number, PartitionKeys(log, number, self._only))
 
     def _find(self, known: PartitionKeys | None, partition: int, need: Need) -> DataKey | None:
         if known is None or self._keys is None or self._only not in (None, need.subject):
@@ -132,3 +151,29 @@ class EventOpener:
             f"{self._topic}:{partition}@{record.offset}: a personal field cannot be opened: {error}",
             "the record was altered or moved, or its key was: compare with a replica or a backup",
         )
+
+
+class EventMasker:
+    """Puts placeholders into the personal fields of events, for readers who want no values. It needs no key.
+
+    Unlike an opener without a ring it masks also what was written before a field was marked. `marks`: None for an
+    aggregate without personal fields.
+    """
+
+    def __init__(self, marks: EventMarks | None) -> None:
+        self._marks = marks
+
+    def opened(self, partition: int, records: list[Record]) -> list[Record]:
+        """The events with placeholders."""
+        marks = self._marks
+        if marks is None:
+            return records
+        return [replace(one, value=masked_event(marks, one.value or b"")) for one in records]
+
+    def batches(self, partition: int, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
+        """The same for batches that follow each other."""
+        for records in batches:
+            yield self.opened(partition, records)
+
+    def close(self) -> None:
+        """Nothing is held."""

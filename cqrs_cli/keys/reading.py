@@ -72,12 +72,16 @@ class PartitionKeys:
         if not any(self._reading(events, need) == "wait" for need in needs):
             return
         seen = max(self._log.end_of_events(events), *(need.offset + 1 for need in needs))
+        self.read_on()
+        self._seen[events] = seen
+
+    def read_on(self) -> None:
+        """Read the keys up to their end as it is now."""
         start, end = self._log.bounds(self._partition)
         for records in self._log.read(self._partition, max(start, self._read), end):
             for subject, wrapped in self._records(records):
                 self._known[subject] = self._known.get(subject, _NOTHING).with_record(wrapped)
         self._read = self._end = max(end, self._read)
-        self._seen[events] = seen
 
     def find(self, ring: Ring, events: int, need: Need) -> DataKey | None:
         """The key of a value, None for one that is gone; after `learn`."""
@@ -85,12 +89,16 @@ class PartitionKeys:
         assert reading != "wait"
         if reading == "erased":
             return None
-        if (key := self._at_hand.get(need.kid)) is None:
-            wrapped = self._known[need.subject].current
-            assert wrapped is not None
-            if len(self._at_hand) >= _MOST_AT_HAND:
-                self._at_hand.clear()
-            key = self._at_hand[need.kid] = ring.unwrap(self._log.topic, need.subject, wrapped)
+        return self._at_hand.get(need.kid) or self.in_force(ring, need.subject)
+
+    def in_force(self, ring: Ring, subject: str) -> DataKey | None:
+        """The key of an aggregate, as far as the keys were read; None if it has none."""
+        wrapped = self._known.get(subject, _NOTHING).current
+        if wrapped is None:
+            return None
+        if len(self._at_hand) >= _MOST_AT_HAND:
+            self._at_hand.clear()
+        key = self._at_hand[wrapped.kid] = ring.unwrap(self._log.topic, subject, wrapped)
         return key
 
     def _reading(self, events: int, need: Need) -> Reading:

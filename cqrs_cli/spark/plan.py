@@ -12,6 +12,7 @@ from pathlib import Path
 from cqrs_cli import registry
 from cqrs_cli.client.project import project_connection
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.sealed_events import EventMarks, event_marks
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
@@ -33,6 +34,12 @@ class SourcePlan:
     archive: bytes = field(
         default=b"", repr=False
     )  # the aggregates' sources; empty where no field is a column
+    marks: EventMarks | None = None  # of events with personal fields
+
+    @property
+    def topics(self) -> Topics:
+        """The names of the aggregate's topics."""
+        return Topics(self.aggregate, self.topic.removesuffix(f"{self.aggregate}.{self.kind}"))
 
     def load_aggregate(self) -> Aggregate | None:
         """On a worker: the aggregate from the sources that travel with the plan; None where none is needed."""
@@ -55,7 +62,7 @@ def asked_aggregate(options: ReadOptions) -> Aggregate:
 
 def plan_read(options: ReadOptions) -> SourcePlan:
     """The plan of a read. Raises `UsageError` or `ConfigurationError`, before anything is asked of Kafka."""
-    asked_aggregate(options)
+    aggregate = asked_aggregate(options)
     settings = project_settings(options)
     return SourcePlan(
         project_connection(settings),
@@ -65,6 +72,7 @@ def plan_read(options: ReadOptions) -> SourcePlan:
         options.type,
         settings.aggregates,
         b"" if options.type is None else _archive(settings),
+        event_marks(aggregate) if options.kind == "events" else None,
     )
 
 

@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from cqrs_cli.kafka.clients import bulk_consumer
+from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.message_payloads import messages_with_data
 from cqrs_cli.kafka.readers import messages_with
 from cqrs_cli.spark.command_rows import CommandRows
@@ -33,9 +34,15 @@ _AT_END = 10
 def read_range(plan: SourcePlan, topic_id: str, part: OffsetRange) -> "Iterator[pyarrow.RecordBatch]":
     """The committed records of a range, in order. Raises `ContradictionError` if the topic was made again meanwhile."""
     maker = ROW_MAKERS[plan.kind](plan.aggregate, plan.topic, plan.load_aggregate(), plan.type)
-    with _collecting_nothing(), closing(bulk_consumer(plan.connection, fetch_wait_max_ms=_AT_END)) as reader:
-        arrived = messages_with(plan.connection, reader, plan.topic, *part)
-        for messages in messages_with_data(plan.connection.payloads, plan.topic, part.partition, arrived):
+    connection = plan.connection
+    with (
+        _collecting_nothing(),
+        closing(bulk_consumer(connection, fetch_wait_max_ms=_AT_END)) as reader,
+        closing(event_opener(connection, connection.keys, plan.topics, plan.marks)) as opener,
+    ):
+        arrived = messages_with(connection, reader, plan.topic, *part)
+        whole = messages_with_data(connection.payloads, plan.topic, part.partition, arrived, opener)
+        for messages in whole:
             batch = maker.batch(part.partition, messages)
             if batch.num_rows:
                 yield batch

@@ -1,5 +1,6 @@
 """`cqrs export`: an aggregate's events as files for other tools."""
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from cqrs_cli.cli.app import app
@@ -7,6 +8,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, argument, option
 from cqrs_cli.cli.output import job_text
+from cqrs_cli.cli.personal import PersonalValues, check_personal
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.cli.target import target_folder
 from cqrs_cli.words import counted
@@ -27,6 +29,7 @@ def export(
     format: Annotated[
         Literal["parquet", "jsonl"], option("--format parquet|jsonl", "Of the files.")
     ] = "parquet",
+    personal: PersonalValues = False,
     *,
     spark: SparkOptions,
 ) -> None:
@@ -35,7 +38,7 @@ def export(
     In Parquet each event has its place, version, time (a timestamp), id, type, subject, causation, correlation,
     traceparent and tracestate, and each type of event a column of its name with its fields, by their types; it is null
     in the rows of other types. Old events are as their upcasters give them. In JSON Lines each is the CloudEvent that
-    was written.
+    was written. Personal fields have placeholders, unless --personal is given: what is exported cannot be erased.
 
     The folder appears complete or not at all. Ends with 5 if there is an event that the code cannot read.
     """
@@ -44,10 +47,12 @@ def export(
     properties = spark.apply(cli)
     settings = cli.settings
     target = target_folder(out, format)
-    cli.aggregate(aggregate)
+    loaded, connection = cli.aggregate(aggregate), cli.connection()
+    check_personal(personal, loaded, connection)
     plan = plan_export(
-        cli.connection(), cli.topics(aggregate), settings.aggregates, settings.root, settings.partitioner
+        connection, cli.topics(aggregate), settings.aggregates, settings.root, settings.partitioner
     )
+    plan = replace(plan, personal=personal)
     title = f"writing {aggregate}"
     with (
         spark_session(cli, "export", [aggregate], properties) as (context, _),

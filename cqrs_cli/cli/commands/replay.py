@@ -7,6 +7,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, moment, option
+from cqrs_cli.cli.personal import PersonalValues, check_personal
 from cqrs_cli.cli.positions import positions_of
 from cqrs_cli.cli.render.replay import replayed, replaying_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
@@ -38,6 +39,7 @@ def replay(
         Literal["parquet", "json"] | None,
         option("--format parquet|json", "Of what --out writes. Default: parquet."),
     ] = None,
+    personal: PersonalValues = False,
     check: Annotated[bool, option("--check", "Now verify --state.", hidden=True)] = False,
     *,
     spark: SparkOptions,
@@ -52,7 +54,8 @@ def replay(
     machine's or container's memory, shared by its cores.
 
     --out writes one row for each: JSON Lines with the state as an object, or Parquet with a column for each of its
-    fields, by its type; one that has no type of a column (a union, say) is a string of JSON.
+    fields, by its type; one that has no type of a column (a union, say) is a string of JSON. Personal fields have
+    placeholders, unless --personal is given: the files cannot be erased. The digest is the same.
     """
     from cqrs_cli.jobs.replay.driver import parts_for, plan_replay, replay_events
 
@@ -65,9 +68,10 @@ def replay(
     positions = positions_of("--until", until, cli.topics(aggregate).events)
     then = _moment(until) if positions is None else None
     target = optional_target(out, format)
-    cli.aggregate(aggregate)
-    topics = cli.topics(aggregate)
-    connection = cli.connection()
+    loaded, topics, connection = cli.aggregate(aggregate), cli.topics(aggregate), cli.connection()
+    if personal and target is None:
+        raise UsageError("--personal is of what --out writes", "name a folder: --out DIR")
+    check_personal(personal, loaded, connection)
     wanted = plan_replay(
         connection, topics, settings.aggregates, settings.root, then, positions, settings.partitioner
     )
@@ -75,7 +79,7 @@ def replay(
         spark_session(cli, "replay", [aggregate], properties) as (context, tasks),
         cli.working(f"replaying {aggregate}") as say,
     ):
-        wanted = replace(wanted, parts=parts_for(tasks, len(wanted.bounds)))
+        wanted = replace(wanted, personal=personal, parts=parts_for(tasks, len(wanted.bounds)))
         done = replay_events(
             context, wanted, target, lambda now: say(replaying_text(aggregate, now, cli.is_live))
         )

@@ -4,6 +4,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
@@ -21,17 +22,21 @@ from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import PayloadReference, restored
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.core.sealed_events import event_marks, open_event, read_marked
 from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, offsets
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.chains import find_lineage
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
+from cqrs_cli.keys.opener import EventOpener
 from cqrs_cli.payloads.check_in import referring
 
 #: Seconds to wait for the owners' position. It only makes a note: the group may be hidden from a sender.
@@ -71,6 +76,9 @@ class Rehearsal:
         for composed in commands:
             key = composed.subject.encode()
             subjects.setdefault(target(deciding.partitioner, key, self.topics.partitions), set()).add(key)
+        self._marks = event_marks(aggregate)
+        self._opener = event_opener(connection, connection.keys, topics, self._marks)
+        self._keys: dict[str, DataKey] = {}  # that may have sealed what is decided here, by their ids
         self._batches: dict[int, Batch] = {}
         self._ends: dict[int, int] = {}
         for partition, keys in subjects.items():
@@ -80,7 +88,7 @@ class Rehearsal:
             decided: dict[tuple[str, str], DedupEntry] = {}
             for one in lineage.chain(partition):
                 link = replace(log, partition=one)
-                states = present_states(link, aggregate, keys, states)
+                states = present_states(link, aggregate, keys, states, self._opener)
                 decided |= recent_decisions(link, keys, _now() - deciding.window) if ids_may_repeat else {}
             keeper = replace(log, partition=lineage.keeper(partition))
             waiting = _waiting(keeper, keys) if ids_may_repeat else []
@@ -105,9 +113,26 @@ class Rehearsal:
                 f"cannot be decided here: {error}", "the aggregate's code ran out of something"
             ) from error
         ((value, _, _),) = decided.outcomes
-        return Rehearsed(
-            value, read_outcome(value), [restored(event, decided.payloads) for event, _, _ in decided.events]
-        )
+        self._keys |= {key.kid: key for key in decided.keys.values() if key is not None}
+        events = [self._opened(restored(event, decided.payloads)) for event, _, _ in decided.events]
+        return Rehearsed(value, read_outcome(value), events)
+
+    def close(self) -> None:
+        """Let go of the keys to personal fields. Idempotent."""
+        self._opener.close()
+
+    def _opened(self, event: bytes) -> bytes:
+        """An event that was decided here, as its sender would have it."""
+        marked = None if self._marks is None else read_marked(event)
+        if self._marks is None or marked is None:
+            return event
+        return open_event(self._marks, event, marked, self._keys.get)
+
+    def _key_of(self, partition: int, subject: str) -> DataKey | None:
+        key = self._opener.in_force(partition, subject)
+        if key is not None:
+            self._keys[key.kid] = key
+        return key
 
     def _context(
         self,
@@ -125,6 +150,7 @@ class Rehearsal:
             _now(),
             rules.deferrals(lambda: table, bool(waiting)),
             self._payloads,
+            key_of=partial(self._key_of, partition),
         )
 
 
@@ -140,7 +166,8 @@ def present_states(
     log: PartitionLog,
     aggregate: Aggregate,
     keys: Collection[bytes],
-    before: Mapping[str, Folded] | None = None,
+    before: Mapping[str, Folded] | None,
+    opener: EventOpener,
 ) -> dict[str, Folded]:
     """The aggregates with these keys as the partition's committed events make them, by id; `before` these they were so.
 
@@ -149,7 +176,7 @@ def present_states(
     states = dict(before or {})
     batches = log.read("events", *log.bounds("events"))
     mine = ([record for record in records if record.key in keys] for records in batches)
-    for records in log.with_data("events", mine):
+    for records in opener.batches(log.partition, log.with_data("events", mine)):
         for record in records:
             try:
                 event = read_event(record.value)

@@ -10,6 +10,7 @@ from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.react import InvalidReaction, reaction
 from cqrs_cli.core.recorded import record_event
+from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.processes.compose import ComposedCommand, Composer
 from cqrs_cli.following.processes.explain import blamed_event
@@ -18,6 +19,7 @@ from cqrs_cli.following.processes.load import PROCESSES, LoadedProcess
 from cqrs_cli.following.processes.session import ReactSession
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
 from cqrs_cli.kafka.event_tail import PartitionTail, Tell
+from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.ownership.claim import progressed
 from cqrs_cli.ownership.loop import Loop
@@ -67,7 +69,9 @@ class ReactLoop(Loop):
         session.consumer.list_topics(source.topic, timeout=REQUEST_TIMEOUT)
         connection = session.plan.connection
         note = self.done.note
-        self.tail = PartitionTail(connection, source, self.at, note, connection.payloads, session.consumer)
+        marks, client, payloads = event_marks(self.aggregate), session.consumer, connection.payloads
+        session.opener = event_opener(connection, connection.keys, source.topics, marks)
+        self.tail = PartitionTail(connection, source, self.at, note, payloads, client, session.opener)
 
     def poll(self) -> list[Record]:
         limit = self.session.limit

@@ -3,12 +3,14 @@
 import threading
 from collections.abc import Callable, Iterable
 
+from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.following.projections.database import open_database
 from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.projector import Projector
 from cqrs_cli.following.projections.reading import check_position, projected_topics
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail, Tail, Tell
+from cqrs_cli.kafka.keys_log import event_opener
 
 #: Seconds between two calls of `idle`.
 _LOOK_EVERY = 0.2
@@ -35,8 +37,12 @@ def project_partitions(
             projected_topics(plan).check()
         begun.add(source)
         check_position(plan.connection, plan.name, source, start)
-        payloads, patient = plan.connection.payloads, plan.patience is None
-        return PartitionTail(plan.connection, source, start, note, payloads, patient=patient)
+        connection, marks = plan.connection, event_marks(loaded.aggregates[source.aggregate])
+        opener = event_opener(connection, connection.keys, source.topics, marks)
+        patient = plan.patience is None
+        return PartitionTail(
+            connection, source, start, note, connection.payloads, opener=opener, patient=patient
+        )
 
     projectors = [Projector(plan, source, loaded, engine, opened, stopping, note) for source in sources]
     threads = [

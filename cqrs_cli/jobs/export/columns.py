@@ -10,6 +10,7 @@ from cqrs_cli.core.fold import FoldError, decode_event
 from cqrs_cli.core.messages.attributes import TEXT_COLUMNS
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.spark.arrow import struct_array, time_array
 from cqrs_cli.spark.field_types import FieldColumn, arrow_schema, field_columns
@@ -74,8 +75,9 @@ def event_schema(aggregate: Aggregate) -> "StructType":
 class EventBatches:
     """Makes columns of the events of one partition."""
 
-    def __init__(self, aggregate: Aggregate, log: PartitionLog) -> None:
-        self._aggregate, self._log = aggregate, log
+    def __init__(self, aggregate: Aggregate, log: PartitionLog, personal: bool = False) -> None:
+        """`personal`: personal fields have their values, else placeholders."""
+        self._aggregate, self._log, self._personal = aggregate, log, personal
         self._columns = event_columns(aggregate)
         self._schema = arrow_schema(event_schema(aggregate))
 
@@ -104,7 +106,8 @@ class EventBatches:
     def _read(self, record: Record) -> tuple[EventEnvelope, Any]:
         try:
             envelope = read_event(record.value)
-            return envelope, decode_event(self._aggregate, envelope)
+            event = decode_event(self._aggregate, envelope)
+            return envelope, event if self._personal else mask(event)
         except (FoldError, ValueError) as error:
             raise self._log.fault("events", record.offset, error) from error
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaException
 
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.partition_job import collector, finish
 from cqrs_cli.jobs.engine.session import code_root, driver_host
@@ -19,9 +21,11 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.chains import Chains, find_chains
 from cqrs_cli.kafka.clients import unreachable
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keys.opener import EventMasker, EventOpener
 from cqrs_cli.registry import load
 from cqrs_cli.scans.log_teller import LogTeller
 from cqrs_cli.telemetry.datagrams import Address
@@ -43,6 +47,7 @@ class ExportPlan:
     bounds: Mapping[int, tuple[int, int]]  # partition → (start, end) offsets, for all partitions
     chains: Chains
     words: Address | None = None  # where tasks tell how far they are
+    personal: bool = False  # personal fields have their values, else placeholders
 
 
 class Exported(NamedTuple):
@@ -115,9 +120,17 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
     """The events of the keys with one home, in batches; raises `CqrsError` for one that cannot be read."""
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     home = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payloads)
-    with closing(LogTeller(plan.words, partition)) as teller:
+    with closing(LogTeller(plan.words, partition)) as teller, closing(_view(plan, aggregate)) as view:
         teller.begin(plan.chains.size(home, plan.bounds))
         for log, start, end in plan.chains.links(home, plan.bounds):
-            columns = EventBatches(aggregate, log) if format == "parquet" else None
-            for records in teller.follow(log.events(start, end), start, end):
+            columns = EventBatches(aggregate, log, plan.personal) if format == "parquet" else None
+            for records in view.batches(log.partition, teller.follow(log.events(start, end), start, end)):
                 yield event_lines(log, records) if columns is None else columns.batch(records)
+
+
+def _view(plan: ExportPlan, aggregate: Aggregate) -> EventOpener | EventMasker:
+    """What opens or masks the personal fields of events."""
+    connection, marks = plan.connection, event_marks(aggregate)
+    if plan.personal:
+        return event_opener(connection, connection.keys, plan.topics, marks)
+    return EventMasker(marks)

@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.staging import FileFormat
@@ -65,7 +66,7 @@ def aggregate_rows(
                 if fold is not None:
                     with naming(plan, task), closing(fold):
                         columns = StateColumns(fold.state_class) if format == "parquet" else None
-                        remaining = fold.rows()
+                        remaining = fold.rows() if plan.personal else map(_masked, fold.rows())
                         while some := list(islice(remaining, ROWS_PER_BATCH)):
                             yield _lines(some) if columns is None else columns.batch(some)
                         result = ReplayResult(partition, fold.total())
@@ -96,6 +97,12 @@ class StateColumns:
                 field_array(column, states, kind, lambda number: f"the state of {some[number].id!r}")
             )
         return pyarrow.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _masked(row: AggregateRow) -> AggregateRow:
+    """The aggregate with placeholders in its personal fields: those of before their mark are plain in the log."""
+    state = mask(row.decoded)
+    return row if state is row.decoded else row._replace(state=encode_json(state), decoded=state)
 
 
 def _lines(some: list[AggregateRow]) -> "pyarrow.RecordBatch":

@@ -79,8 +79,12 @@ class ReplayFold:
         limit: MemoryLimit | None = None,
         part: range = WHOLE,
         teller: ReplayTeller | None = None,
+        personal: bool = False,
     ) -> None:
-        """`part`: the hashes that the aggregates may have. `teller`: told how far this is, and closed in the end."""
+        """`part`: the hashes that the aggregates may have. `teller`: told how far this is, and closed in the end.
+        `personal`: the events have personal values, which must not rest on a disk as they are.
+        """
+        self._personal = personal
         self._aggregate = aggregate
         self._until = until
         self._limit = limit
@@ -212,7 +216,7 @@ class ReplayFold:
         middle = (self._low + self._high) // 2
         if middle == self._low:
             return
-        spill = Spill(middle, self._high)
+        spill = Spill(middle, self._high, self._personal)
         self._files.callback(spill.close)
         for aggregate_id in [one for one in self._now if hash_of(one.encode()) >= middle]:
             now = self._now.pop(aggregate_id)

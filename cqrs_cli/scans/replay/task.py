@@ -9,13 +9,17 @@ from typing import Any
 
 from confluent_kafka import Message
 
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.chains import Chains, Link
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.message_payloads import messages_with_data
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keys.opener import EventOpener
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
@@ -47,6 +51,7 @@ class ReplayPlan:
     words: Address | None = None  # where tasks tell how far they are
     tell_every: float = TELL_EVERY
     chains: Chains | None = None  # of an aggregate that may have grown
+    personal: bool = False  # personal fields have their values, else placeholders: digests are the same
 
     @property
     def tasks(self) -> range:
@@ -120,15 +125,17 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     limit = MemoryLimit(memory_share() if plan.memory is None else plan.memory)
     part, teller = part_of(task % plan.parts, plan.parts), ReplayTeller(plan.words, task, 0, plan.tell_every)
-    fold = ReplayFold(aggregate, plan.until, limit, part, teller)
+    fold = ReplayFold(
+        aggregate, plan.until, limit, part, teller, plan.personal and aggregate.has_personal_fields
+    )
     try:
-        with closing(bulk_consumer(log.connection)) as reader:
+        with closing(bulk_consumer(log.connection)) as reader, closing(_opener(plan, aggregate)) as opener:
             done = 0
             for number, link in enumerate(plan.links(task)):
                 teller.begin(number * _LINK + link.start - done)
                 arrived = link.log.messages_with(reader, "events", link.start, link.end)
                 place, topic = plan.connection.payloads, plan.topics.events
-                for messages in messages_with_data(place, topic, link.log.partition, arrived):
+                for messages in messages_with_data(place, topic, link.log.partition, arrived, opener):
                     if plan.parts > 1:
                         messages = list(compress(messages, in_part(map(Message.key, messages), part)))
                     fold.fold(list(map(Message.value, messages)), _place_of(number, messages))
@@ -137,6 +144,12 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
         fold.close()
         raise
     return fold
+
+
+def _opener(plan: ReplayPlan, aggregate: Aggregate) -> EventOpener:
+    """What opens the events, if values are wanted. What is folded without them has the same digest, by law 7."""
+    connection, marks = plan.connection, event_marks(aggregate) if plan.personal else None
+    return event_opener(connection, connection.keys, plan.topics, marks)
 
 
 def _place_of(link: int, messages: Sequence[Any]) -> Callable[[int], int]:

@@ -44,6 +44,7 @@ def dry_run(cli: Cli, commands: Sequence["Composed"], ids_may_repeat: bool) -> N
             refused.append(rehearsed.read)
     cli.flush()
     for name, rehearsal in rehearsals.items():
+        rehearsal.close()
         if rehearsal.undecided:
             waiting = counted(rehearsal.undecided, "command")
             cli.note(f"{name}: up to {waiting} there not decided yet: what they change is not seen here")

@@ -1,0 +1,31 @@
+"""The option that writes personal values where nothing erases them."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from cqrs_cli.cli.options import option
+from cqrs_cli.errors import ConfigurationError, UsageError
+
+if TYPE_CHECKING:
+    from cqrs_cli.core.aggregate.aggregate import Aggregate
+    from cqrs_cli.kafka.connection.connection import Connection
+
+PersonalValues = Annotated[
+    bool,
+    option(
+        "--personal",
+        "Write the values of personal fields, which no erasure reaches there; else placeholders.",
+    ),
+]
+
+
+def check_personal(wanted: bool, aggregate: "Aggregate", connection: "Connection") -> None:
+    """Check that there are values to write, and a ring of keys for them.
+
+    Raises `UsageError` for an aggregate without personal fields, `ConfigurationError` without ring.
+    """
+    if not wanted:
+        return
+    if not aggregate.has_personal_fields:
+        raise UsageError(f"--personal: {aggregate.name} has no personal fields", "leave it out")
+    if connection.keys is None:
+        raise ConfigurationError("--personal: no ring of keys is set", "set personal_keys")

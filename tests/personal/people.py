@@ -1,0 +1,123 @@
+"""People on a real broker: events that are sealed as owners seal them, and the keys to them."""
+
+import json
+from base64 import b64encode
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+from msgspec import Raw
+
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.aggregate.erased import ERASED, Erased
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.personal.sealed_data import seal_data
+from cqrs_cli.core.personal.sealing import DataKey, SealPlace
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import KEYS_CONFIGS
+from cqrs_cli.keys.address import KeyRingAddress, ring_at
+from cqrs_cli.keys.topic import key_value
+from tests.core.personal.customer import Registered
+from tests.support import ROOT
+from tests.support.eventlog import NOON
+from tests.support.harness import TopicHarness
+
+#: Ann as she registers, as her state is, and what is left of her event without her key.
+ANN = Registered("Ann Smith", "ann@home", "free")
+ANNS_DATA = {"name": "Ann Smith", "mail": "ann@home", "plan": "free"}
+MASKED = {"name": "", "mail": "x@invalid", "plan": "free"}
+
+FIRST, SECOND = (DataKey.of_random(bytes([one]) * 72) for one in (1, 2))
+
+_CODE = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]
+
+
+class People:
+    """A project with the aggregate `customer` and a ring, its topics, and a writer of sealed events."""
+
+    def __init__(self, connection: Connection, prefix: str, folder: Path) -> None:
+        (folder / "people").mkdir()
+        (folder / "people/customer.py").write_text(_CODE)
+        (folder / "ring.json").write_text(json.dumps({"2026": b64encode(bytes(64)).decode()}))
+        self.folder, address = folder, KeyRingAddress("file:ring.json", folder)
+        self.harness = TopicHarness(connection, prefix, folder, "customer", package="people", root=folder)
+        self.connection, self.blind = replace(connection, keys=address), connection
+        self.topics, self._ring, self._versions = self.harness.topics, ring_at(address), Counter[str]()
+        with Admin(connection) as admin:
+            admin.create(self.topics.keys, 1, 1, KEYS_CONFIGS)
+        self._producer = self._begun(f"{prefix}first")
+
+    def _begun(self, id: str) -> Producer:
+        producer = Producer({**self.blind.librdkafka(), "transactional.id": id})
+        producer.init_transactions(30)
+        return producer
+
+    def register(self, subject: str, key: DataKey | None, who: Registered = ANN) -> None:
+        """An event, whose key came before."""
+        self._in_one([self._event(subject, who, key)], [])
+
+    def meet(self, subject: str, key: DataKey, who: Registered = ANN) -> None:
+        """An event with the key that it is the first to need, in one transaction."""
+        self._in_one([self._event(subject, who, key)], [(subject, key)])
+
+    def erase(self, subject: str, key: DataKey) -> None:
+        """`Erased`, and the tombstone."""
+        self._in_one([self._event(subject, Erased(key.kid), None)], [(subject, None)])
+
+    def put_key(self, subject: str, key: DataKey | None) -> None:
+        """A record of the keys alone."""
+        self._in_one([], [(subject, key)])
+
+    def hide_key(self, subject: str, key: DataKey) -> Producer:
+        """A key in a transaction that is still open: commit it."""
+        producer = self._begun(f"{self.topics.keys}.late")
+        producer.begin_transaction()
+        self._send_key(producer, subject, key)
+        producer.flush(30)
+        return producer
+
+    def spoil(self, subject: str, key: DataKey) -> None:
+        """An event that was sealed for another place."""
+        value = self._event(subject, ANN, key, place="0/99/0")
+        self._in_one([value], [])
+
+    def _event(
+        self, subject: str, fact: Event, key: DataKey | None, place: str | None = None
+    ) -> dict[str, Any]:
+        self._versions[subject] += 1
+        number = self._versions.total()
+        id, data = f"0/{number}/0", encode_json(fact)
+        if key is not None:
+            data = seal_data(type(fact), data, key, SealPlace("customer", subject, place or id, ""))
+        return {
+            "specversion": "1.0",
+            "id": id,
+            "source": "/cqrs/customer",
+            "type": ERASED if isinstance(fact, Erased) else f"customer.{type(fact).__name__}",
+            "subject": subject,
+            "time": NOON,
+            "causationid": f"c-{number}",
+            "correlationid": f"c-{number}",
+            "aggregateversion": self._versions[subject],
+            "eventindex": 0,
+            "eventcount": 1,
+            "data": Raw(data),
+        }
+
+    def _in_one(self, events: list[dict[str, Any]], keys: list[tuple[str, DataKey | None]]) -> None:
+        self._producer.begin_transaction()
+        for one in events:
+            key, headers = str(one["subject"]).encode(), dict(HEADERS)
+            self._producer.produce(self.topics.events, encode_json(one), key, 0, headers=headers)  # type: ignore[arg-type]
+        for subject, wrapped in keys:
+            self._send_key(self._producer, subject, wrapped)
+        self._producer.commit_transaction(30)
+
+    def _send_key(self, producer: Producer, subject: str, key: DataKey | None) -> None:
+        topic = self.topics.keys
+        wrapped = None if key is None else self._ring.wrap(topic, subject, key)
+        producer.produce(topic, key_value(wrapped), subject.encode(), 0)

@@ -1,0 +1,211 @@
+"""Every reader sees plain values with the ring, and placeholders without it and after an erasure."""
+
+import json
+from contextlib import closing
+from dataclasses import replace
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from cqrs_cli.client.compose import compose
+from cqrs_cli.client.history import AggregateHistory, find_ranges, fold_history, read_records
+from cqrs_cli.client.queries.rehearsal import Rehearsal
+from cqrs_cli.client.queries.trace import trace_messages
+from cqrs_cli.core.digest import as_hex
+from cqrs_cli.core.sealed_events import event_marks
+from cqrs_cli.errors import ConfigurationError, ContradictionError
+from cqrs_cli.jobs.export.driver import exported_rows, plan_export
+from cqrs_cli.jobs.replay.driver import plan_replay
+from cqrs_cli.kafka.admin.topics import Admin, find_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
+from cqrs_cli.kafka.keys_log import event_opener
+from cqrs_cli.kafka.topics.checks import aggregate_topics
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
+from cqrs_cli.scans.replay.task import fold_part, total_part
+from cqrs_cli.spark.options import SourceKind
+from cqrs_cli.spark.plan import SourcePlan
+from cqrs_cli.spark.ranges import OffsetRange
+from cqrs_cli.spark.task import read_range
+from tests.personal.people import ANNS_DATA, FIRST, MASKED, SECOND, People
+from tests.support.topic_loss import delete_topics
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+def history(people: People, connection: Connection, subject: str = "ann") -> AggregateHistory:
+    """The events and the state, as `cqrs show --history` has them."""
+    aggregate, topics = people.harness.aggregate, people.topics
+    places = find_ranges(connection, topics, subject.encode(), "murmur2")
+    opener = event_opener(connection, connection.keys, topics, event_marks(aggregate), subject)
+    with closing(opener):
+        records = read_records(connection, subject.encode(), places, opener=opener)
+        return fold_history(aggregate, subject, records, lambda folded: True)
+
+
+def data(found: AggregateHistory) -> list[Any]:
+    return [json.loads(bytes(event.data)) for event in found.events]
+
+
+def test_history_opens_with_the_ring(people: People) -> None:
+    people.meet("ann", FIRST)
+    seen, blind = history(people, people.connection), history(people, people.blind)
+    assert (data(seen), data(blind)) == ([ANNS_DATA], [MASKED])
+    assert (seen.state.name, blind.state.name, blind.state.plan) == ("Ann Smith", "", "free")  # type: ignore[attr-defined]
+
+
+def test_history_of_before_an_erasure_is_masked(people: People) -> None:
+    """The first event has the key that was erased, the last one the next key."""
+    people.meet("ann", FIRST)
+    people.erase("ann", FIRST)
+    people.meet("ann", SECOND)
+    found = history(people, people.connection)
+    assert data(found) == [MASKED, {"key": FIRST.kid}, ANNS_DATA]
+
+
+def test_open_keys_are_waited_for(people: People) -> None:
+    people.register("ann", FIRST)
+    late = people.hide_key("ann", FIRST)
+    found: list[AggregateHistory] = []
+    reading = Thread(target=lambda: found.append(history(people, people.connection)))
+    reading.start()
+    late.commit_transaction(30)
+    reading.join(30)
+    assert data(found[0]) == [ANNS_DATA]
+
+
+def test_moved_value_is_damage(people: People) -> None:
+    people.put_key("ann", FIRST)
+    people.spoil("ann", FIRST)
+    with pytest.raises(ContradictionError, match=r"customer\.events:0@\d+.*does not open") as refused:
+        history(people, people.connection)
+    assert "Ann" not in str(refused.value)
+
+
+def test_absent_keys_topic_is_said(people: People, connection: Connection) -> None:
+    people.meet("ann", FIRST)
+    delete_topics(connection, people.topics.keys)
+    with pytest.raises(ConfigurationError, match=r"customer\.keys does not exist"):
+        history(people, people.connection)
+    assert data(history(people, people.blind)) == [MASKED]
+
+
+def tail(people: People, connection: Connection) -> PartitionTail:
+    source = EventPartition("customer", people.topics.events, 0)
+    marks = event_marks(people.harness.aggregate)
+    opener = event_opener(connection, connection.keys, source.topics, marks)
+    return PartitionTail(connection, source, 0, print, None, opener=opener)
+
+
+def polled(reading: PartitionTail, count: int) -> list[Any]:
+    """The data of the next events."""
+    found: list[Any] = []
+
+    def has_come() -> bool:
+        found.extend(reading.poll(10)[0])
+        return len(found) >= count
+
+    eventually(has_come)
+    return [json.loads(record.value or b"")["data"] for record in found]
+
+
+def test_tail_opens_what_comes(people: People) -> None:
+    """Projections and processes read by it, each batch with the keys that are there by then."""
+    with closing(tail(people, people.connection)) as reading:
+        people.meet("ann", FIRST)
+        assert polled(reading, 1) == [ANNS_DATA]
+        people.meet("bob", SECOND)
+        assert polled(reading, 1) == [ANNS_DATA]
+        people.erase("ann", FIRST)
+        people.register("ann", FIRST)  # no owner would: the key has ended
+        assert polled(reading, 2) == [{"key": FIRST.kid}, MASKED]
+
+
+def test_tail_without_ring_sees_placeholders(people: People) -> None:
+    people.meet("ann", FIRST)
+    with closing(tail(people, people.blind)) as reading:
+        assert polled(reading, 1) == [MASKED]
+
+
+def rows(people: People, connection: Connection, kind: SourceKind = "events") -> list[Any]:
+    """The data of events, as a task of a Spark read has them."""
+    with Admin(connection) as admin:
+        described = aggregate_topics(people.topics, admin.cluster_id(), find_topics(admin, people.topics))
+    marks = event_marks(people.harness.aggregate)
+    plan = SourcePlan(connection, people.topics.name(kind), kind, "customer", None, "people", marks=marks)
+    read = read_range(plan, described.ids[kind], OffsetRange(0, 0, people.harness.end(kind)))
+    return [json.loads(row["data"]) for batch in read for row in batch.to_pylist()]
+
+
+def test_rows_of_spark_open(people: People) -> None:
+    people.meet("ann", FIRST)
+    assert (rows(people, people.connection), rows(people, people.blind)) == ([ANNS_DATA], [MASKED])
+
+
+def test_export_masks_unless_asked(people: People) -> None:
+    people.register("old", None)  # of before the mark
+    people.meet("ann", FIRST)
+    plan = plan_export(people.connection, people.topics, "people", people.folder)
+    for wanted, personal in ((MASKED, False), (ANNS_DATA, True)):
+        asked = replace(plan, personal=personal)
+        (columns,) = exported_rows(asked, 0, "parquet")
+        assert [row["Registered"] for row in columns.to_pylist()] == [wanted, wanted]
+        (lines,) = exported_rows(asked, 0, "jsonl")
+        assert [json.loads(line.as_py())["data"] for line in lines.column(0)] == [wanted, wanted]
+
+
+def digests(people: People) -> set[str]:
+    """The digests of replays with the ring, without it, and with values."""
+    found = set()
+    for connection in (people.connection, people.blind):
+        plan = plan_replay(connection, people.topics, "people", people.folder)
+        for personal in (False, True):
+            result = total_part(replace(plan, personal=personal), 0)
+            assert result.error is None
+            found.add(as_hex(result.total.digest))
+    return found
+
+
+def test_replays_have_one_digest(people: People) -> None:
+    people.meet("ann", FIRST)
+    (before,) = digests(people)
+    end = {0: people.harness.end("events")}
+    people.erase("ann", FIRST)
+    (after,) = digests(people)
+    until = plan_replay(people.connection, people.topics, "people", people.folder, positions=end)
+    assert as_hex(total_part(until, 0).total.digest) == before != after
+
+
+def test_replayed_states_have_values_if_asked(people: People) -> None:
+    people.meet("ann", FIRST)
+    plan = plan_replay(people.connection, people.topics, "people", people.folder)
+    names = []
+    for personal in (True, False):
+        fold, result = fold_part(replace(plan, personal=personal), 0)
+        assert fold is not None and result.error is None
+        with closing(fold):
+            names += [row.decoded.name for row in fold.rows()]  # type: ignore[attr-defined]
+    assert names == ["Ann Smith", ""]
+
+
+def test_trace_opens_events(people: People) -> None:
+    people.meet("ann", FIRST)
+    marks = event_marks(people.harness.aggregate)
+    for connection, wanted in ((people.connection, ANNS_DATA), (people.blind, MASKED)):
+        with closing(event_opener(connection, connection.keys, people.topics, marks)) as opener:
+            topics, openers = {"customer": people.topics}, {"customer": opener}
+            found = trace_messages(connection, topics, "c-1", 0, print, openers)
+        assert [json.loads(one.data) for one in found.messages] == [wanted]
+
+
+def test_dry_run_decides_on_plain_values(people: People) -> None:
+    """… and shows the events as their sender would have them."""
+    people.meet("ann", FIRST)
+    command = compose(people.harness.aggregate, "ann", "Register", ["name=Ann Brown", "mail=ann@work"])
+    deciding = DecisionSettings("murmur2", 1000, 20)
+    arguments = people.topics, people.harness.aggregate, deciding, [command]
+    with closing(Rehearsal(people.connection, *arguments)) as rehearsal:
+        (event,) = rehearsal.decide(command).events
+    assert json.loads(event)["data"] == {"name": "Ann Brown", "mail": "ann@work", "plan": "free"}
