@@ -1,6 +1,7 @@
 """The commands that a process has sent, as its proof takes them from the topics of commands."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import blake2b
 
@@ -13,6 +14,7 @@ from cqrs_cli.core.messages.payload_reference import data_within, payload_folder
 from cqrs_cli.core.messages.reaction_id import process_source, read_reaction_id
 from cqrs_cli.core.messages.reasons import Refused
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.proof.documents import MaskDocument
 from cqrs_cli.proof.reactions import ReactionPlace
 
 #: Bytes of data that are never in the payload store: the least that `payload_threshold` can be.
@@ -32,10 +34,12 @@ _claim_in = msgspec.json.Decoder(_Claim).decode
 class ProcessCommands:
     """The places of commands, by topic of events, origin and number: what says that the process has sent it."""
 
-    def __init__(self, process: str) -> None:
+    def __init__(self, process: str, masks: Mapping[str, MaskDocument] | None = None) -> None:
+        """`masks`: by topic of commands, where these have personal fields."""
         self.found: dict[str, dict[str, dict[int, list[ReactionPlace]]]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(list))
         )
+        self.masks = masks or {}
         self._forwarded: set[str] = set()  # the places of those that an owner has forwarded
         self._source = process_source(process)
         self._plain = self._source.encode()
@@ -58,7 +62,12 @@ class ProcessCommands:
                     return
                 value = unforwarded(value, claim.forwardedfrom)
             copies.append(
-                ReactionPlace(topic, partition, command_digest(topic, record.key, value), record.offset)
+                ReactionPlace(
+                    topic,
+                    partition,
+                    command_digest(topic, record.key, value, self.masks.get(topic)),
+                    record.offset,
+                )
             )
 
     def _claim(self, record: Record) -> _Claim | None:
@@ -86,9 +95,17 @@ def unforwarded(value: bytes, place: str) -> bytes:
     return value[: -len(end)] + b"}" if value.endswith(end) else value
 
 
-def command_digest(topic: str, key: bytes | None, value: bytes | None) -> bytes:
-    """The digest of a command, the same whether its data are in the record or in the payload store."""
+def command_digest(
+    topic: str, key: bytes | None, value: bytes | None, masked: MaskDocument | None = None
+) -> bytes:
+    """The digest of a command, the same whether its data are in the record or in the payload store.
+
+    `masked`: of a command that may have personal fields. They do not count: their values may be erased where the
+    process heard them. Then its data are to be in the record.
+    """
     value = value or b""
+    if masked is not None:
+        value = masked(value)
     if len(value) > _SMALL:
         with suppress(ValueError, RecursionError):  # somebody else's
             data = data_within(value)

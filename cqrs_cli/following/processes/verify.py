@@ -8,6 +8,7 @@ from cqrs_cli import registry
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.reaction_id import ReactionId
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import milliseconds_of
 from cqrs_cli.core.react import reaction
 from cqrs_cli.core.recorded import Recorded, record_event
@@ -22,7 +23,8 @@ from cqrs_cli.kafka.chains import Chains, find_chains
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.payloads.check_out import checked_out
+from cqrs_cli.payloads.check_out import checked_out, look_up
+from cqrs_cli.proof.documents import MaskDocument, masking
 from cqrs_cli.proof.reactions import (
     HeardEvent,
     ReactedRange,
@@ -49,17 +51,18 @@ def verify_process(
     if all(one.position is None for one in before):
         raise UsageError(f"process {loaded.name} has not begun: there is nothing to verify", "cqrs run")
     commands, chains = _commands_topics(connection, settings)
-    taken, oldest = _read_commands(connection, loaded.name, commands, note)
+    load = {name: registry.load(name, settings.aggregates, settings.root) for name in commands}
+    masks = {commands[name].topic: masking(one) for name, one in load.items() if one.has_personal_fields}
+    taken, oldest = _read_commands(connection, ProcessCommands(loaded.name, masks), commands, note)
     sent = taken.found
     after = {one.subscription: one for one in heard_partitions(connection, *where)}
-    load = {name: registry.load(name, settings.aggregates, settings.root) for name in commands}
     composer = Composer(loaded.name, commands, settings.partitioner, load.__getitem__)
     found, matched, whole = Reactions(), defaultdict[str, set[str]](set), dict[str, bool]()
     for one in before:
         later, source = after[one.subscription], one.subscription.source
         reacted = _range(one, later)
         note(f"reading {source.topic} partition {source.partition}")
-        events = _heard(connection, loaded, composer, chains, one, later.end)
+        events = _heard(connection, loaded, composer, chains, masks, one, later.end)
         place = f"{source.topic}:{source.partition}"
         kept = _keeper(oldest)
         matched[source.topic] |= set(judge_partition(place, events, reacted, sent[source.topic], kept, found))
@@ -103,19 +106,22 @@ def _commands_topics(
 
 
 def _read_commands(
-    connection: Connection, process: str, topics: dict[str, CommandsTopic], note: Callable[[str], None]
+    connection: Connection,
+    sent: ProcessCommands,
+    topics: dict[str, CommandsTopic],
+    note: Callable[[str], None],
 ) -> tuple[ProcessCommands, dict[tuple[str, int], int]]:
     """The commands that the process sent; and the time (ms) of the oldest command of each partition where some are
     deleted.
     """
-    sent, oldest = ProcessCommands(process), dict[tuple[str, int], int]()
+    oldest = dict[tuple[str, int], int]()
     for topic, partitions in topics.values():
         note(f"reading {topic}")
         for number, (start, end) in readers.bounds(connection, topic, range(partitions)).items():
             for records in readers.read(connection, topic, number, start, end):
                 if start > 0:
                     oldest.setdefault((topic, number), records[0].timestamp)
-                for record in records:
+                for record in _with_data(connection, topic, records) if topic in sent.masks else records:
                     sent.take(record, topic, number)
     return sent, oldest
 
@@ -125,6 +131,7 @@ def _heard(
     loaded: LoadedProcess,
     composer: Composer,
     chains: Mapping[str, Chains],
+    masks: Mapping[str, MaskDocument],
     status: HeardPartition,
     end: int,
 ) -> Iterator[HeardEvent]:
@@ -150,12 +157,25 @@ def _heard(
                 time = milliseconds_of(recorded.time)
                 first = ReactionId(loaded.name, source.topic, recorded.id, time, 0)
                 yield HeardEvent(
-                    record.offset, first.origin, time, _given(loaded, composer, chains, recorded)
+                    record.offset, first.origin, time, _given(loaded, composer, chains, masks, recorded)
                 )
 
 
+def _with_data(connection: Connection, topic: str, records: list[Record]) -> Iterator[Record]:
+    """Commands with personal fields, with their data where these can be had: they are compared without some of them."""
+    rest = records
+    while rest and connection.payloads is not None:
+        found, rest = look_up(connection.payloads, topic, rest)
+        yield from found
+    yield from rest
+
+
 def _given(
-    loaded: LoadedProcess, composer: Composer, chains: Mapping[str, Chains], recorded: Recorded[Event]
+    loaded: LoadedProcess,
+    composer: Composer,
+    chains: Mapping[str, Chains],
+    masks: Mapping[str, MaskDocument],
+    recorded: Recorded[Event],
 ) -> list[ReactionPlace] | None:
     try:
         made = composer.compose(recorded, reaction(loaded.process, recorded))
@@ -167,7 +187,7 @@ def _given(
         ReactionPlace(
             one.topic,
             one.partition,
-            command_digest(one.topic, one.key, one.value),
+            command_digest(one.topic, one.key, one.value, masks.get(one.topic)),
             before=chains[one.topic].chain(one.partition)[:-1],
         )
         for one in made

@@ -9,6 +9,8 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.reaction_id import process_source
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.following.processes.sent import ProcessCommands, command_digest
+from cqrs_cli.proof.documents import masking
+from tests.core.personal.customer import CUSTOMER
 from tests.support.commands import document
 
 ORIGIN = "checkout/order.events/0/7/0@7"
@@ -64,6 +66,18 @@ def test_others_do_not_count(value: bytes | None) -> None:
 def test_key_is_part_of_the_command() -> None:
     places = {command_digest("t", key, SENT) for key in (b"o-7", b"o-8", None)}
     assert len(places) == 3
+
+
+@pytest.mark.pins("reacted-once")
+def test_personal_fields_do_not_count() -> None:
+    """Where an event was erased, react gives a placeholder."""
+    sent = [
+        json.dumps({"type": "customer.Order", "data": {"amount": amount, "street": street}}).encode()
+        for amount, street in [(1, ["Elm"]), (1, []), (2, ["Elm"])]
+    ]
+    elm, erased, more = (command_digest("t", b"c", one, masking(CUSTOMER)) for one in sent)
+    assert elm == erased != more
+    assert len({command_digest("t", b"c", one) for one in sent}) == 3
 
 
 def test_forwarded_copy_is_no_second_one() -> None:
