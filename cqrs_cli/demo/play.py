@@ -185,7 +185,7 @@ class Play:
         count = total = 0
         state_dir = self.settings.state_dir
         places = decided_places(self.connection, self.topics, state_dir)
-        for part in with_shards(places, self.topics, state_dir, with_digest=True):
+        for part in with_shards(places, self.topics, state_dir, self.aggregate.state):
             if part.shard is None or part.shard.digest is None:
                 raise CqrsError(f"the state of partition {part.partition} is gone", "run the demo again")
             count += part.shard.aggregates

@@ -6,8 +6,10 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
+from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.processes.heard import HeardReader
 from cqrs_cli.following.processes.load import LoadedProcess
@@ -25,6 +27,9 @@ _SPEED_SECONDS = 0.5
 
 #: Seconds after which topics that did not exist are looked for again.
 _ABSENT_SECONDS = 5.0
+
+
+_NONE: Mapping[str, type[State]] = MappingProxyType({})
 
 
 class _Places(Protocol):
@@ -108,13 +113,18 @@ class StatusReader:
         time.sleep(_SPEED_SECONDS)
         return rated(before, self.look())
 
-    def with_states(self, look: Look, store: str, with_digest: bool = False) -> Look:
-        """The look with what is on this machine of the aggregates' states. `store`: the setting."""
+    def with_states(self, look: Look, store: str, summed: Mapping[str, type[State]] = _NONE) -> Look:
+        """The look with what is on this machine of the aggregates' states. `store`: the setting.
+
+        `summed`: the aggregates whose states are summed up, each with their class.
+        """
         found: list[PlaceStatus] = []
         for name, places in groupby(look.places, lambda place: place.name if place.kind is DECIDED else ""):
             here = [replace(one, store=store) for one in places]
             is_here = name and store == "lmdb"  # in memory: what lies here is of long ago
-            found += with_shards(here, self._topics[name], self._state_dir, with_digest) if is_here else here
+            if is_here:
+                here = with_shards(here, self._topics[name], self._state_dir, summed.get(name))
+            found += here
         return look._replace(places=tuple(found))
 
     def close(self) -> None:

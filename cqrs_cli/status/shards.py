@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from cqrs_cli.core import digest
+from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.state.identity import Identity
@@ -16,16 +17,17 @@ from cqrs_cli.status.place import PlaceStatus, ShardStatus
 
 
 def with_shards(
-    places: Iterable[PlaceStatus], topics: Topics, state_dir: Path, with_digest: bool = False
+    places: Iterable[PlaceStatus], topics: Topics, state_dir: Path, summed: type[State] | None = None
 ) -> list[PlaceStatus]:
-    """The partitions of an aggregate, each with its shard, if it can be trusted and belongs to the owner's topic."""
+    """The partitions of an aggregate, each with its shard, if it can be trusted and belongs to the owner's topic.
+
+    `summed`: the class of its states, whose digests are summed up then.
+    """
     folder = shard_folder(state_dir, topics)
-    return [
-        replace(one, shard=_shard(folder / str(one.partition), one.topic_id, with_digest)) for one in places
-    ]
+    return [replace(one, shard=_shard(folder / str(one.partition), one.topic_id, summed)) for one in places]
 
 
-def _shard(path: Path, topic_id: str | None, with_digest: bool) -> ShardStatus | None:
+def _shard(path: Path, topic_id: str | None, summed: type[State] | None) -> ShardStatus | None:
     store = None if topic_id is None else open_readonly(path)
     if store is None:
         return None
@@ -34,8 +36,9 @@ def _shard(path: Path, topic_id: str | None, with_digest: bool) -> ShardStatus |
         if identity.topics.get("commands") != topic_id:  # of an earlier topic of that name
             return None
         total = None
-        if with_digest:
+        if summed is not None:
             total = 0
             for aggregate_id, saved in store.items():
-                total = digest.add(total, digest.aggregate_digest(aggregate_id, saved.version, saved.state))
+                one = digest.state_digest(summed, aggregate_id, saved.version, saved.state)
+                total = digest.add(total, one)
         return ShardStatus(store.count(), sum(file.stat().st_blocks * 512 for file in path.iterdir()), total)

@@ -91,7 +91,8 @@ def status(
         _watch(cli, reader)
         return
     with closing(reader):
-        look = reader.with_states(reader.look_twice(), cli.settings.store, with_digest)
+        summed = {name: one.state for name, one in names.items()} if with_digest else {}
+        look = reader.with_states(reader.look_twice(), cli.settings.store, summed)
     if projections is not None:
         look = look._replace(places=(*look.places, *_projected(cli, connection, projections)))
     _show(cli, look, with_digest)

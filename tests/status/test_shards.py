@@ -1,0 +1,55 @@
+"""The digest of what lies on this machine, of aggregates with personal fields."""
+
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.personal.sealed_data import seal_data
+from cqrs_cli.core.personal.sealing import DataKey, SealPlace
+from cqrs_cli.core.stored import StoredState
+from cqrs_cli.deciding.plan import shard_folder
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.state.identity import Identity
+from cqrs_cli.state.shard import open_shard
+from cqrs_cli.state.store import Positions, WriteBatch
+from cqrs_cli.status.place import DECIDED, PlaceStatus
+from cqrs_cli.status.shards import with_shards
+from tests.core.personal.customer import Customer
+
+TOPICS = Topics("customer")
+KEY = DataKey.of_random(bytes(range(72)))
+
+
+def digest_of(folder: Path, state: bytes) -> int | None:
+    """The digest that `status` sums up of a shard with one customer."""
+    identity = Identity(
+        cluster_id="c",
+        topics={"commands": "T"},
+        partition=0,
+        partitions=1,
+        schema="",
+        revision=1,
+        window_ms=1,
+    )
+    store = open_shard(shard_folder(folder, TOPICS) / "0", identity).store
+    saved = {"ann": StoredState(1, 0, 0, state)}
+    store.apply(WriteBatch(store.token(), Positions(), Positions(), saved))
+    store.close()
+    place = PlaceStatus(DECIDED, "customer", "customer", TOPICS.commands, 0, topic_id="T")
+    (found,) = with_shards([place], TOPICS, folder, Customer)
+    assert found.shard is not None and found.shard.aggregates == 1
+    return found.shard.digest
+
+
+@pytest.mark.pins("state-is-events")
+def test_digest_is_the_same_after_an_erasure(tmp_path: Path) -> None:
+    """And as a replay without keys sums it up."""
+    plain = encode_json(Customer("Ann", "ann@home", "free"))
+    sealed = seal_data(Customer, plain, KEY, SealPlace("customer", "ann", "state", ""))
+    erased = encode_json(Customer(plan="free"))
+    assert sealed != plain != erased
+    digests = {digest_of(tmp_path / str(n), state) for n, state in enumerate((plain, sealed, erased))}
+    assert len(digests) == 1 and digests != {
+        digest_of(tmp_path / "other", encode_json(Customer(plan="paid")))
+    }
