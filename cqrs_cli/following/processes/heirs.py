@@ -38,16 +38,16 @@ class Heirs:
         """True for a partition that came by a growth: it has no events of its own before it is born."""
         return self._topic.is_inherited(self._source.partition)
 
-    def begun_with(self, beginning: bool) -> dict[EventPartition, ProcessPosition]:
-        """The positions of a new process in all partitions that have keys from this one: at their first event, or
-        behind their last. The owner's own end has been measured before: whoever splits later, splits behind.
+    def begun_at_end(self) -> dict[EventPartition, ProcessPosition]:
+        """The positions of a new process that begins at the end, in all partitions that have keys from this one: behind
+        their last event. The owner's own end has been measured before: whoever splits later, splits behind.
         """
         heirs = self._without_position(self._born_of(self._source.partition))
         if not heirs:
             return {}
         ends = readers.bounds(self._plan.connection, self._source.topic, [one.partition for one in heirs])
         self._waiting -= heirs
-        return {one: self._first(0 if beginning else ends[one.partition][1]) for one in heirs}
+        return {one: self._first(ends[one.partition][1]) for one in heirs}
 
     def due(self, position: int) -> dict[EventPartition, ProcessPosition]:
         """The positions of the partitions that may begin, now that this one is heard up to there; each is told once."""

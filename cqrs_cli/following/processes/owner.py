@@ -91,7 +91,8 @@ class ReactingOwner:
             if heirs.awaits_parent():
                 self._check_parent()
                 return None
-            session.heirs = heirs.begun_with(plan.beginning)
+            if not plan.beginning:  # else the others wait for this one, as ever: events come in order
+                session.heirs = heirs.begun_at_end()
         resumed = resume(
             state,
             beginning=plan.beginning,

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from cqrs_cli import failpoints
 from cqrs_cli.core.messages.growth import Grow, Growth, Split, growth_value
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.processes.topics import heard_topics
-from cqrs_cli.kafka import clients
+from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
@@ -79,19 +80,31 @@ def test_child_waits_for_its_parent(stage: GrowingStage) -> None:
     assert errors(running.results) == []
 
 
-@pytest.mark.parametrize("beginning", [True, False])
-def test_new_process_begins_everywhere_at_once(stage: GrowingStage, beginning: bool) -> None:
-    """Begun after the split, at the end it hears nothing of the past."""
+def test_new_process_hears_the_parent_first(stage: GrowingStage) -> None:
+    """Begun after the split, from the beginning: the events of an aggregate are in both partitions."""
+    stage.place(0, 5)
+    stage.grow()
+    stage.split(readers.bounds(stage.connection, stage.events, [0])[0][1])
+    stage.place(0, 4, partition=1)
+    seen: list[object] = []
+    with failpoints.acting("claim.after", lambda: seen.append(stage.position(1))):
+        stage.react(beginning=True)
+    assert seen == [None]
+    asked = [one["subject"] for one in stage.commands() if one["type"] == "payment.Request"]
+    assert Counter(asked[:5]) == orders(0, 5) and Counter(asked[5:]) == orders(0, 4, 1)
+
+
+def test_new_process_hears_nothing_of_the_past(stage: GrowingStage) -> None:
+    """Begun after the split, at the end: in all partitions at once."""
     stage.place(0, 5)
     stage.grow()
     stage.split(0)
     stage.place(0, 4, partition=1)
-    stage.react(beginning=beginning)
-    past = orders(0, 5) + orders(0, 4, 1) if beginning else Counter()
-    assert stage.asked() == past
+    stage.react()
+    assert stage.asked() == Counter()
     stage.place(10, 3, partition=1)
     stage.react()
-    assert stage.asked() == past + orders(10, 3, 1)
+    assert stage.asked() == orders(10, 3, 1)
 
 
 def test_process_of_before_hears_all_behind(stage: GrowingStage) -> None:
