@@ -9,6 +9,8 @@ import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, State
+from cqrs_cli.core.aggregate.erased import ERASED, Erased
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.testing.round_trip import Decision, aggregate_of, context_of, decided, evolved, read_back
 
 _C = TypeVar("_C", bound=Command)
@@ -30,8 +32,8 @@ class Spec(Generic[_C, _S, _E]):
     state: _S
     version: int = 0
 
-    def given(self, *events: _E) -> "Spec[_C, _S, _E]":
-        """After these events, on top of those given before."""
+    def given(self, *events: _E | Erased) -> "Spec[_C, _S, _E]":
+        """After these events, on top of those given before. With personal fields `cqrs.Erased` may be one of them."""
         __tracebackhide__ = True
         return Spec(self.aggregate, reduce(self._evolve, events, self.state), self.version + len(events))
 
@@ -58,6 +60,8 @@ class Spec(Generic[_C, _S, _E]):
 
     def _evolve(self, state: _S, event: Event) -> Any:
         __tracebackhide__ = True
+        if isinstance(event, Erased) and self.aggregate.has_personal_fields:
+            return self.aggregate.step(state, ERASED, encode_json(event))
         return evolved(self.aggregate, state, read_back(self.aggregate, event))
 
 

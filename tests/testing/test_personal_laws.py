@@ -6,7 +6,8 @@ import pytest
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.personal.marks import Personal
-from cqrs_cli.testing import BrokenLaw, check_laws, laws
+from cqrs_cli.testing import BrokenLaw, check_laws, laws, spec
+from tests.core import tally
 from tests.core.personal import customer
 from tests.core.personal.customer import Customer, Order, Ordered, Register, Registered, decide, evolve
 
@@ -73,3 +74,11 @@ def test_erased_aggregates_are_decided() -> None:
 def test_classes_take_placeholders() -> None:
     with pytest.raises(BrokenLaw, match=r"Strict cannot be erased: .*ValueError: no name"):
         laws(cqrs.Decider(decided_strictly, folded_strictly, Strict()))
+
+
+def test_specifications_erase() -> None:
+    """With the mask that owners fold, whether `evolve` takes the event or not."""
+    ann = spec(customer.decider).given(Registered("Ann", "ann@home", "free"))
+    assert ann.given(cqrs.Erased("a key")).state == Customer(plan="free")
+    with pytest.raises(BrokenLaw, match="is not an event of this aggregate"):
+        spec(tally.AGGREGATE.decider).given(cqrs.Erased("a key"))
