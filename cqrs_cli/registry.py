@@ -117,12 +117,6 @@ def _made(name: str, module: ModuleType, root: Path) -> Aggregate:
         raise ConfigurationError(
             f"{place_of(where, module, root)}: {error}", "correct the aggregate"
         ) from error
-    if aggregate.has_personal_fields:  # goes once everything that is written of them is sealed
-        raise ConfigurationError(
-            f"{place_of(aggregate.state, module, root)}: {name} marks fields as personal, and this version of cqrs"
-            " cannot seal or erase them",
-            "take the marks off",
-        )
     return aggregate
 
 

@@ -135,14 +135,10 @@ def test_broken_code_names_its_line(project: Project, source: str, complaint: st
     assert "\n" not in str(failure.value)
 
 
-def test_personal_marks_are_refused_as_yet(project: Project) -> None:
+def test_personal_marks_are_loaded(project: Project) -> None:
     marked = DOOR.replace("open: bool = False", "keeper: Personal[str] = ''")
     root = project(door=f"from cqrs_cli.core.personal.marks import Personal\n{marked}")
-    with pytest.raises(
-        ConfigurationError, match=r"door\.py:8: door marks .* cannot seal or erase"
-    ) as refused:
-        registry.load("door", "aggregates", root)
-    assert refused.value.hint == "take the marks off"
+    assert registry.load("door", "aggregates", root).has_personal_fields
 
 
 def test_code_that_was_mended_is_loaded(project: Project) -> None:
