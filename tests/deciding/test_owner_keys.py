@@ -12,8 +12,9 @@ from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.packing import unpack
 from cqrs_cli.deciding.state_cache import DOUBTFUL
 from cqrs_cli.errors import ContradictionError, UnavailableError
+from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.keys.ring import Ring
-from cqrs_cli.state.key_cache import KeyCache, KeyOffsets
+from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, MemoryKeys
 from cqrs_cli.state.store import NotOwnerError
 from tests.core.personal.batches import PLAIN, erase, register
 from tests.core.personal.customer import CUSTOMER, Customer
@@ -164,6 +165,7 @@ def test_crash_while_flushing_changes_nothing(owner: Owning, logs: Logs, point: 
     logs.compact()
     successor = again(owner).recover()
     assert (successor.state(), successor.state("d")) == (mask(ANN), ANN)
+    assert successor.keys.key_of("c") is None
 
 
 def test_paused_owner_writes_no_key(owner: Owning) -> None:
@@ -174,6 +176,39 @@ def test_paused_owner_writes_no_key(owner: Owning) -> None:
     with pytest.raises(NotOwnerError):
         owner.states.flush()
     assert again(owner).recover().keys.key_of("c") is None
+
+
+def test_committed_erasure_refuses_its_key(owner: Owning, logs: Logs) -> None:
+    """The cache may be behind in the keys topic, where the key is still there."""
+    owner.states.flush()
+    owner.decide(erase(1))
+    owner.states.flush()
+    key = owner.logs.keys.records[0]
+    assert key is not None
+    logs.keys.records.append(key)
+    assert again(owner).recover().keys.key_of("c") is None
+
+
+def test_keys_of_others_are_not_kept(owner: Owning, logs: Logs) -> None:
+    """Others end them: nobody here would see it."""
+    names = [f"c-{number}" for number in range(20)]
+    owner.decide(*(register(number, name) for number, name in enumerate(names, 1)))
+    ours = KeyHome("murmur2", 2, 0)
+    owner.keys.learn(0, ours, afresh=True)
+    kept = {name for name in names if owner.cache.known(name).current is not None}
+    assert kept == {name for name in names if ours.has(name.encode())} != {*names}
+
+
+def test_child_without_events_reads_afresh(owner: Owning, logs: Logs) -> None:
+    """Before its birth the key was there; its parent has erased it, and the tombstone is gone."""
+    home = KeyHome("murmur2", 2, next(one for one in (0, 1) if KeyHome("murmur2", 2, one).has(b"c")))
+    child = OwnerKeys(CUSTOMER, logs.keys, 0, RING, MemoryKeys(("k", "e")))
+    child.learn(0, home)
+    assert child.key_of("c") is not None
+    owner.decide(erase(1))
+    logs.compact()
+    child.learn(0, home)
+    assert child.key_of("c") is None
 
 
 def test_few_keys_are_ready(owner: Owning, logs: Logs) -> None:

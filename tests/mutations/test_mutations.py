@@ -9,6 +9,7 @@ from tests.mutations.erasing import ERASING
 from tests.mutations.growing import GROWING
 from tests.mutations.harness import broken, copy, run
 from tests.mutations.keeping import KEEPING
+from tests.mutations.owning import OWNING
 from tests.mutations.proving import PROVING
 from tests.mutations.reacting import REACTING
 from tests.mutations.table import RULES, Mutation
@@ -58,7 +59,10 @@ def broker(request: pytest.FixtureRequest) -> str | None:
     "mutation",
     [
         *cases(RULES),
-        *cases([*DETAILS, *PROVING, *REACTING, *WAITING, *GROWING, *ERASING, *KEEPING], pytest.mark.faults),
+        *cases(
+            [*DETAILS, *PROVING, *REACTING, *WAITING, *GROWING, *ERASING, *KEEPING, *OWNING],
+            pytest.mark.faults,
+        ),
     ],
 )
 def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -74,7 +78,7 @@ def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: p
 
 @pytest.mark.parametrize(
     "mutation",
-    [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING, *GROWING, *ERASING, *KEEPING],
+    [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING, *GROWING, *ERASING, *KEEPING, *OWNING],
     ids=lambda mutation: mutation.name,
 )
 def test_each_detail_is_still_there(mutation: Mutation) -> None:
@@ -86,7 +90,17 @@ def test_each_detail_is_still_there(mutation: Mutation) -> None:
 def test_unbroken_code_passes_every_test(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     tests = [
         mutation.noticed_by
-        for mutation in [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING, *GROWING, *ERASING, *KEEPING]
+        for mutation in [
+            *RULES,
+            *DETAILS,
+            *PROVING,
+            *REACTING,
+            *WAITING,
+            *GROWING,
+            *ERASING,
+            *KEEPING,
+            *OWNING,
+        ]
     ]
     done = run(copy(tmp_path), tests, broker(request))
     assert done.passed, done.output

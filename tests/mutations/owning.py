@@ -1,0 +1,92 @@
+"""The mutations of what owners do with keys: how they read them, when they write them, and where they stop."""
+
+from tests.mutations.table import Mutation
+
+_KEYS = "tests/deciding/test_owner_keys.py"
+_OWNER_KEYS = "cqrs_cli/deciding/owner_keys.py"
+_CACHE = "cqrs_cli/deciding/state_cache.py"
+
+OWNING = [
+    Mutation(
+        "a state rests in the shard as it is",
+        "cqrs_cli/deciding/packing.py",
+        (("        data = keys.seal_state(aggregate_id, data)", "        pass"),),
+        f"{_KEYS}::test_state_in_shard_is_sealed",
+    ),
+    Mutation(
+        "the shard is written before the keys",
+        _CACHE,
+        (
+            (
+                "        doubts = self.keys is not None and self._flush_keys(self.keys, end)\n",
+                "",
+            ),
+            (
+                "        self._flushed = end\n        if self._is_doubtful",
+                "        doubts = self.keys is not None and self._flush_keys(self.keys, end)\n"
+                "        self._flushed = end\n        if self._is_doubtful",
+            ),
+        ),
+        f"{_KEYS}::test_crash_while_flushing_changes_nothing",
+    ),
+    Mutation(
+        "a cache from before an erasure is trusted",
+        _OWNER_KEYS,
+        (("if afresh or seen < noted or", "if afresh or"),),
+        f"{_KEYS}::test_cache_from_before_an_erasure_is_dropped",
+    ),
+    Mutation(
+        "half a reading afresh is taken for a whole one",
+        _OWNER_KEYS,
+        (("            self._write(before.events)", "            self._write(noted)"),),
+        f"{_KEYS}::test_interrupted_reading_begins_again",
+    ),
+    Mutation(
+        "an erasure that is folded ends no key",
+        _OWNER_KEYS,
+        (("            self._end(event.subject, erased.key)", "            pass"),),
+        f"{_KEYS}::test_ended_key_stays_ended_without_tombstone",
+    ),
+    Mutation(
+        "an erasure that is committed ends no key",
+        _OWNER_KEYS,
+        (("                self._end(subject, before.kid)", "                pass"),),
+        f"{_KEYS}::test_committed_erasure_refuses_its_key",
+    ),
+    Mutation(
+        "a lost key counts as erased",
+        _OWNER_KEYS,
+        (("            self.doubts[kid] = subject", "            pass"),),
+        f"{_KEYS}::test_lost_key_stops_recovery",
+    ),
+    Mutation(
+        "a lost key is found once, and forgotten",
+        _CACHE,
+        (("        if keys.doubts and not self._is_doubtful:", "        if False:"),),
+        f"{_KEYS}::test_lost_key_stops_recovery",
+    ),
+    Mutation(
+        "an owner decides without a key that was lost",
+        _OWNER_KEYS,
+        (("            if self._is_level:", "            if False:"),),
+        f"{_KEYS}::test_lost_key_stops_deciding",
+    ),
+    Mutation(
+        "all keys stay in memory",
+        _OWNER_KEYS,
+        (("        if len(self._ready) > self._most:", "        if False:"),),
+        f"{_KEYS}::test_few_keys_are_ready",
+    ),
+    Mutation(
+        "a parent keeps the keys of its children",
+        _OWNER_KEYS,
+        (("records if keeps is None else keeps.held(records)", "records"),),
+        f"{_KEYS}::test_keys_of_others_are_not_kept",
+    ),
+    Mutation(
+        "a child trusts the keys of before its birth",
+        _OWNER_KEYS,
+        ((" or (keeps is not None and seen == 0):", ":"),),
+        f"{_KEYS}::test_child_without_events_reads_afresh",
+    ),
+]
