@@ -75,15 +75,16 @@ class OwnerKeys:
         an erasure may lie in its parents'.
         """
         try:
-            self._learn(max(noted, keeps is not None), keeps, afresh)
+            self._learn(noted, keeps, afresh)
         finally:
             self._log.close()
 
-    def _learn(self, seen: int, keeps: KeyHome | None, afresh: bool) -> None:
+    def _learn(self, noted: int, keeps: KeyHome | None, afresh: bool) -> None:
         self._is_level = False
         self._ready.clear()
         self._drop_changes()
-        if afresh or self._kept.offsets.events < seen:
+        seen = self._kept.offsets.events
+        if afresh or seen < noted or (keeps is not None and seen == 0):
             self._kept.forget()
         before = self._kept.offsets
         self._read = before.keys
@@ -100,7 +101,7 @@ class OwnerKeys:
             self._read = records[-1].offset + 1
             self._write(before.events)
         self._read = end
-        self._write(seen)
+        self._write(noted)
 
     def check_level(self, events: int) -> None:
         """Note that all events are folded; raises `ContradictionError` for a key that is gone and was not erased."""

@@ -59,13 +59,13 @@ def fold_records(
     Raises `ContradictionError` naming the record that cannot follow.
     """
     states: dict[str, Folded] = {}
-    most = cache.most_waiting
+    most, keys = cache.most_waiting, cache.keys
     for record in records[done:]:
         done += 1
         try:
             event = read_event(record.value)
-            if cache.keys is not None:
-                event = cache.keys.opened(event)
+            if keys is not None:
+                event = keys.opened(event)
             before = states.get(event.subject) or cache.state(event.subject)
             after = fold_event(aggregate, before, event)
         except (FoldError, ValueError) as error:

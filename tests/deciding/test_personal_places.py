@@ -1,0 +1,146 @@
+"""Personal fields where shards are made, copied and moved: sealed everywhere, and every owner finds its keys."""
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.deciding.rebuild.rebuild import rebuild_shards
+from cqrs_cli.deciding.repartition import prepared
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.readers import partitions
+from cqrs_cli.state.key_cache import KeyCache
+from tests.deciding.checkpoints import stage
+from tests.deciding.personal import (
+    ERASED,
+    NEEDLE,
+    STATE,
+    customers,
+    erase,
+    keys,
+    opened,
+    plain_files,
+    register,
+)
+from tests.support.commands import FAR, Sent, command
+from tests.support.growth import grow, stale
+from tests.support.harness import TopicHarness
+from tests.support.owners import Process, quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+NAMES = [f"c-{number}" for number in range(8)]
+
+
+@pytest.fixture
+def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    """Eight customers, two of them erased."""
+    found = customers(connection, prefix, tmp_path)
+    found.send(*map(register, NAMES), *map(erase, NAMES[:2]))
+    quietly(found.plan())
+    return found
+
+
+def waiting(*subjects: str) -> list[Sent]:
+    data = {"name": NEEDLE, "mail": f"{NEEDLE}@home"}
+    return [command("customer.Register", one, f"{one}.7", data, notbefore=FAR) for one in subjects]
+
+
+def released(*subjects: str) -> list[Sent]:
+    return [command("cqrs.Release", one, f"{one}.r", {"id": f"{one}.7"}) for one in subjects]
+
+
+def expected(*erased: str) -> dict[str, object]:
+    return {name: ERASED if name in (*NAMES[:2], *erased) else STATE for name in NAMES}
+
+
+def test_rebuilt_shard_is_sealed(people: TopicHarness) -> None:
+    rebuild_shards(people.plan(once=False), lambda now: None, lambda text: None)
+    assert opened(people) == expected() and not list(plain_files(people.folder))
+    names = {path.name.partition("-")[0] for path in people.shard_path().parent.iterdir()}
+    assert names == {"0", "0.keys", "0.aside"}
+    people.send(erase(NAMES[2]), register(NAMES[3], 1))
+    quietly(people.plan())
+    assert opened(people) == expected(NAMES[2]) and len(keys(people)) == 9
+
+
+def test_checkpoint_has_no_key(people: TopicHarness) -> None:
+    """What was erased since it was written is erased on the machine that begins with it."""
+    stage.write_all(people)
+    people.send(erase(NAMES[2]))
+    quietly(people.plan())
+    (copy,) = stage.data_files(people)
+    kids = [wrapped.key for _, wrapped in keys(people) if wrapped is not None]
+    assert not any(kid.encode() in copy.read_bytes() for kid in kids)
+    assert any(stage.BEGAN in note for note in stage.started(people, "new"))
+    assert opened(people, "new") == expected(NAMES[2]) and not list(plain_files(people.folder))
+
+
+def test_store_in_memory_keeps_keys_there(people: TopicHarness) -> None:
+    people.send(register(NAMES[2], 1), erase(NAMES[3]))
+    quietly(replace(people.plan(machine="memory"), store="memory"))
+    assert len(keys(people)) == 9 and not (people.folder / "memory").exists()
+    quietly(people.plan())
+    assert opened(people) == expected(NAMES[3])
+
+
+def test_parked_command_is_sealed(people: TopicHarness) -> None:
+    """Its key is made for it; once that is gone, it is not decided."""
+    people.send(*waiting("late", "later"))
+    quietly(people.plan())
+    assert not list(plain_files(people.folder))
+    assert all(NEEDLE.encode() not in (one.value or b"") for one in people.records("deferred"))
+    people.send(
+        erase("later"),
+        *(command("cqrs.Release", one, f"{one}.r", {"id": f"{one}.7"}) for one in ("late", "later")),
+    )
+    quietly(people.plan())
+    quietly(people.plan())
+    said = {one.causationid: (one.data.status, one.data.reason) for one in people.outcomes()}
+    assert said["late.7"][0] == "accepted" and said["later.7"] == ("rejected", "ERASED")
+
+
+@pytest.mark.pins("growing")
+def test_keys_stay_where_they_are(people: TopicHarness) -> None:
+    """Its child reads and writes them in the parent's partition; the parent keeps none of them."""
+    grow(people, 4)
+    people.send(*(stale(register(name, 1), 1) for name in NAMES[:3]))
+    quietly(people.plan())
+    people.send(erase(NAMES[3]), *(register(name, 2) for name in NAMES[4:]))
+    for machine in ("state", "state", "other"):
+        quietly(people.plan(machine=machine))
+        found = opened(people, machine)
+        assert found == {name: ERASED if name == NAMES[3] else STATE for name in NAMES}
+    assert partitions(people.connection, people.topics.keys) == 1
+    ids = people.plan().topics["customer"]
+    with closing(
+        KeyCache(people.shard_path().with_name("0.keys"), (str(ids.keys_id), ids.ids["events"]))
+    ) as cache:
+        kept = {name for name in NAMES if cache.known(name).current is not None}
+    assert kept == {name for name in NAMES if people.home(name) == 0} - {NAMES[3]}
+
+
+def test_shards_of_a_growth_are_prepared(people: TopicHarness) -> None:
+    plan = prepared(people.plan(once=False, machine="grown"), "customer", 2)
+    rebuild_shards(plan, lambda now: None, lambda text: None)
+    people.send(erase(NAMES[2]))
+    quietly(people.plan())
+    grow(people, 2)
+    people.send(register(NAMES[3], 1))
+    quietly(people.plan(machine="grown"))
+    quietly(people.plan(machine="grown"))
+    assert opened(people, "grown") == expected(NAMES[2]) and not list(plain_files(people.folder))
+
+
+def test_standby_takes_over_keys(people: TopicHarness) -> None:
+    """It has folded what was visible, on its own machine, while the run before erased."""
+    worker = Process(people.plan(once=False))
+    people.send(register(NAMES[2], 1))
+    people.await_outcomes(11)
+    with running(people.plan(once=False, machine="other")):
+        people.send(erase(NAMES[3]), register(NAMES[4], 1))
+        people.await_outcomes(13)
+        eventually(lambda: worker.endings() is not None)
+    assert opened(people, "other") == expected(NAMES[3])
