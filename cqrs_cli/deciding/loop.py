@@ -12,6 +12,7 @@ from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.data_keys import no_key
 from cqrs_cli.deciding.deferring import Deferring, values
+from cqrs_cli.deciding.key_upkeep import KeyUpkeep
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
@@ -52,6 +53,9 @@ class DecideLoop(Loop):
         holding = session.holding  # a split comes between two loops
         self.rules = replace(session.rules, partition_of=holding.partition_of(), heir_of=holding.heir_of())
         self.deferring = Deferring(session, cache, attempts.note)
+        self.upkeep = None
+        if cache.keys is not None and settling is None:
+            self.upkeep = KeyUpkeep(session, cache, cache.keys)
         self.payloads = PayloadExchange(session.plan.connection.payloads, session.log.topics.commands)
         self.next_batch_at = 0.0  # monotonic
         self.log_end = at  # where the consumer has met the log's end
@@ -65,9 +69,11 @@ class DecideLoop(Loop):
             self.target = max(self.target, self.deferring.resubmit(self.at))
 
     def do_what_is_due(self) -> None:
-        """Say deferred commands again."""
+        """Say deferred commands again, and let keys that are gone be compacted."""
         if self._is_due():
             self.deferring.resubmit(self.at)
+        if self.upkeep is not None and self.upkeep.is_due():
+            self.upkeep.beat(self.at)
 
     def _is_due(self) -> bool:
         return not self._silent and self.deferring.is_due()
@@ -80,8 +86,10 @@ class DecideLoop(Loop):
             cache.flush()
 
     def rest(self) -> None:
-        """Apply what waits to the shard."""
+        """Apply what waits to the shard; then put keys under the current master key, unless the loop ends."""
         self.cache.flush()
+        if self.upkeep is not None and self.goes_on():
+            self.upkeep.rewrap(self.at)
 
     def poll(self) -> list[Record]:
         """A batch of commands, empty when none came in a moment; moves `at` past control records."""

@@ -23,7 +23,7 @@ def required_ring(connection: Connection, aggregate: str) -> Ring:
     if connection.keys is None:
         raise ConfigurationError(
             f"{aggregate} has personal fields, and no keys are set that seal them",
-            f"set personal_keys, after: cqrs keys init {aggregate}",
+            "set personal_keys to the ring of master keys; cqrs keys init makes one",
         )
     return ring_at(connection.keys)
 
@@ -42,8 +42,8 @@ def opened_keys(
     found, ring = plan.topics[partition.aggregate], required_ring(plan.connection, partition.aggregate)
     ids = str(found.keys_id), found.ids["events"]
     kept: KeyStore = MemoryKeys(ids) if path is None else open_keys(path, ids)
-    with closing(kept):
-        log, number = KafkaKeysLog(plan.connection, found.topics), found.keys_partition(partition.number)
+    log, number = KafkaKeysLog(plan.connection, found.topics), found.keys_partition(partition.number)
+    with closing(kept), closing(log):
         yield OwnerKeys(aggregate, log, number, ring, kept)
 
 

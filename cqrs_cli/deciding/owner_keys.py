@@ -6,7 +6,7 @@ then come. Where none does, the key was lost (`check_level`).
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from msgspec import Raw
@@ -55,7 +55,8 @@ class OwnerKeys:
         self._changes: list[KeyChange] = []
         self._changed: dict[str, KnownKeys] = {}
         self._wrapped: dict[str, WrappedKey | None] = {}  # those of the batch that is being written
-        self._read = 0  # offset of the keys topic
+        self.read = 0  # offset of the keys topic
+        self._learnt = 0  # up to here it was read when the partition was taken over
         self._is_level = False
         self.doubts: dict[
             str, str
@@ -87,7 +88,7 @@ class OwnerKeys:
         if afresh or seen < noted or (keeps is not None and seen == 0):
             self._kept.forget()
         before = self._kept.offsets
-        self._read = before.keys
+        self.read = before.keys
         start, end = self._log.bounds(self.partition)
         if before.keys > end:
             raise ContradictionError(
@@ -98,9 +99,9 @@ class OwnerKeys:
             ours = records if keeps is None else keeps.held(records)
             for subject, wrapped in key_records(self._log.topic, self.partition, ours):
                 self._note(KeyRecord(subject, wrapped))
-            self._read = records[-1].offset + 1
+            self.read = records[-1].offset + 1
             self._write(before.events)
-        self._read = end
+        self.read = self._learnt = end
         self._write(noted)
 
     def check_level(self, events: int) -> None:
@@ -169,7 +170,7 @@ class OwnerKeys:
                 self._end(subject, before.kid)
             self._note(KeyRecord(subject, self._wrapped[subject]))
             self._make_ready(subject, key)
-        self._read = max(self._read, read or 0)
+        self.read = max(self.read, read or 0)
 
     def flush(self, events: int) -> bool:
         """Put on disk what has changed up to this offset of the events, before the shard has it: true if anything has.
@@ -180,6 +181,29 @@ class OwnerKeys:
             return False
         self._write(events)
         return True
+
+    def outdated(self, most: int) -> Iterator[dict[str, DataKey]]:
+        """The keys in force under an older master key of the ring, in portions; an empty one after much was read.
+
+        The log tells the subjects. Which key is in force is what this owner knows when a portion is asked for: an
+        aggregate may have been erased since, and one that is another owner's is not known here.
+        """
+        if len(self._ring.names) == 1:
+            return
+        start, _ = self._log.bounds(self.partition)
+        for records in self._log.read(self.partition, start, self._learnt):
+            found = key_records(self._log.topic, self.partition, records)
+            subjects = list(
+                dict.fromkeys(subject for subject, wrapped in found if self._is_outdated(wrapped))
+            )
+            for first in range(0, max(len(subjects), 1), most):
+                asked = {one: self._known(one).current for one in subjects[first : first + most]}
+                keys = {one: self.key_of(one) for one, wrapped in asked.items() if self._is_outdated(wrapped)}
+                yield {one: key for one, key in keys.items() if key is not None}
+        self._log.close()
+
+    def _is_outdated(self, wrapped: WrappedKey | None) -> bool:
+        return wrapped is not None and wrapped.master != self._ring.current
 
     def _wrap(self, subject: str, key: DataKey) -> WrappedKey:
         return self._ring.wrap(self._log.topic, subject, key)
@@ -223,7 +247,7 @@ class OwnerKeys:
 
     def _write(self, events: int) -> None:
         before = self._kept.offsets
-        end = KeyOffsets(before.topics, max(before.keys, self._read), max(before.events, events))
+        end = KeyOffsets(before.topics, max(before.keys, self.read), max(before.events, events))
         if self._changes or end != before:
             self._kept.apply(before, end, self._changes)
         self._drop_changes()

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 Reading = Literal["open", "erased", "wait"]
 
 
+#: A record of nobody's key, (value, subject): no subject is empty. It lets the records before it be compacted.
+BEAT: tuple[None, bytes] = None, b""
+
+
 class WrappedKey(Struct, frozen=True):
     """A data key under a master key: the value of a record."""
 

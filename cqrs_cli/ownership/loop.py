@@ -22,7 +22,7 @@ class Loop(ABC):
         self.stopping, session, timing = stopping, self.session, self.session.timing
         self.begin()
         checked = refreshed = time.monotonic()
-        while not stopping() and (self.target is None or self.at < self.target):
+        while self.goes_on():
             self.do_what_is_due()
             if records := self.poll():
                 with session.admitted(self.at, records[0].offset):
@@ -40,6 +40,10 @@ class Loop(ABC):
         self.rest()
         if self.at != session.offset:
             session.commit_position(self.at)
+
+    def goes_on(self) -> bool:
+        """False once it was told to stop, or has reached its target."""
+        return not self.stopping() and (self.target is None or self.at < self.target)
 
     @abstractmethod
     def begin(self) -> None:

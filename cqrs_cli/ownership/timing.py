@@ -20,6 +20,13 @@ class Timing:
     # The owner's clock, by which deferred commands come due, as far as the broker's is not known.
     clock: Callable[[], float] = time.time
 
+    # An owner lets the last records of its keys be compacted by one more, this long after them: brokers close a segment
+    # of the keys topic with the first record that is an hour younger than its first one.
+    keys_beat_after: float = 3660.0
+
+    # The most keys that an idle owner puts under another master key in one transaction: commands wait meanwhile.
+    keys_at_once: int = 1_000
+
     # Every call of a transaction has this time to itself; the broker aborts the transaction after it.
     transaction_timeout: float = TRANSACTION_TIMEOUT
     produce_timeout: float = PRODUCE_TIMEOUT

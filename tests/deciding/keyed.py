@@ -31,6 +31,7 @@ class ListedKeys:
     def __init__(self) -> None:
         self.records: list[Record | None] = []
         self.breaks_at: int | None = None  # the broker goes away there
+        self.at_once = 1  # records in a batch
 
     def partitions(self) -> int:
         return 1
@@ -42,11 +43,12 @@ class ListedKeys:
         return 0, len(self.records)
 
     def read(self, partition: int, start: int, end: int) -> Iterator[list[Record]]:
-        for offset in range(start, end):
-            if offset == self.breaks_at:
+        for first in range(start, end, self.at_once):
+            there = range(first, min(first + self.at_once, end))
+            if self.breaks_at in there:
                 raise UnavailableError("no answer", "")
-            if (record := self.records[offset]) is not None:
-                yield [record]
+            if batch := [one for offset in there if (one := self.records[offset]) is not None]:
+                yield batch
 
     def close(self) -> None: ...
 
@@ -57,6 +59,11 @@ class Logs:
     def __init__(self) -> None:
         self.events: list[Record] = []
         self.keys = ListedKeys()
+
+    def append_keys(self, records: list[tuple[bytes | None, bytes]]) -> None:
+        """Append to the keys: (value, subject)."""
+        for value, subject in records:
+            self.keys.records.append(Record(len(self.keys.records), AT, subject, value))
 
     def compact(self) -> None:
         """Leave the last record of each subject, and no tombstone."""
@@ -97,8 +104,7 @@ class Owning:
         with self.states.reading():
             asked = BatchContext(0, self.states.state, lambda *_: None, lambda: AT, key_of=self.keys.key_of)
             decided = decide_batch(CUSTOMER, list(commands), asked)
-        for value, subject in self.keys.records(decided.keys):
-            self.logs.keys.records.append(Record(len(self.logs.keys.records), AT, subject, value))
+        self.logs.append_keys(self.keys.records(decided.keys))
         self.logs.events += [
             Record(len(self.logs.events) + at, AT, key, value)
             for at, (value, key, _) in enumerate(decided.events)

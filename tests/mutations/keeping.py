@@ -35,4 +35,51 @@ KEEPING = [
         (("        is_plain = self.personal and kind in PLAIN_KINDS", "        is_plain = False"),),
         f"{_TOPICS}::test_failed_commands_go_as_commands_do",
     ),
+    Mutation(
+        "a ring is overwritten",
+        "cqrs_cli/keys/ring_file.py",
+        (("        if path.exists():\n", "        if False:\n"),),
+        f"{_RING}::test_a_ring_is_never_overwritten",
+    ),
+    Mutation(
+        "an old master key is dropped",
+        "cqrs_cli/keys/ring_file.py",
+        (("_document({name: _text(secret), **json.loads(text)})", "_document({name: _text(secret)})"),),
+        f"{_RING}::test_old_keys_open_after_rotating",
+    ),
+    Mutation(
+        "two programs rotate at once",
+        "cqrs_cli/keys/ring_file.py",
+        (("os.O_WRONLY | os.O_CREAT | os.O_EXCL", "os.O_WRONLY | os.O_CREAT"),),
+        f"{_RING}::test_one_program_at_a_time",
+    ),
+    Mutation(
+        "a master key is destroyed while readers meet it",
+        "cqrs_cli/kafka/masters_in_use.py",
+        (("return not self.keys and not self.replaced", "return not self.keys"),),
+        "tests/kafka/test_masters_in_use.py::test_replaced_records_are_waited_for",
+    ),
+    Mutation(
+        "keys stay under an old master key",
+        "cqrs_cli/deciding/owner_keys.py",
+        (("wrapped is not None and wrapped.master != self._ring.current", "False"),),
+        "tests/deciding/test_outdated_keys.py::test_all_old_keys_are_found",
+    ),
+    Mutation(
+        "a key that came meanwhile is wrapped anew",
+        "cqrs_cli/deciding/owner_keys.py",
+        (
+            (
+                "for one, wrapped in asked.items() if self._is_outdated(wrapped)",
+                "for one, wrapped in asked.items()",
+            ),
+        ),
+        "tests/deciding/test_outdated_keys.py::test_erased_meanwhile_stays_erased",
+    ),
+    Mutation(
+        "nothing lets a key that is gone be compacted",
+        "cqrs_cli/deciding/key_upkeep.py",
+        (("return self._beat_at is not None and time.monotonic() >= self._beat_at", "return False"),),
+        "tests/deciding/test_key_upkeep.py::test_beat_follows_the_last_key",
+    ),
 ]

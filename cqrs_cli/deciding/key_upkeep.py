@@ -1,0 +1,69 @@
+"""What an owner does for the keys of its partition besides deciding, each in a transaction of its own.
+
+Nobody else may write there: a tool that had read a key before it was erased would bring it back.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from confluent_kafka import KafkaError, KafkaException
+
+from cqrs_cli import failpoints
+from cqrs_cli.core.context import Decisions
+from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.deciding.owner_keys import OwnerKeys
+from cqrs_cli.deciding.session import OwnerSession
+from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
+from cqrs_cli.keys.topic import BEAT
+
+
+class KeyUpkeep:
+    """The upkeep of one partition, over a recovered shard."""
+
+    def __init__(self, session: OwnerSession, cache: StateCache, keys: OwnerKeys) -> None:
+        self._session, self._cache, self._keys = session, cache, keys
+        self._outdated: Iterator[Mapping[str, DataKey]] = keys.outdated(session.timing.keys_at_once)
+        self._read = 0  # the end of the keys when they were last looked at
+        self._beat_at: float | None = None  # monotonic
+
+    def rewrap(self, at: int) -> None:
+        """Put the next keys that are under an old master key under the current one. `at` is the position."""
+        if found := next(self._outdated, None):
+            self._commit(at, found)
+
+    def is_due(self) -> bool:
+        """True if the keys have had no record for so long that a beat must let the last ones be compacted."""
+        if self._keys.read != self._read:
+            self._read = self._keys.read
+            self._beat_at = time.monotonic() + self._session.timing.keys_beat_after
+        return self._beat_at is not None and time.monotonic() >= self._beat_at
+
+    def beat(self, at: int) -> None:
+        """Append a record that says nothing: a broker closes a segment, which then is compacted, when the next record
+        comes. So the key before an erasure leaves the disk.
+        """
+        self._commit(at, {})
+        self._read, self._beat_at = self._keys.read, None
+
+    def _commit(self, at: int, wrapped: Mapping[str, DataKey]) -> None:
+        session, cache, keys = self._session, self._cache, self._keys
+        cache.flush()
+        done = Decisions(cache.positions.clock, keys={**wrapped})
+        records: Sequence[tuple[bytes | None, bytes]] = keys.records(done.keys) or [BEAT]
+        try:
+            with session.writer.batch(session.consumer) as transaction:
+                transaction.write(done)
+                session.writer.note_keys(keys.partition, records)
+                failpoints.reached("keys.noted")
+                transaction.commit_at(at, session.present_claim().metadata())
+        except BatchLateError as error:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, str(error))) from error
+        except BatchRefusedError as error:
+            raise ConfigurationError(
+                f"{keys.place} does not take keys: {error}", "see what its settings allow: cqrs doctor"
+            ) from error
+        session.offset, session.claimed = at, True
+        cache.stage(done, at, *transaction.written)
+        keys.flush(cache.positions.events)

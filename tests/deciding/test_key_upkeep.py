@@ -1,0 +1,83 @@
+"""Owners wrap keys anew while they are idle, and let those that are gone be compacted: on a real broker."""
+
+import json
+from base64 import b64encode
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.masters_in_use import MasterUse, masters_in_use
+from cqrs_cli.keys.address import KeyRingAddress
+from tests.deciding.personal import ERASED, STATE, customers, erase, keys, opened, register
+from tests.support.harness import IMPATIENT, TopicHarness
+from tests.support.owners import Process, quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    return customers(connection, prefix, tmp_path)
+
+
+def ringed(people: TopicHarness, **masters: bytes) -> None:
+    """Give a ring of these master keys to the runs that come."""
+    name = f"ring-{'-'.join(masters)}.json"
+    texts = {one: b64encode(master).decode() for one, master in masters.items()}
+    (people.folder / name).write_text(json.dumps(texts))
+    people.connection = replace(people.connection, keys=KeyRingAddress(f"file:{name}", people.folder))
+
+
+def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:
+    """Then the old master key may go: a machine that has nothing reads everything without it."""
+    ringed(people, old=b"m" * 64)
+    people.send(register("c-1"), register("c-2"), register("c-3"), erase("c-2"))
+    quietly(people.plan())
+    before = {subject: one.kid for subject, one in keys(people) if one is not None}
+    ringed(people, new=b"n" * 64, old=b"m" * 64)
+    with running(people.plan(once=False)):
+        eventually(lambda: masters_in_use(people.connection, people.topics)["old"].keys == 0)
+    assert masters_in_use(people.connection, people.topics)["new"] == MasterUse(2, 0)
+    after = {subject: one.kid for subject, one in keys(people)[-2:] if one is not None}
+    assert after == {subject: before[subject] for subject in ("c-1", "c-3")}
+    ringed(people, new=b"n" * 64)
+    people.send(register("c-4"))
+    for machine in ("state", "other"):
+        quietly(people.plan(machine=machine))
+        assert opened(people, machine) == {"c-1": STATE, "c-2": ERASED, "c-3": STATE, "c-4": STATE}
+
+
+@pytest.mark.pins("all-or-none")
+@pytest.mark.parametrize("portion", [1, 2])
+def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None:
+    """A part of the keys is wrapped anew when it dies; the next one does the rest."""
+    ringed(people, old=b"m" * 64)
+    people.send(*(register(f"c-{number}") for number in range(5)))
+    quietly(people.plan())
+    ringed(people, new=b"n" * 64, old=b"m" * 64)
+    point = f"keys.noted:{portion}:kill"
+    assert Process(people.plan(once=False), point, transaction_timeout=3.0, keys_at_once=2).killed()
+    assert masters_in_use(people.connection, people.topics)["old"].keys == 5 - 2 * (portion - 1)
+    with running(people.plan(once=False)):
+        eventually(lambda: masters_in_use(people.connection, people.topics)["old"].keys == 0)
+    ringed(people, new=b"n" * 64)
+    quietly(people.plan(machine="other"))
+    assert opened(people, "other") == {f"c-{number}": STATE for number in range(5)}
+
+
+def test_beat_follows_the_last_key(people: TopicHarness) -> None:
+    """One, however long nothing else comes; and one for the next key."""
+    impatient = replace(IMPATIENT, keys_beat_after=0.0)
+    people.send(register("c-1"), erase("c-1"))
+    with running(people.plan(once=False, timing=impatient)):
+        eventually(lambda: keys(people) == [("c-1", None), ("", None)])
+        people.send(register("c-2"))
+        eventually(lambda: [subject for subject, _ in keys(people)] == ["c-1", "", "c-2", ""])
+        people.send(register("c-2", 1))
+        eventually(lambda: len(people.outcomes()) == 4)
+    assert len(keys(people)) == 4
+    quietly(people.plan(machine="other"))
+    assert opened(people, "other") == {"c-1": ERASED, "c-2": STATE}
