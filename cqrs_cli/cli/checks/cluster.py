@@ -11,6 +11,7 @@ from cqrs_cli.kafka.topics.acls import Role
 
 if TYPE_CHECKING:
     from cqrs_cli.doctor.check import Check
+    from cqrs_cli.keys.address import KeyRingAddress
     from cqrs_cli.settings.settings import Settings
     from cqrs_cli.state.checkpoint.manifest import Manifest
 
@@ -66,6 +67,26 @@ def _events_of(cli: Cli, name: str) -> "Iterator[Check]":
     aggregate = cli.aggregate(name)
     with suppress(ConfigurationError):
         yield from check_events(cli.connection(start=False), aggregate, cli.topics(name))
+
+
+def check_stored_keys(cli: Cli, settings: "Settings") -> "Iterator[Check]":
+    """Check that the ring has the master keys that are in use, where there is a ring and a broker to ask."""
+    from cqrs_cli.doctor.check import examined
+
+    address = settings.keys()
+    if address is not None and _has_broker(settings):
+        for name in personal_aggregates(settings):
+            yield from examined("keys", partial(_masters_of, cli, address, name))
+
+
+def _masters_of(cli: Cli, address: "KeyRingAddress", name: str) -> "Iterator[Check]":
+    """Check the keys of one aggregate; of a ring or a topic that cannot be read another check has told."""
+    from cqrs_cli.doctor.keys import check_masters
+    from cqrs_cli.errors import ConfigurationError
+    from cqrs_cli.keys.address import ring_at
+
+    with suppress(ConfigurationError):
+        yield from check_masters(cli.connection(start=False), cli.topics(name), ring_at(address))
 
 
 def check_stored_checkpoints(cli: Cli, settings: "Settings", uri: str, is_reached: bool) -> "Iterator[Check]":

@@ -22,10 +22,12 @@ def check_this_machine() -> "Iterator[Check]":
     yield from examined("spark", machine.check_spark)
 
 
-def check_project(settings: "Settings") -> "Iterator[Check]":
+def check_project(settings: "Settings", runs: bool = True) -> "Iterator[Check]":
+    """`runs`: what `cqrs run` needs is judged, too."""
     from cqrs_cli.doctor import machine
     from cqrs_cli.doctor.check import examined
     from cqrs_cli.doctor.gateway import check_gateway_extra
+    from cqrs_cli.doctor.keys import check_ring
     from cqrs_cli.doctor.payloads import check_payloads
 
     yield from examined("settings", lambda: machine.check_settings(settings))
@@ -37,6 +39,7 @@ def check_project(settings: "Settings") -> "Iterator[Check]":
         lambda: machine.check_memory(settings) if in_memory else machine.check_state(settings.state_dir),
     )
     yield from examined("payloads", lambda: check_payloads(settings.payloads()))
+    yield from examined("keys", lambda: check_ring(settings.keys(), personal_aggregates(settings), runs))
     yield from examined("gateway", check_gateway_extra)
     yield from examined("limits", lambda: machine.check_limits(settings))
     if not in_memory:  # which holds nothing of older code

@@ -4,7 +4,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.checks.cluster import check_brokers, check_stored_checkpoints, check_stored_events
+from cqrs_cli.cli.checks.cluster import (
+    check_brokers,
+    check_stored_checkpoints,
+    check_stored_events,
+    check_stored_keys,
+)
 from cqrs_cli.cli.checks.gateway import check_serving
 from cqrs_cli.cli.checks.places import check_places
 from cqrs_cli.cli.checks.project import check_project, check_this_machine
@@ -53,7 +58,8 @@ def doctor(
     The code must be able to read the events: it looks at the oldest and the newest of each partition. Processes are
     checked, too: their code, the topic of their positions, and what they need to be allowed. Of partitions it says what
     cqrs status remarks: a command on trial, an event that stopped a process, what is waited for. Of checkpoints it
-    names the age and lag of each partition's newest one; a small file is written to their store and removed.
+    names the age and lag of each partition's newest one; a small file is written to their store and removed. Where
+    fields are personal, the ring must be there, and have the master keys of all keys, which are read; none is shown.
 
     Where the cluster has an authorizer, a missing permission is a failure, too: one that send or run needs, or with
     --for one that those commands need; read stands for show, tail, trace, replay, export, verify, status, top and
@@ -64,7 +70,7 @@ def doctor(
     not tell of which cluster.
 
     Ends with 0 when nothing failed, else with the exit code of the first failure: 4 for Java, the broker or the
-    gateway, 3 for settings, topics or folders, 5 for events.
+    gateway, 3 for settings, topics or folders, 5 for events or keys.
     """
     from cqrs_cli.doctor.check import exit_code, fail
     from cqrs_cli.doctor.gateway import parse_gateway
@@ -79,13 +85,19 @@ def doctor(
         except CqrsError as error:
             checks = [*check_this_machine(), fail("settings", error)]
         else:
-            checks = [*check_this_machine(), *check_project(settings), *check_brokers(cli, settings, role)]
+            runs = role in (None, "run")
+            checks = [
+                *check_this_machine(),
+                *check_project(settings, runs),
+                *check_brokers(cli, settings, role),
+            ]
             failed = {check.name for check in checks if check.status == "fail"}
             is_reached = not failed & _NEEDED_FOR_EVENTS
             if role != "send" and is_reached:
                 checks += check_stored_events(cli, settings)
+                checks += check_stored_keys(cli, settings)
                 checks += check_places(cli, settings)
-            if role in (None, "run") and settings.checkpoints is not None:
+            if runs and settings.checkpoints is not None:
                 checks += check_stored_checkpoints(cli, settings, settings.checkpoints, is_reached)
             if address is not None:
                 checks += check_serving(cli, address, token_file)

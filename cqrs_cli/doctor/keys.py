@@ -1,0 +1,54 @@
+"""Checks the ring of master keys: whether it can be read, and has those under which keys are. It tells their names."""
+
+import stat
+from collections.abc import Iterator, Sequence
+
+from cqrs_cli.doctor.check import Check, fail, ok, warn
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.masters_in_use import masters_in_use
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keys.address import KeyRingAddress, ring_at
+from cqrs_cli.keys.ring import Ring
+from cqrs_cli.words import counted
+
+_NAME = "keys"
+
+
+def check_ring(address: KeyRingAddress | None, personal: Sequence[str], runs: bool) -> Iterator[Check]:
+    """Check the ring of a project in which these aggregates have personal fields. `runs`: for `cqrs run`.
+
+    Raises `ConfigurationError` for a ring that cannot be read.
+    """
+    if address is None:
+        if personal:
+            yield _without_ring(", ".join(personal), runs)
+        return
+    ring = ring_at(address)
+    more = f", and {len(ring.names) - 1} older" if len(ring.names) > 1 else ""
+    file = address.file
+    if file is not None and file.stat().st_mode & stat.S_IROTH:
+        yield warn(_NAME, f"everybody on this machine may read {address.shown}", f"chmod o-rwx {file}")
+    else:
+        yield ok(_NAME, f"{address.shown} has the master key {ring.current}{more}")
+
+
+def _without_ring(names: str, runs: bool) -> Check:
+    what = f"{names}: personal fields, and no personal_keys is set"
+    hint = "set it to the ring of master keys; cqrs keys init makes one"
+    if runs:
+        return fail(_NAME, ConfigurationError(f"{what}: cqrs run needs them", hint))
+    return warn(_NAME, f"{what}: readers see placeholders", hint)
+
+
+def check_masters(connection: Cluster, topics: Topics, ring: Ring) -> Iterator[Check]:
+    """Check that the ring has the master keys of an aggregate's keys. All of these are read.
+
+    Raises `ContradictionError` for one that it lacks.
+    """
+    used = {name: use.keys for name, use in masters_in_use(connection, topics).items() if use.keys}
+    ring.check_masters(topics.keys, used)
+    under = ", ".join(f"{count:,} under {name}" for name, count in used.items())
+    yield ok(
+        _NAME, f"{topics.aggregate}: {counted(sum(used.values()), 'key')}{f', {under}' if under else ''}"
+    )

@@ -1,0 +1,77 @@
+"""The doctor's word on the ring of master keys, and on what is under them."""
+
+import json
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.doctor.check import examined
+from cqrs_cli.doctor.keys import check_masters, check_ring
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.admin.topics import Admin, make_extra
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keys.address import KeyRingAddress
+from cqrs_cli.keys.ring import Ring
+from cqrs_cli.keys.topic import key_value
+
+
+def found(address: KeyRingAddress | None, runs: bool = True, *personal: str) -> list[tuple[str, str, int]]:
+    checks = examined("keys", lambda: check_ring(address, personal, runs))
+    return [(check.status, check.detail, check.exit_code) for check in checks]
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> KeyRingAddress:
+    """A ring of two keys."""
+    ring = {name: b64encode(bytes([number]) * 64).decode() for number, name in enumerate(("new", "old"))}
+    (tmp_path / "keys.json").write_text(json.dumps(ring))
+    (tmp_path / "keys.json").chmod(0o600)
+    return KeyRingAddress("file:keys.json", tmp_path)
+
+
+def test_ring_is_named_without_its_keys(address: KeyRingAddress) -> None:
+    ((status, detail, _),) = found(address)
+    assert (status, detail) == ("ok", "file:keys.json has the master key new, and 1 older")
+
+
+def test_open_file_is_pointed_out(address: KeyRingAddress) -> None:
+    (address.root / "keys.json").chmod(0o644)
+    ((status, detail, code),) = found(address)
+    assert (status, code) == ("warn", 0) and "everybody on this machine may read" in detail
+
+
+def test_runs_need_the_ring() -> None:
+    assert found(None) == []
+    ((status, detail, code),) = found(None, True, "customer", "order")
+    assert (status, code) == ("fail", 3)
+    assert detail.startswith("customer, order: personal fields, and no personal_keys is set")
+    ((status, _, code),) = found(None, False, "customer")
+    assert (status, code) == ("warn", 0)
+
+
+def test_ring_that_is_not_there_fails(tmp_path: Path) -> None:
+    ((status, detail, code),) = found(KeyRingAddress("file:none.json", tmp_path))
+    assert (status, code) == ("fail", 3) and "none.json cannot be read" in detail
+
+
+@pytest.mark.kafka
+def test_lacking_master_key_fails(connection: Connection, prefix: str) -> None:
+    topics, old, new = Topics("customer", prefix), Ring({"old": bytes(64)}), Ring({"new": bytes(64)})
+
+    def checked(ring: Ring) -> list[tuple[str, str, int]]:
+        checks = examined("keys", lambda: check_masters(connection, topics, ring))
+        return [(check.status, check.detail, check.exit_code) for check in checks]
+
+    with Admin(connection) as admin:
+        make_extra(admin, topics, "keys", 1)
+    assert checked(new) == [("ok", "customer: 0 keys", 0)]
+    producer = clients.producer(connection)
+    wrapped = old.wrap(topics.keys, "c-42", DataKey.of_random(bytes(72)))
+    producer.produce(topics.keys, key_value(wrapped), "c-42", 0)
+    producer.flush(20)
+    assert checked(old) == [("ok", "customer: 1 key, 1 under old", 0)]
+    told = f"keys of {topics.keys} are under the master key 'old', which the ring lacks"
+    assert checked(new) == [("fail", told, 5)]
