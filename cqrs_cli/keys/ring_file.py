@@ -23,9 +23,11 @@ def make_ring_file(path: Path, month: str, secret: bytes) -> str:
 
     Raises `ConfigurationError` if there is one, or none can be made.
     """
-    if path.exists():
-        raise ConfigurationError(f"{path} exists: it may hold a ring", "another master key: cqrs keys rotate")
-    with _written(path, 0o600) as file:
+    with _written(path) as file:
+        if path.exists():
+            raise ConfigurationError(
+                f"{path} exists: it may hold a ring", "another master key: cqrs keys rotate"
+            )
         file.write(_document({month: _text(secret)}))
     return month
 
@@ -37,11 +39,13 @@ def rotate_ring_file(path: Path, month: str, secret: bytes) -> str:
     """
     try:
         path = path.resolve(strict=True)
-        text, status = path.read_bytes(), path.stat()
     except OSError as error:
         raise _cannot("read", path, error) from None
-    name = free_name(month, read_ring(text, f"file:{path}").names)
-    with _written(path, status.st_mode & 0o777, (status.st_uid, status.st_gid)) as file:
+    with _written(path) as file:  # what is read from here on nobody else replaces
+        text, status = path.read_bytes(), path.stat()
+        name = free_name(month, read_ring(text, f"file:{path}").names)
+        os.fchown(file.fileno(), status.st_uid, status.st_gid)
+        os.fchmod(file.fileno(), status.st_mode & 0o777)
         file.write(_document({name: _text(secret), **json.loads(text)}))
     return name
 
@@ -57,7 +61,7 @@ def free_name(month: str, taken: Iterable[str]) -> str:
 
 
 @contextmanager
-def _written(path: Path, mode: int, owner: tuple[int, int] | None = None) -> Iterator[IO[bytes]]:
+def _written(path: Path) -> Iterator[IO[bytes]]:
     """A file that takes the place of `path` when the block ends, and then is on the disk: a master key that was used
     and is gone has lost all that it has wrapped.
 
@@ -75,9 +79,6 @@ def _written(path: Path, mode: int, owner: tuple[int, int] | None = None) -> Ite
         raise _cannot("written", path, error) from None
     try:
         with os.fdopen(opened, "wb") as file:
-            if owner is not None:
-                os.fchown(opened, *owner)
-            os.fchmod(opened, mode)
             yield file
             file.flush()
             os.fsync(opened)

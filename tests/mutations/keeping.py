@@ -2,6 +2,7 @@
 
 from tests.mutations.table import Mutation
 
+_RING = "tests/keys/test_ring_file.py"
 _TOPICS = "tests/kafka/topics/test_personal.py"
 
 KEEPING = [
