@@ -16,7 +16,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.opener import EventOpener
+from cqrs_cli.keys.opener import EventView
 from cqrs_cli.payloads.check_out import checked_out
 from cqrs_cli.settings.moments import parse_moment
 
@@ -138,10 +138,10 @@ def read_records(
     key: bytes,
     places: Iterable[LogRange],
     going_on: Callable[[], None] = lambda: None,
-    opener: EventOpener | None = None,
+    view: EventView | None = None,
 ) -> Iterator[tuple[LogRange, Record]]:
-    """The events with this key and their data, in the order of the log, opened if there is an `opener`. `going_on` is
-    called for each batch that is read, and may raise to give up.
+    """The events with this key and their data, in the order of the log, as `view` shows them. `going_on` is called for
+    each batch that is read, and may raise to give up.
     """
 
     def chosen(records: list[Record]) -> list[Record]:
@@ -151,7 +151,7 @@ def read_records(
     for place in places:
         mine = map(chosen, readers.read(connection, *place))
         whole = checked_out(connection.payloads, place.topic, place.partition, mine)
-        for records in whole if opener is None else opener.batches(place.partition, whole):
+        for records in whole if view is None else view.batches(place.partition, whole):
             for record in records:
                 yield place, record
 

@@ -16,7 +16,7 @@ from cqrs_cli.kafka.admin.same_topics import SameTopics
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
-from cqrs_cli.keys.opener import EventOpener
+from cqrs_cli.keys.opener import EventOpener, EventView
 from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
 from cqrs_cli.payloads.check_out import check_out, holds_events, look_up
 from cqrs_cli.settings.moments import parse_moment
@@ -168,9 +168,9 @@ def following(
 
 
 def events_with_data(
-    place: PayloadStoreAddress | None, topic: str, batch: list[Placed], opener: EventOpener
+    place: PayloadStoreAddress | None, topic: str, batch: list[Placed], view: EventView
 ) -> Iterator[list[Placed]]:
-    """The batch of events with their data, opened; in several batches if they are large.
+    """The batch of events with their data as `view` shows them; in several batches if they are large.
 
     Raises `PayloadUnavailableError` after the other partitions' events: one that cannot be had holds up its own.
     """
@@ -186,7 +186,7 @@ def events_with_data(
             except PayloadUnavailableError as error:
                 missing[partition] = error
                 break
-            yield [(partition, record) for record in opener.opened(partition, whole)]
+            yield [(partition, record) for record in view.opened(partition, whole)]
     for first in missing.values():
         raise first
 

@@ -177,3 +177,7 @@ class EventMasker:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+#: What readers see of personal fields.
+EventView = EventOpener | EventMasker

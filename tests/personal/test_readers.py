@@ -41,7 +41,7 @@ def history(people: People, connection: Connection, subject: str = "ann") -> Agg
     places = find_ranges(connection, topics, subject.encode(), "murmur2")
     opener = event_opener(connection, connection.keys, topics, event_marks(aggregate), subject)
     with closing(opener):
-        records = read_records(connection, subject.encode(), places, opener=opener)
+        records = read_records(connection, subject.encode(), places, view=opener)
         return fold_history(aggregate, subject, records, lambda folded: True)
 
 

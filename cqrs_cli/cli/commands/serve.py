@@ -33,6 +33,12 @@ def serve(
     erase_token_file: Annotated[
         Path | None, option("--erase-token-file FILE", "Another bearer token: who has it may erase as well.")
     ] = None,
+    personal_token_file: Annotated[
+        Path | None,
+        option(
+            "--personal-token-file FILE", "Another bearer token: who has it sees personal fields as well."
+        ),
+    ] = None,
     allow_host: Annotated[
         list[str] | None, option("--allow-host NAME", "A name by which it is reached. Repeat for several.")
     ] = None,
@@ -62,28 +68,24 @@ def serve(
         open_followers,
         run_server,
     )
-    from cqrs_cli.following.gateway.token import LOOPBACK, other_token, required_token
+    from cqrs_cli.following.gateway.token import LOOPBACK, GatewayTokens
     from cqrs_cli.system.memory import bound_arenas
 
     bound_arenas()
     cli.timestamped = not sys.stderr.isatty()
-    token = required_token(token_file, host)
-    erase_token = other_token(erase_token_file, token)
+    tokens = GatewayTokens.read(host, token_file, erase_token_file, personal_token_file)
     settings = cli.settings
+    if tokens.personal is not None and settings.personal_keys is None:
+        raise ConfigurationError("--personal-token-file: no ring of keys is set", "set personal_keys")
     chosen = cli.usable(aggregates)
     names = {host_name(name) for name in allow_host or ()}
     hosts = names | (LOOPBACK if names or host in LOOPBACK else set())
     with ExitStack() as stack:
         listening = stack.enter_context(listen(host, port))  # first: a port that is taken changes nothing
         connection = cli.connection()
+        prefix, partitioner = settings.topic_prefix, settings.partitioner
         followers = open_followers(
-            connection,
-            chosen,
-            settings.topic_prefix,
-            settings.partitioner,
-            settings.state_dir,
-            cli.note,
-            stack,
+            connection, chosen, prefix, partitioner, settings.state_dir, cli.note, stack
         )
         sender = None if read_only else BackgroundSender(connection, settings.partitioner)
         if sender is not None:
@@ -92,4 +94,4 @@ def serve(
         at = f"http://{shown}:{listening.getsockname()[1]}"
         cli.note(f"serving {', '.join(chosen)}: {at}; Ctrl-C stops")
         gateway = Gateway(followers, sender, fitting_limits(followers.values()))
-        run_server(make_server(gateway, hosts, token, erase_token), listening)
+        run_server(make_server(gateway, hosts, tokens), listening)

@@ -64,7 +64,7 @@ def show(
         cli.working(f"reading {count:,} events") if count > LONG else nullcontext(),
         closing(event_opener(connection, connection.keys, topics, event_marks(loaded), id)) as opener,
     ):
-        records = queries.read_records(connection, key, places, opener=opener)
+        records = queries.read_records(connection, key, places, view=opener)
         shown = queries.fold_history(loaded, id, records, within)
     if at is not None and at.isdigit() and shown.version < int(at):
         raise UsageError(

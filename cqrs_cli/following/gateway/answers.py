@@ -62,9 +62,9 @@ def known(request: Request, *names: str) -> QueryParams:
     return request.query_params
 
 
-def etag(version: int) -> str:
-    """The entity tag of an aggregate at a version."""
-    return f'"{version}"'
+def etag(version: int, kid: str | None = None) -> str:
+    """The entity tag of an aggregate at a version; with the values of personal fields that the key `kid` opens."""
+    return f'"{version}"' if kid is None else f'"{version}-{kid}"'
 
 
 def outcome_status(outcome: CommandOutcome) -> int:

@@ -20,14 +20,13 @@ from cqrs_cli.following.gateway.metrics import GatewayMetrics, Measured
 from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.following.gateway.reads import read_history, read_page, read_present
 from cqrs_cli.following.gateway.streams import stream_events
+from cqrs_cli.following.gateway.token import GatewayTokens
 
 #: First parts of a path that are the gateway's own.
 RESERVED = frozenset({"healthz", "readyz", "metrics", "openapi.json"})
 
 
-def make_app(
-    gateway: Gateway, hosts: Collection[str] = (), token: str | None = None, erase_token: str | None = None
-) -> Starlette:
+def make_app(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) -> Starlette:
     """The ASGI application of a gateway; raises `ConfigurationError` for an aggregate with the name of a path."""
     if taken := sorted(RESERVED & gateway.followers.keys()):
         raise ConfigurationError(
@@ -37,8 +36,8 @@ def make_app(
     api = describe_api(
         [follower.aggregate for follower in gateway.followers.values()],
         gateway.sender is None,
-        token is not None,
-        erase_token is not None,
+        tokens.every is not None,
+        tokens.erase is not None,
     )
     page = resources.files("cqrs_cli.following.gateway").joinpath("page.html").read_text(encoding="utf-8")
 
@@ -73,7 +72,7 @@ def make_app(
         routes=[Route("/{path:path}", answer, methods=["GET", "POST"])],
         middleware=[
             Middleware(Measured, metrics=metrics),
-            Middleware(Guard, hosts=hosts, token=token, erase_token=erase_token),
+            Middleware(Guard, hosts=hosts, tokens=tokens),
             Middleware(Counted, gateway=gateway),
         ],
         exception_handlers={Problem: answer_problem, HTTPException: _answer_refusal},

@@ -19,12 +19,13 @@ from cqrs_cli.following.gateway.replica import Replica
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.same_topics import same_topics
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.tailing import Placed, events_with_data, following
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
-from cqrs_cli.keys.opener import EventOpener
+from cqrs_cli.keys.opener import EventMasker, EventOpener
 from cqrs_cli.ownership.timing import Lasting
 from cqrs_cli.state.store import NotOwnerError
 
@@ -52,6 +53,9 @@ _LOOK_EVERY = 5.0
 class AggregateFollower:
     """The states and newest events of one aggregate, from `start` to `close`; all partitions, also those that come.
 
+    Both have placeholders in personal fields, whoever asks: nothing of a person rests in its folder. `opener` opens
+    what is read from the topic for who may see more.
+
     `arrived` is called in the follower's thread after each batch. `error` is why it ended by itself: nothing is
     followed any more.
     """
@@ -69,7 +73,9 @@ class AggregateFollower:
         self.connection, self.aggregate, self.partitioner = connection, aggregate, partitioner
         self.topics = described.topics
         self._described, self._folder, self._note = described, folder, note
-        self._opener = EventOpener(self.topics.events, event_marks(aggregate))
+        self._marks = event_marks(aggregate)
+        self.masker = EventMasker(self._marks)
+        self.opener = self.open_events()
         self.lineage = FollowedLineage(connection, self.topics, self.log)
         names = {described.topics.name(kind): described.ids[kind] for kind in _SERVED}
         self._same, self._gone = same_topics(connection, names, self._changed), Lasting(2 * _MISSING)
@@ -85,6 +91,10 @@ class AggregateFollower:
         self.arrived: Callable[[], None] = lambda: None
         self._closing, self._curious = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"following {aggregate.name}", daemon=True)
+
+    def open_events(self, only: str | None = None) -> EventOpener:
+        """What opens the events, or those of one aggregate, for who may see personal values. Close it."""
+        return event_opener(self.connection, self.connection.keys, self.topics, self._marks, only)
 
     def log(self, partition: int) -> PartitionLog:
         """The logs of one partition."""
@@ -144,6 +154,7 @@ class AggregateFollower:
         if self._thread.is_alive():
             self._thread.join()
         self._close_replicas()
+        self.opener.close()
 
     def _close_replicas(self) -> None:
         for replica in self.replicas.values():
@@ -222,7 +233,7 @@ class AggregateFollower:
                 if self._closing.is_set():
                     return
                 payloads, topic = self.connection.payloads, self.topics.events
-                for placed in events_with_data(payloads, topic, arrived, self._opener):
+                for placed in events_with_data(payloads, topic, arrived, self.masker):
                     self._take_all(placed)
                 if self._curious.is_set() or time.monotonic() - looked > _LOOK_EVERY:
                     self._curious.clear()

@@ -13,22 +13,27 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cqrs_cli.following.gateway.answers import problem
 from cqrs_cli.following.gateway.gateway import RETRY_SOON, Account, Gateway, GatewayLimits, Problem
+from cqrs_cli.following.gateway.token import GatewayTokens
 
 #: Paths that need no token: the page without any data, and what watches the service.
 _OPEN = frozenset({"/", "/healthz", "/readyz"})
 
 #: What the guard notes of a request in its scope.
 _MAY_ERASE = "cqrs.may_erase"
+_SEES_PERSONAL = "cqrs.sees_personal"
 
 
 class Guard:
     """Lets requests through that may ask. ASGI middleware."""
 
     def __init__(
-        self, app: ASGIApp, hosts: Collection[str], token: str | None, erase_token: str | None = None
+        self,
+        app: ASGIApp,
+        hosts: Collection[str],
+        tokens: GatewayTokens = GatewayTokens(),  # noqa: B008  (frozen)
     ) -> None:
-        """`hosts`: names by which the gateway is reached; none: any. `erase_token`: who has it may erase as well."""
-        self._app, self._hosts, self._token, self._erase_token = app, frozenset(hosts), token, erase_token
+        """`hosts`: names by which the gateway is reached; none: any."""
+        self._app, self._hosts, self._tokens = app, frozenset(hosts), tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = self._refused(Request(scope)) if scope["type"] == "http" else None
@@ -38,11 +43,12 @@ class Guard:
         name = host_name(request.headers.get("host", ""))
         if self._hosts and name not in self._hosts:
             return Problem(421, "another host is meant", f"this gateway is not {name[:100]!r}")
-        erasing = _bears(request, self._erase_token)
-        request.scope[_MAY_ERASE] = erasing
-        if erasing or self._token is None or (request.method == "GET" and _is_open(request)):
+        tokens = self._tokens
+        erasing, seeing = _bears(request, tokens.erase), _bears(request, tokens.personal)
+        request.scope[_MAY_ERASE], request.scope[_SEES_PERSONAL] = erasing, seeing
+        if erasing or seeing or tokens.every is None or (request.method == "GET" and _is_open(request)):
             return None
-        if _bears(request, self._token):
+        if _bears(request, tokens.every):
             return None
         return Problem(401, "a token is needed", headers={"WWW-Authenticate": 'Bearer realm="cqrs"'})
 
@@ -54,6 +60,11 @@ def _bears(request: Request, token: str | None) -> bool:
         and scheme.lower() == "bearer"
         and hmac.compare_digest(given.strip().encode(), token.encode())
     )
+
+
+def sees_personal(scope: Scope) -> bool:
+    """True if a request that the guard let through may see the values of personal fields."""
+    return bool(scope.get(_SEES_PERSONAL))
 
 
 def require_erasing(scope: Scope) -> None:

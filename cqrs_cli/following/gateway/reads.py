@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import NamedTuple
 
 from msgspec import Raw
 from msgspec.json import encode as encode_json
@@ -15,7 +17,22 @@ from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.following.gateway.answers import LargeDocument, document, etag, known
 from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
+from cqrs_cli.following.gateway.guard import sees_personal
 from cqrs_cli.following.gateway.turns import GoingOn, in_turn
+
+
+class FoldedDocument(NamedTuple):
+    """The document of an aggregate at a version. `opens`: with the values of personal fields, if its key has any."""
+
+    version: int
+    body: bytes
+    opens: bool
+    kid: str
+
+    def headers(self, with_tag: bool = True) -> dict[str, str]:
+        """The headers of its answer. What may have personal values is kept nowhere."""
+        tag = {"ETag": etag(self.version, self.kid if self.opens else None)} if with_tag else {}
+        return tag | ({"Cache-Control": "no-store"} if self.opens else {})
 
 
 async def read_present(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
@@ -31,8 +48,11 @@ async def read_present(gateway: Gateway, request: Request, aggregate: str, aggre
     found = await _reached(gateway, follower, aggregate_id, least, patience)
     if found is None:
         raise Problem(404, "it does not exist", f"{aggregate} {aggregate_id} has no events")
-    if etag(found.version) in _tags(request.headers.get("if-none-match")):
+    if not _opens(request, follower) and etag(found.version) in _tags(request.headers.get("if-none-match")):
         return Response(status_code=304, headers={"ETag": etag(found.version)})
+    if _opens(request, follower):
+        wanted = str(found.version), None
+        return await _read_past(gateway, request, follower, aggregate_id, *wanted)
     body = {"aggregate": aggregate, "id": aggregate_id, "version": found.version, "state": Raw(found.state)}
     headers = {"ETag": etag(found.version), "Cache-Control": "no-cache"}
     return LargeDocument(encode_json(body), gateway.answers.account(), headers)
@@ -42,10 +62,10 @@ async def read_history(gateway: Gateway, request: Request, aggregate: str, aggre
     """The aggregate with its events."""
     follower = gateway.follower(aggregate)
     known(request)
-    version, body = await _folded(gateway, request, follower, aggregate_id, None, events=True)
-    if version == 0:
+    found = await _folded(gateway, request, follower, aggregate_id, None, events=True)
+    if found.version == 0:
         raise Problem(404, "it does not exist", f"{aggregate} {aggregate_id} has no events")
-    return LargeDocument(body, gateway.answers.account())
+    return LargeDocument(found.body, gateway.answers.account(), found.headers(with_tag=False))
 
 
 async def read_page(gateway: Gateway, request: Request, aggregate: str) -> Response:
@@ -89,10 +109,10 @@ async def _read_past(
     at: str | None,
 ) -> Response:
     wanted = None if version is None else _number("version", version, 0)
-    last, body = await _folded(gateway, request, follower, aggregate_id, version or at, events=False)
-    if last == 0 or (wanted is not None and last < wanted):
-        raise Problem(404, "it was not there", f"version {last} is the last until then")
-    return LargeDocument(body, gateway.answers.account(), {"ETag": etag(last)})
+    found = await _folded(gateway, request, follower, aggregate_id, version or at, events=False)
+    if found.version == 0 or (wanted is not None and found.version < wanted):
+        raise Problem(404, "it was not there", f"version {found.version} is the last until then")
+    return LargeDocument(found.body, gateway.answers.account(), found.headers())
 
 
 async def _folded(
@@ -103,25 +123,29 @@ async def _folded(
     at: str | None,
     *,
     events: bool,
-) -> tuple[int, bytes]:
-    """The version and the document of an aggregate, folded from the topic, with its events or without."""
+) -> FoldedDocument:
+    """An aggregate folded from the topic, with its events or without; opened for who may see personal values."""
     try:
         within = histories.parse_at(at)
     except UsageError as error:
         raise Problem(400, "at", error.message.removeprefix("--at: ")) from None
 
-    def read(going_on: GoingOn) -> tuple[int, bytes]:
+    opens = _opens(request, follower)
+
+    def read(going_on: GoingOn) -> FoldedDocument:
         connection, topics = follower.connection, follower.topics
         key = aggregate_id.encode()
         places = histories.find_ranges(connection, topics, key, follower.partitioner)
-        records = histories.read_records(connection, key, places, going_on)
-        if events:
-            records = _bounded(records, gateway.limits.history)
-        found = histories.fold_history(follower.aggregate, aggregate_id, records, within, events=events)
-        name = follower.aggregate.name
-        return found.version, encode_json(
-            histories.history_document(name, aggregate_id, found, events=events)
-        )
+        with closing(follower.open_events(aggregate_id)) as opener:
+            view = opener if opens else follower.masker
+            records = histories.read_records(connection, key, places, going_on, view)
+            if events:
+                records = _bounded(records, gateway.limits.history)
+            found = histories.fold_history(follower.aggregate, aggregate_id, records, within, events=events)
+            keys = (opener.in_force(place.partition, aggregate_id) for place in places if opens)
+            used = next(filter(None, keys), None)
+        document = histories.history_document(follower.aggregate.name, aggregate_id, found, events=events)
+        return FoldedDocument(found.version, encode_json(document), opens, "" if used is None else used.kid)
 
     try:
         return await in_turn(gateway, request, read)
@@ -141,6 +165,11 @@ def _bounded(
                 413, "a long history", f"its events have more than {most:,} bytes: take them as a stream"
             )
         yield place, record
+
+
+def _opens(request: Request, follower: AggregateFollower) -> bool:
+    """True if there are personal fields, and who asks may see their values."""
+    return follower.aggregate.has_personal_fields and sees_personal(request.scope)
 
 
 def _number(name: str, text: str | None, default: int) -> int:

@@ -16,6 +16,7 @@ from cqrs_cli.following.gateway.app import make_app
 from cqrs_cli.following.gateway.connections import protocol_of
 from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.following.gateway.gateway import Gateway, GatewayLimits
+from cqrs_cli.following.gateway.token import GatewayTokens
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner
@@ -139,12 +140,10 @@ def fitting_limits(followers: Collection[AggregateFollower]) -> GatewayLimits:
     return limits.with_connections(raise_descriptors(own + limits.connections) - own)
 
 
-def make_server(
-    gateway: Gateway, hosts: Collection[str], token: str | None, erase_token: str | None = None
-) -> GatewayServer:
+def make_server(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) -> GatewayServer:
     """A server of the gateway. `hosts`: names by which it is reached; none: any."""
     config = uvicorn.Config(
-        make_app(gateway, hosts, token, erase_token),
+        make_app(gateway, hosts, tokens),
         log_config=None,
         access_log=False,
         http=protocol_of(gateway.limits),

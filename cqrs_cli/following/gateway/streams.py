@@ -19,6 +19,7 @@ from cqrs_cli.following.gateway.answers import known
 from cqrs_cli.following.gateway.feed import FeedEvent, page
 from cqrs_cli.following.gateway.follower import AggregateFollower, feed_event
 from cqrs_cli.following.gateway.gateway import RETRY_SOON, Gateway, Problem
+from cqrs_cli.following.gateway.guard import sees_personal
 from cqrs_cli.following.gateway.turns import in_turn
 from cqrs_cli.kafka import readers
 
@@ -52,7 +53,8 @@ async def stream_events(
     except BaseException:
         gateway.streams -= 1
         raise
-    return EventStream(gateway, _events(gateway, follower, places, aggregate_id, kinds))
+    opens = sees_personal(request.scope) and follower.aggregate.has_personal_fields
+    return EventStream(gateway, _events(gateway, follower, places, aggregate_id, kinds, opens))
 
 
 class EventStream(StreamingResponse):
@@ -76,6 +78,7 @@ async def _events(
     places: dict[int, int],
     aggregate_id: str | None,
     kinds: set[str],
+    opens: bool,
 ) -> AsyncIterator[str]:
     yield ": \n\n"  # so that a client knows that it is heard
     try:
@@ -86,7 +89,7 @@ async def _events(
                 if place < end and (place or follower.lineage.may_begin(number, places)):
                     idle = False
                     async with AsyncExitStack() as held:
-                        found, behind = await _page(gateway, follower, number, place, end, held)
+                        found, behind = await _page(gateway, follower, number, place, end, held, opens)
                         began, said = time.monotonic(), []
                         for event in found:
                             places[number] = event.offset + 1
@@ -110,21 +113,24 @@ async def _page(
     place: int,
     end: int,
     held: AsyncExitStack,
+    opens: bool,
 ) -> tuple[list[FeedEvent], int]:
-    """The next events of a partition and the place behind them, from memory or, further back, from the topic.
+    """The next events of a partition and the place behind them, from memory or, further back, from the topic. If it
+    `opens` them, always from the topic: memory has placeholders.
 
     Events of the topic are this stream's alone: a few streams have such at a time, each until `held` is closed.
     """
-    found = follower.feed.after(partition, place, _PAGE)
+    found = None if opens else follower.feed.after(partition, place, _PAGE)
     if found is None:
         await held.enter_async_context(gateway.lagging)
         async with gateway.readings:
-            found = await asyncio.to_thread(_read, follower, partition, place, end)
+            found = await asyncio.to_thread(_read, follower, partition, place, end, opens)
     return found, found[-1].offset + 1 if found else end
 
 
-def _read(follower: AggregateFollower, partition: int, start: int, end: int) -> list[FeedEvent]:
-    stretch = follower.log(partition).events(start, end, _PAGE)
+def _read(follower: AggregateFollower, partition: int, start: int, end: int, opens: bool) -> list[FeedEvent]:
+    view = follower.opener if opens else follower.masker
+    stretch = view.batches(partition, follower.log(partition).events(start, end, _PAGE))
     return page(feed_event(partition, record) for record in next(stretch, []))
 
 

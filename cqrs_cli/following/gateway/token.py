@@ -1,11 +1,28 @@
-"""The token that a gateway asks for. Needs nothing of the gateway's libraries."""
+"""The tokens that a gateway asks for. Needs nothing of the gateway's libraries."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError, UsageError
 
 #: Hosts that only programs of this machine reach.
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+class GatewayTokens(NamedTuple):
+    """The tokens of a gateway: the one that every request needs, if any, and those with rights besides."""
+
+    every: str | None = None
+    erase: str | None = None  # who has it may erase as well
+    personal: str | None = None  # who has it sees the values of personal fields as well
+
+    @classmethod
+    def read(
+        cls, host: str, every: Path | None, erase: Path | None, personal: Path | None
+    ) -> "GatewayTokens":
+        """The tokens in these files, for a gateway that listens at `host`; raises as the functions below do."""
+        token = required_token(every, host)
+        return cls(token, other_token(erase, token), other_token(personal, token))
 
 
 def required_token(path: Path | None, host: str) -> str | None:

@@ -25,7 +25,7 @@ from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.opener import EventMasker, EventOpener
+from cqrs_cli.keys.opener import EventMasker, EventView
 from cqrs_cli.registry import load
 from cqrs_cli.scans.log_teller import LogTeller
 from cqrs_cli.telemetry.datagrams import Address
@@ -128,7 +128,7 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
                 yield event_lines(log, records) if columns is None else columns.batch(records)
 
 
-def _view(plan: ExportPlan, aggregate: Aggregate) -> EventOpener | EventMasker:
+def _view(plan: ExportPlan, aggregate: Aggregate) -> EventView:
     """What opens or masks the personal fields of events."""
     connection, marks = plan.connection, event_marks(aggregate)
     if plan.personal:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.cli.main import main
+from cqrs_cli.following.gateway.token import GatewayTokens
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.cli.conftest import Cqrs
@@ -72,7 +73,9 @@ def test_other_code_is_noticed(
 def test_token_opens_the_gateway(
     connection: Connection, accounts: Topics, shop: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with reached(connection, accounts, shop / "state", read_only=True, token=TOKEN) as gateway:
+    with reached(
+        connection, accounts, shop / "state", read_only=True, tokens=GatewayTokens(TOKEN)
+    ) as gateway:
         at = f"http://127.0.0.1:{gateway.port}"
         assert [status for status, _ in found(capfd, "--gateway", at)] == ["ok", "ok", "warn"]
         assert found(capfd, "--gateway", at, "--token-file", "token")[2:] == [

@@ -15,9 +15,11 @@ import pytest
 
 from cqrs_cli import registry
 from cqrs_cli.client.background import BackgroundSender
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.following.gateway.gateway import Gateway, GatewayLimits
 from cqrs_cli.following.gateway.server import GatewayServer, listen, make_server, open_followers
+from cqrs_cli.following.gateway.token import GatewayTokens
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
@@ -88,16 +90,18 @@ def reached(
     limits: GatewayLimits = GatewayLimits(),  # noqa: B008  (frozen)
     *,
     read_only: bool = False,
-    token: str | None = None,
+    tokens: GatewayTokens = GatewayTokens(),  # noqa: B008  (frozen)
+    aggregate: Aggregate | None = None,
 ) -> Iterator[Reached]:
-    """A gateway for accounts that serves while the block lasts."""
-    aggregates = {"bank_account": registry.load("bank_account", "aggregates", ROOT)}
+    """A gateway that serves while the block lasts: accounts, unless another `aggregate` is given."""
+    served = aggregate or registry.load("bank_account", "aggregates", ROOT)
+    aggregates = {served.name: served}
     with ExitStack() as stack:
         followers = open_followers(connection, aggregates, topics.prefix, "murmur2", state, print, stack)
         sender = None if read_only else BackgroundSender(connection, "murmur2")
         if sender is not None:
             stack.callback(sender.close)
-        server = make_server(Gateway(followers, sender, limits), {"127.0.0.1"}, token)
+        server = make_server(Gateway(followers, sender, limits), {"127.0.0.1"}, tokens)
         listening = stack.enter_context(listen("127.0.0.1", 0))
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()

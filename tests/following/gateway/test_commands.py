@@ -9,6 +9,7 @@ from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.following.gateway.answers import outcome_status
 from cqrs_cli.following.gateway.gateway import GatewayLimits
+from cqrs_cli.following.gateway.token import GatewayTokens
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
@@ -94,7 +95,7 @@ def test_read_only_takes_no_commands(connection: Connection, accounts: Topics, t
 
 @pytest.mark.kafka
 def test_token_guards_all_but_the_page(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
-    with reached(connection, accounts, tmp_path, token="0123456789abcdef") as found:
+    with reached(connection, accounts, tmp_path, tokens=GatewayTokens("0123456789abcdef")) as found:
         right, wrong = "Bearer 0123456789abcdef", "Bearer 0123456789abcdeX"
         assert found.get("/bank_account", Authorization=right).status == 200
         for refused in (found.get("/bank_account"), found.get("/bank_account", Authorization=wrong)):

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from cqrs_cli.following.gateway.connections import protocol_of
 from cqrs_cli.following.gateway.gateway import Gateway, GatewayLimits
 from cqrs_cli.following.gateway.server import listen, make_server
+from cqrs_cli.following.gateway.token import GatewayTokens
 from tests.support.waiting import eventually
 
 
@@ -35,7 +36,7 @@ def running(server: uvicorn.Server) -> Iterator[int]:
 def gateway(**limits: Any) -> Iterator[tuple[Gateway, int]]:
     """A gateway without any aggregate, and its port."""
     served = Gateway({}, None, GatewayLimits(**limits))
-    with running(make_server(served, (), None)) as port:
+    with running(make_server(served, (), GatewayTokens())) as port:
         yield served, port
 
 

@@ -8,6 +8,7 @@ import pytest
 from starlette.responses import Response
 
 from cqrs_cli.following.gateway.guard import Guard
+from cqrs_cli.following.gateway.token import GatewayTokens
 
 
 def status(path: str, host: bytes) -> int:
@@ -31,7 +32,7 @@ def status(path: str, host: bytes) -> int:
     async def receive() -> MutableMapping[str, Any]:
         return {"type": "http.request"}
 
-    asyncio.run(Guard(Response("secret"), (), "token")(scope, receive, send))
+    asyncio.run(Guard(Response("secret"), (), GatewayTokens("token"))(scope, receive, send))
     return int(sent[0]["status"])
 
 

@@ -1,0 +1,68 @@
+"""The gateway shows personal values to those alone who have the right, and keeps none."""
+
+import json
+from collections.abc import Iterator
+from http.client import HTTPResponse
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.following.gateway.token import GatewayTokens
+from tests.following.gateway.conftest import Reached, reached, stream
+from tests.personal.people import ANNS_DATA, FIRST, MASKED, People
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+#: Sent with a request that may see personal values.
+RIGHT = {"Authorization": "Bearer the-right-to-see"}
+
+
+@pytest.fixture
+def gateway(people: People, tmp_path: Path) -> Iterator[Reached]:
+    people.meet("ann", FIRST)
+    served = people.harness.aggregate
+    folder, tokens = tmp_path / "gateway", GatewayTokens(personal="the-right-to-see")
+    with reached(
+        people.connection, people.topics, folder, read_only=True, tokens=tokens, aggregate=served
+    ) as found:
+        yield found
+
+
+def first_event(found: HTTPResponse) -> object:
+    """The data of the first event of a stream."""
+    while not (line := found.readline()).startswith(b"data: "):
+        assert line, "the stream has ended"
+    return json.loads(line.removeprefix(b"data: "))["data"]
+
+
+def test_values_are_for_those_with_the_right(gateway: Reached) -> None:
+    masked, plain = gateway.get("/customer/ann"), gateway.get("/customer/ann", **RIGHT)
+    assert (masked.body["state"]["name"], plain.body["state"]["name"]) == ("", "Ann Smith")
+    assert (masked.headers["etag"], plain.headers["etag"]) == ('"1"', f'"1-{FIRST.kid}"')
+    assert plain.headers["cache-control"] == "no-store"
+
+
+def test_histories_and_streams_mask_alike(gateway: Reached) -> None:
+    for headers, wanted in (({}, MASKED), (RIGHT, ANNS_DATA)):
+        history = gateway.get("/customer/ann/history", **headers)
+        assert [one["data"] for one in history.body["history"]] == [wanted]
+        with stream(gateway, "/customer/ann?from=beginning", **headers) as found:
+            assert first_event(found) == wanted
+
+
+def test_erased_values_are_shown_to_nobody(gateway: Reached, people: People) -> None:
+    gateway.get("/customer/ann", **RIGHT)
+    people.erase("ann", FIRST)
+    eventually(lambda: gateway.get("/customer/ann").body["version"] == 2)
+    for path in ("/customer/ann", "/customer/ann?version=1", "/customer/ann/history"):
+        assert "Ann" not in str(gateway.get(path, **RIGHT).body)
+    with stream(gateway, "/customer?from=beginning", **RIGHT) as found:
+        assert first_event(found) == MASKED
+
+
+def test_replica_holds_no_value(gateway: Reached, people: People, tmp_path: Path) -> None:
+    people.register("old", None)  # of before the mark
+    eventually(lambda: gateway.get("/customer/old").status == 200)
+    files = [path for path in (tmp_path / "gateway").rglob("*") if path.is_file()]
+    assert files and not any(b"Ann Smith" in path.read_bytes() for path in files)
