@@ -44,8 +44,19 @@ class ProofOptions:
         ),
     ] = None
 
+    erased: Annotated[
+        bool, option("--erased", "Prove that what was erased is gone, in topics and files.")
+    ] = False
+    look_in: Annotated[
+        list[str] | None, option("--look-in PATH", "With --erased: a file or folder to look into, too.")
+    ] = None
+
     def check(self, aggregates: list[str]) -> None:
         """Raise `UsageError` for options that do not go together."""
+        if self.erased and (self.state or self.kept is not None):
+            raise UsageError("--erased is a proof of its own", "leave out --state and --continue")
+        if self.look_in and not self.erased:
+            raise UsageError("--look-in looks for what was erased", "add --erased")
         if self.kept is None:
             return
         if self.state:
@@ -68,6 +79,7 @@ class ProofOptions:
         "cqrs verify bank_account --state",
         "cqrs verify bank_account -o json",
         "cqrs verify bank_account --continue proved/",
+        "cqrs verify customer --erased --look-in projections.db",
     ],
 )
 def verify_aggregates(
@@ -96,6 +108,10 @@ def verify_aggregates(
     proved before makes its partition be proved from its beginning. FOLDER is for these topics and settings alone, also
     once their partitions have grown; the workers need it, too.
 
+    With --erased it proves, here and without Spark, that nothing is left of the aggregates that were erased: no ended
+    key, no personal value in plain text in topics, shards, checkpoints, payloads and the files that you name. In files
+    it looks for the values that commands still tell. What goes with retention is named, with the time when it is gone.
+
     The names of the commands below are reserved: an aggregate called process is proved by `cqrs verify -- process`.
     """
     from cqrs_cli.cli.render.verify import proving_text
@@ -105,6 +121,9 @@ def verify_aggregates(
     properties = spark.apply(cli)
     names = list(dict.fromkeys(aggregates or cli.chosen(None)))
     proof.check(names)
+    if proof.erased:
+        _prove_erased(cli, names, proof)
+        return
     plans = {name: _plan(cli, name, proof) for name in names}
     errors: list[CqrsError] = []
     with ExitStack() as stack:
@@ -152,6 +171,28 @@ def prove_processes(
         if found.count:
             what = f"{counted(found.count, 'violation')} in what process {name} sent"
             errors.append(ContradictionError(what, "docs/processes.md says what each means"))
+    cli.flush()
+    if errors:
+        raise errors[0]
+
+
+def _prove_erased(cli: Cli, names: list[str], proof: ProofOptions) -> None:
+    """Print what is left of erased aggregates; raises the error that it is."""
+    from cqrs_cli.cli.render.erased import proved_erased
+    from cqrs_cli.scans.erased.prove import prove_erased
+
+    errors, paths = list[CqrsError](), [Path(one).absolute() for one in proof.look_in or ()]
+    for name in names:
+        aggregate = cli.aggregate(name)
+        if not aggregate.has_personal_fields:
+            cli.note(f"{name} has no personal fields: nothing of it can be erased")
+            continue
+        with cli.working("looking for what was erased") as say:
+            done = prove_erased(cli.connection(), cli.topics(name), aggregate, cli.settings, paths, say)
+        cli.result(*proved_erased(name, done))
+        if done.count:
+            what = f"{counted(done.count, 'violation')}: something is left of what was erased from {name}"
+            errors.append(ContradictionError(what, "docs/personal.md says what each means"))
     cli.flush()
     if errors:
         raise errors[0]

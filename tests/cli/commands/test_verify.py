@@ -11,6 +11,8 @@ from tests.cli.conftest import Cqrs
         (["bank_account", "--continue", "x/", "--state"], "--state folds all events, --continue reads"),
         (["--continue", "x/"], "a folder of --continue is for one aggregate"),
         (["bank_account", "--continue", "yesterday"], "a folder is written with a slash; write --continue"),
+        (["bank_account", "--erased", "--state"], "--erased is a proof of its own"),
+        (["bank_account", "--look-in", "x"], "--look-in looks for what was erased; add --erased"),
         (["--state", "process", "checkout"], "'process' is a command and comes first: cqrs verify process"),
         (["counter", "process"], "else write cqrs verify -- process; see cqrs verify --help"),
         (["process"], "which process?; name it; an aggregate that is called process: cqrs verify -- process"),

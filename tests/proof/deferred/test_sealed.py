@@ -109,7 +109,7 @@ def test_parked_command_has_the_key_in_force() -> None:
     assert described(told) == []
 
 
-def test_command_said_again_has_the_key_in_force() -> None:
+def test_command_said_again_has_its_key() -> None:
     told = Parked(later("Ann"), says(1, "Bob"))
     place = SealPlace("tally", "a", "command/c0", "")
     said = json.loads(told.commands[-1].value or b"")

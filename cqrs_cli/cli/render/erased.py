@@ -1,0 +1,66 @@
+"""The findings of `cqrs verify --erased`."""
+
+from typing import TYPE_CHECKING, Any
+
+from cqrs_cli.cli.result import Result, listed
+from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.words import counted
+
+if TYPE_CHECKING:
+    from cqrs_cli.scans.erased.prove import ErasedProof
+    from cqrs_cli.scans.erased.topics import Waiting
+
+
+def proved_erased(aggregate: str, done: "ErasedProof") -> Result:
+    """What is left, and what still waits."""
+    return Result(_document(aggregate, done), _lines(aggregate, done))
+
+
+def _document(aggregate: str, done: "ErasedProof") -> dict[str, Any]:
+    look = done.topics
+    return {
+        "aggregate": aggregate,
+        "erased": len(look.erased),
+        "violations": [*map(str, look.found), *map(str, done.found), *map(_endless, done.endless)],
+        "violation_count": done.count,
+        "waiting": [
+            {
+                "topic": one.topic,
+                "what": one.what,
+                "records": one.records,
+                "until": None if one.until is None or one.until < 0 else rfc3339(one.until),
+            }
+            for one in look.waiting
+        ],
+        "looked_for": done.needles.count,
+        "not_looked_for": done.needles.too_short + look.shared,
+        "looked_in": done.places,
+        "seconds": round(done.seconds, 3),
+    }
+
+
+def _lines(aggregate: str, done: "ErasedProof") -> list[str]:
+    look = done.topics
+    said = listed([*look.found, *done.found, *map(_endless, done.endless)], done.count)
+    said.append(f"{aggregate}: {counted(len(look.erased), 'aggregate')} erased, in {done.seconds:.1f} s")
+    said += map(_waiting, look.waiting)
+    if done.places:
+        left = done.needles.too_short + look.shared
+        without = f", without {left} that are short or that others have, too" if left else ""
+        said.append(
+            f"looked for {counted(done.needles.count, 'value')} that commands still tell{without},"
+            f" and for keys, in: {', '.join(done.places)}"
+        )
+    return [*said, counted(done.count, "violation") if done.count else "no violation"]
+
+
+def _waiting(one: "Waiting") -> str:
+    if one.until is None:
+        until = "until the topic is compacted"
+    else:
+        until = "for ever" if one.until < 0 else f"until {rfc3339(one.until)}"
+    return f"waits {until}: {counted(one.records, 'record')} of {one.topic} {one.what}"
+
+
+def _endless(topic: str) -> str:
+    return f"{topic} keeps erased values for ever: give it a finite retention.ms"

@@ -1,0 +1,104 @@
+"""Files in which nothing of an erased aggregate may be: shards, caches of keys, checkpoints, payloads, databases."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import lmdb
+import msgspec
+
+from cqrs_cli.core.aggregate.decider import State
+from cqrs_cli.errors import ConfigurationError, CqrsError
+from cqrs_cli.keys.topic import KnownKeys
+from cqrs_cli.proof.erased import ErasedAggregates
+from cqrs_cli.proof.keys import state_faults
+from cqrs_cli.scans.erased.needles import Needles
+from cqrs_cli.state.environment import DATA_FILE
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.storage.folder import StorageFolder
+
+_CHUNK = 8 << 20
+
+
+class FoundIn(NamedTuple):
+    """Something of an erased aggregate, and the place where it is."""
+
+    place: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.what}"
+
+
+class FilesLook(NamedTuple):
+    """What is looked for in files: values by their texts, keys by their ids, and the aggregates of shards."""
+
+    needles: Needles
+    erased: ErasedAggregates
+    state: type[State]
+
+    def look_in(self, path: Path) -> Iterator[FoundIn]:
+        """Look into a file, or into all files of a folder; raises `ConfigurationError` for one that is not there."""
+        if not path.exists():
+            raise ConfigurationError(
+                f"{path} does not exist: nothing can be looked for in it", "name another"
+            )
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                with suppress(FileNotFoundError):  # an owner at work replaces files
+                    yield from self._in_file(file)
+
+    def _in_file(self, file: Path) -> Iterator[FoundIn]:
+        if (at := self.needles.first(_chunks(file))) is not None:
+            yield FoundIn(f"{file} byte {at}", "has an erased value in plain text")
+        if file.name == DATA_FILE:
+            yield from self._in_cache(file.parent)
+            yield from self._in_shard(file.parent)
+
+    def _in_cache(self, folder: Path) -> Iterator[FoundIn]:
+        kids = self.erased.kids
+        for key in _cached_keys(folder):
+            if key.current is not None and key.current.kid in kids:
+                what = f"a cache of keys has key {key.current.kid}, which was ended: whoever has the ring can read"
+                yield FoundIn(str(folder), what)
+
+    def _in_shard(self, folder: Path) -> Iterator[FoundIn]:
+        try:
+            store = LmdbStore(folder, window_ms=1, readonly=True)
+        except (CqrsError, lmdb.Error):
+            return  # another LMDB file
+        with closing(store):
+            for name, saved in store.items():
+                one = self.erased.get(name)
+                for what in () if one is None else state_faults(one.trace, self.state, saved):
+                    yield FoundIn(str(folder), f"a shard {what}, of {name!r}")
+
+    def look_in_store(
+        self, folder: StorageFolder, judged: Callable[[str], str] = lambda name: ""
+    ) -> Iterator[FoundIn]:
+        """Look into the files of a folder of a store. `judged`: more to say of a file with a value, by its name."""
+        for file in folder.files():
+            if (at := self.needles.first(folder.chunks(file.name))) is not None:
+                what = f"has an erased value in plain text{judged(file.name)}"
+                yield FoundIn(f"{folder.uri}/{file.name} byte {at}", what)
+
+
+def _chunks(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as opened:
+        while chunk := opened.read(_CHUNK):
+            yield chunk
+
+
+def _cached_keys(folder: Path) -> Iterator[KnownKeys]:
+    """The entries of a cache of keys; none of any other LMDB file."""
+    try:
+        env = lmdb.open(str(folder), readonly=True, create=False, max_dbs=0)
+    except lmdb.Error:
+        return
+    with closing(env), env.begin() as txn, txn.cursor() as cursor:
+        for _, value in cursor:
+            try:
+                yield msgspec.json.decode(value, type=KnownKeys)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue

@@ -1,0 +1,108 @@
+"""The proof that what the log calls erased is gone: of one aggregate, on this machine."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.messages.payload_reference import payload_folder
+from cqrs_cli.deciding.plan import shard_folder
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.checks import missing_topics
+from cqrs_cli.kafka.topics.topics import KINDS, Topics
+from cqrs_cli.payloads.store import ASIDE
+from cqrs_cli.scans.erased.needles import Needles
+from cqrs_cli.scans.erased.places import FilesLook, FoundIn
+from cqrs_cli.scans.erased.topics import NEVER, TopicsLook
+from cqrs_cli.storage.folder import StorageFolder, open_folder
+
+if TYPE_CHECKING:
+    from cqrs_cli.settings.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedProof:
+    """What was found in the topics, and in files. `places`: where files were looked through."""
+
+    topics: TopicsLook
+    needles: Needles
+    places: list[str]
+    found: list[FoundIn]
+    seconds: float
+
+    @property
+    def count(self) -> int:
+        """The number of violations."""
+        return len(self.topics.found) + len(self.found) + len(self.endless)
+
+    @property
+    def endless(self) -> list[str]:
+        """The topics that keep values for ever."""
+        return sorted({one.topic for one in self.topics.waiting if one.until == NEVER})
+
+
+def prove_erased(
+    connection: Connection,
+    topics: Topics,
+    aggregate: Aggregate,
+    settings: "Settings",
+    look_in: Sequence[Path] = (),
+    note: Callable[[str], None] = lambda text: None,
+) -> ErasedProof:
+    """Look for what is left of erased aggregates, in the topics and in the files that cqrs wrote, and in `look_in`.
+
+    Raises `ConfigurationError` for topics that are missing, and for a path that does not exist.
+    """
+    began = time.monotonic()
+    with Admin(connection) as admin:
+        infos = admin.describe([*map(topics.name, KINDS), topics.keys])
+        cluster_id = admin.cluster_id()
+    missing = missing_topics(topics, [kind for kind in KINDS if topics.name(kind) in infos])
+    if missing is not None:
+        raise missing
+    look = TopicsLook(connection, topics, aggregate, infos)
+    look.look(note)
+    files = FilesLook(Needles(look.texts), look.erased, aggregate.state)
+    found, places = list[FoundIn](), list[str]()
+    if look.erased:
+        for path in [*_shards(settings, topics), *look_in]:
+            note(f"looking into {path}")
+            places.append(str(path))
+            found += files.look_in(path)
+        for folder in _checkpoints(settings, topics, cluster_id, infos[topics.commands].partitions):
+            places.append(folder.uri)
+            found += files.look_in_store(folder)
+        for folder in _payloads(connection, topics):
+            places.append(folder.uri)
+            found += [one for one in files.look_in_store(folder) if _sum_of(one) not in look.sums]
+    return ErasedProof(look, files.needles, places, found, time.monotonic() - began)
+
+
+def _shards(settings: "Settings", topics: Topics) -> list[Path]:
+    """The folder with the shards of this machine, those that were set aside, and the caches of keys."""
+    folder = shard_folder(settings.state_dir, topics)
+    return [folder] if folder.is_dir() else []
+
+
+def _checkpoints(
+    settings: "Settings", topics: Topics, cluster_id: str, partitions: int
+) -> Iterator[StorageFolder]:
+    if settings.checkpoints is not None:
+        store, name = open_folder(settings.checkpoints, Path("/")), topics.commands.removesuffix(".commands")
+        for number in range(partitions):
+            yield store.within(cluster_id, name, str(number))
+
+
+def _payloads(connection: Connection, topics: Topics) -> Iterator[StorageFolder]:
+    if connection.payloads is not None:
+        store, name = open_folder(connection.payloads.uri, Path("/")), payload_folder(topics.commands)
+        yield store.within(name)
+        yield store.within(name, ASIDE)
+
+
+def _sum_of(found: FoundIn) -> str:
+    """The name of a payload's file, which is its sum."""
+    return found.place.rpartition("/")[2].partition(" ")[0]

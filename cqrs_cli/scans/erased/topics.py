@@ -1,0 +1,246 @@
+"""The topics of an aggregate, read for what is left of the aggregates that the log calls erased."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.deferral.entry import Deferral, read_deferral
+from cqrs_cli.core.messages.event import HEADERS, read_event
+from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topic_info import TopicInfo
+from cqrs_cli.kafka.topics.topics import Kind, Topics
+from cqrs_cli.keys.topic import read_key
+from cqrs_cli.payloads.batch import command_reference, may_refer
+from cqrs_cli.payloads.check_out import checked_out, look_up
+from cqrs_cli.proof.erased import ErasedAggregates, PlainFields, plain_in_command, plain_in_event
+
+#: Milliseconds that a payload is kept once nothing refers to it: `payloads gc` puts it aside first.
+_PAYLOADS = 2 * 24 * 3600 * 1000
+
+#: A lag of compaction (ms) that is none: the broker's own default.
+_NO_LAG = 2**53
+
+#: A time that never comes, ms: a topic keeps its records for ever.
+NEVER = -1
+
+
+class Waiting(NamedTuple):
+    """Records of erased aggregates that go by themselves, the last of them at `until` (ms).
+
+    None: once the broker compacts the topic, whose settings name no time. `NEVER`: they stay.
+    """
+
+    topic: str
+    what: str
+    records: int
+    until: int | None
+
+
+@dataclass(slots=True)
+class _Counted:
+    count: int = 0
+    newest: int = 0
+
+    def add(self, timestamp: int) -> None:
+        self.count, self.newest = self.count + 1, max(self.newest, timestamp)
+
+
+class LeftInTopic(NamedTuple):
+    """Something of an erased aggregate in a topic that does not go by itself."""
+
+    topic: str
+    partition: int
+    offset: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.topic} partition {self.partition} offset {self.offset} {self.what}"
+
+
+@dataclass
+class TopicsLook:
+    """Call `look`. `texts`: the erased values that are still known; `sums`: the payloads that commands refer to."""
+
+    connection: Connection
+    topics: Topics
+    aggregate: Aggregate
+    infos: dict[str, TopicInfo]  # of the topics that there are
+    erased: ErasedAggregates = field(default_factory=ErasedAggregates)
+    found: list[LeftInTopic] = field(default_factory=list)
+    waiting: list[Waiting] = field(default_factory=list)
+    texts: set[str] = field(default_factory=set)
+    sums: set[str] = field(default_factory=set)
+    shared: int = 0  # values of living aggregates, which are not looked for
+
+    def look(self, note: Callable[[str], None] = lambda text: None) -> None:
+        """Read the events for what was erased, then each topic for what is left of it."""
+        note("looking for what was erased")
+        for _, records in self._read(self.topics.events):
+            self.erased.read(records)
+        steps = (self._events, self._commands, self._dead_letters, self._deferred, self._outcomes, self._keys)
+        for step in steps if self.erased else ():
+            note(f"looking at the {step.__name__.strip('_').replace('_', ' ')}")
+            step()
+
+    def _events(self) -> None:
+        topic = self.topics.events
+        for partition, some in self._read(topic):
+            ours = [record for record in some if self.erased.of(record.key) is not None]
+            for records in checked_out(self.connection.payloads, topic, partition, [ours]):
+                for record in records:
+                    try:
+                        plain = plain_in_event(self.aggregate, read_event(record.value))
+                    except ValueError:  # `cqrs verify` reports it
+                        continue
+                    self._take(
+                        topic, partition, record.offset, plain, "was written before its field was marked"
+                    )
+
+    def _take(self, topic: str, partition: int, offset: int, plain: PlainFields, why: str) -> None:
+        if plain.names:
+            self.texts |= plain.texts
+            what = (
+                f"has {' and '.join(map(repr, plain.names))} of an erased aggregate in plain text: it {why}"
+            )
+            self.found.append(LeftInTopic(topic, partition, offset, what))
+
+    def _commands(self) -> None:
+        """What senders wrote goes with the topic's retention; its values are what files are looked through for."""
+        counted, apart = _Counted(), _Counted()
+        for partition, some in self._read(self.topics.commands):
+            for record in some:
+                one = self.erased.of(record.key)
+                if one is None or not one.last.is_behind(partition, record):
+                    continue
+                if may_refer(record) and (reference := command_reference(record)) is not None:
+                    self.sums.add(reference.sha256)
+                    apart.add(record.timestamp)
+                plain = plain_in_command(self.aggregate.commands, self._with_data(record))
+                if plain.names:
+                    self.texts |= plain.texts
+                    counted.add(record.timestamp)
+        self._forget_living()
+        self._wait("commands", "with values as they were sent", counted)
+        self._wait("commands", "whose payloads are in the store, until payloads gc", apart, _PAYLOADS)
+
+    def _forget_living(self) -> None:
+        """Leave out the values that others have, too, or the same ones again: they may stand in files."""
+        before = len(self.texts)
+        for partition, some in self._read(self.topics.commands) if self.texts else ():
+            for record in some:
+                one = self.erased.of(record.key)
+                if one is None or not one.last.is_behind(partition, record):
+                    self.texts -= plain_in_command(self.aggregate.commands, self._with_data(record)).texts
+        self.shared = before - len(self.texts)
+
+    def _with_data(self, record: Record) -> Record:
+        place = self.connection.payloads
+        if place is None or not may_refer(record):
+            return record
+        found, _ = look_up(place, self.topics.commands, [record])
+        return found[0]
+
+    def _dead_letters(self) -> None:
+        counted = _Counted()
+        for _, some in self._read(self.topics.dead_letters):
+            for record in some:
+                one = self.erased.of(record.key)
+                if one is not None and record.timestamp <= one.last.time:
+                    counted.add(record.timestamp)
+        self._wait("dead-letters", "byte for byte as they were sent", counted)
+
+    def _deferred(self) -> None:
+        """The latest record of an entry counts; those before it go as the topic is compacted."""
+        topic, latest, counted = (
+            self.topics.deferred,
+            dict[tuple[int, bytes], tuple[Record, Deferral]](),
+            _Counted(),
+        )
+        for partition, some in self._read(topic):
+            for record in some:
+                key = (partition, record.key or b"")
+                if (before := latest.pop(key, None)) is not None and self._plain_entry(before[1]).names:
+                    counted.add(record.timestamp)
+                if record.value is not None:
+                    try:
+                        latest[key] = record, read_deferral(record.key, record.value)
+                    except ValueError:  # `cqrs verify` reports it
+                        continue
+        for (partition, _), (record, entry) in latest.items():
+            why = "waits as it did before its field was marked"
+            self._take(topic, partition, record.offset, self._plain_entry(entry), why)
+        self._compacted(topic, "that later ones have followed, with values in plain text", counted)
+
+    def _plain_entry(self, entry: Deferral) -> PlainFields:
+        if entry.subject not in self.erased:
+            return PlainFields([], set())
+        record = Record(0, 0, entry.subject.encode(), entry.command, [*HEADERS])
+        return plain_in_command(self.aggregate.commands, record)
+
+    def _outcomes(self) -> None:
+        topic, texts = self.topics.outcomes, [text.casefold() for text in self.texts]
+        for partition, some in self._read(topic):
+            for record in some:
+                if self.erased.of(record.key) is None:
+                    continue
+                try:
+                    said = (read_outcome(record.value).data.message or "").casefold()
+                except ValueError:  # `cqrs verify` reports it
+                    continue
+                if any(text in said for text in texts):
+                    what = "says an erased value in its message"
+                    self.found.append(LeftInTopic(topic, partition, record.offset, what))
+
+    def _keys(self) -> None:
+        topic, latest, counted = self.topics.keys, dict[str, tuple[int, int, str]](), _Counted()
+        for partition, some in self._read(topic) if topic in self.infos else ():
+            for record in some:
+                subject = (record.key or b"").decode(errors="replace")
+                if (one := self.erased.get(subject)) is None:
+                    continue
+                if latest.pop(subject, None) is not None:
+                    counted.add(record.timestamp)
+                wrapped = _read_key(record)
+                if wrapped is not None and wrapped in one.ended:
+                    latest[subject] = partition, record.offset, wrapped
+        for subject, (partition, offset, kid) in latest.items():
+            what = (
+                f"is key {kid} of {subject!r}, which was ended: whoever has the ring can read what was erased"
+            )
+            self.found.append(LeftInTopic(topic, partition, offset, what))
+        self._compacted(topic, "that were ended, and are not compacted away yet", counted)
+
+    def _wait(self, kind: Kind, what: str, counted: _Counted, more: int = 0) -> None:
+        """Records that retention deletes: with a segment, once that is closed."""
+        topic = self.topics.name(kind)
+        info = self.infos[topic]
+        retention = info.number("retention.ms", NEVER)
+        until = NEVER if retention < 0 else counted.newest + retention + info.number("segment.ms", 0) + more
+        self._add(Waiting(topic, what, counted.count, until))
+
+    def _compacted(self, topic: str, what: str, counted: _Counted) -> None:
+        lag = self.infos[topic].number("max.compaction.lag.ms", 2**63 - 1) if topic in self.infos else 0
+        self._add(Waiting(topic, what, counted.count, None if lag > _NO_LAG else counted.newest + lag))
+
+    def _add(self, waiting: Waiting) -> None:
+        if waiting.records:
+            self.waiting.append(waiting)
+
+    def _read(self, topic: str) -> Iterator[tuple[int, list[Record]]]:
+        """All committed records, in batches, each with its partition."""
+        numbers = range(self.infos[topic].partitions)
+        for number, (start, end) in readers.bounds(self.connection, topic, numbers).items():
+            for records in readers.read(self.connection, topic, number, start, end):
+                yield number, records
+
+
+def _read_key(record: Record) -> str | None:
+    try:
+        found = read_key(record.value)
+    except ValueError:  # `cqrs verify` reports it
+        return None
+    return None if found is None else found.kid

@@ -1,0 +1,172 @@
+"""`verify --erased` finds whatever is left of what was erased, in topics and in files."""
+
+import json
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.stored import StoredState
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.payloads.address import PayloadStoreAddress
+from cqrs_cli.scans.erased.prove import ErasedProof, prove_erased
+from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, KeyRecord
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.store import Positions, WriteBatch
+from tests.core.personal.customer import Customer
+from tests.jobs.verify.customers import RING, customers, decide, erased, put_key, registered
+from tests.proof.sealed import key
+from tests.support.harness import TopicHarness
+from tests.support.rewriting import append, edited, rewrite
+
+pytestmark = pytest.mark.kafka
+
+ANN = "Ann-4711-of-Elm-Street"
+
+
+@pytest.fixture
+def told(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    """Ann was erased, and Bob was not."""
+    harness = customers(connection, prefix, tmp_path)
+    decide(harness, registered("ann", ANN), registered("bob", "Bob-of-Elm-Street"), erased("ann"))
+    return harness
+
+
+def proved(told: TopicHarness, *look_in: Path) -> ErasedProof:
+    return prove_erased(told.connection, told.topics, told.aggregate, told.settings, look_in)
+
+
+def found(told: TopicHarness, *look_in: Path) -> str:
+    """The one violation, which has no value in it."""
+    done = proved(told, *look_in)
+    (one,) = [*map(str, done.topics.found), *map(str, done.found)]
+    assert done.count == 1 and ANN not in one
+    return one
+
+
+@pytest.mark.pins("verifiable")
+def test_only_retention_is_waited_for(told: TopicHarness, tmp_path: Path) -> None:
+    done = proved(told, tmp_path)
+    assert (done.count, list(done.topics.erased)) == (0, ["ann"])
+    waits = {one.topic.rpartition(".")[2]: one for one in done.topics.waiting}
+    sent = told.records("commands")[0].timestamp
+    week = 7 * 24 * 3600 * 1000
+    assert waits.keys() == {"commands"} and waits["commands"].records == 1
+    assert (waits["commands"].until or 0) >= sent + week
+    assert done.needles.count == 2 and done.places == [str(tmp_path)]
+
+
+@pytest.mark.pins("verifiable")
+def test_event_in_plain_text(told: TopicHarness) -> None:
+    def reveal(log: list[Record]) -> None:
+        log[0] = edited(log[0], {"name": ANN})
+
+    rewrite(told, "events", reveal)
+    wanted = f"{told.topics.events} partition 0 offset 0 has 'name' of an erased aggregate in plain text"
+    assert wanted in found(told)
+
+
+@pytest.mark.pins("verifiable")
+def test_key_that_came_back(told: TopicHarness) -> None:
+    put_key(told, "ann", key(1))
+    assert f"is key {key(1).kid} of 'ann', which was ended" in found(told)
+
+
+def test_deferred_command_in_plain_text(told: TopicHarness) -> None:
+    sent = told.records("commands")[0]
+    entry = {
+        "subject": "ann",
+        "id": "r",
+        "fingerprint": 1,
+        "version": 0,
+        "timestamp": 1,
+        "due": 1,
+        "attempt": 0,
+    }
+    entry |= {"reason": "LATER", "command": json.loads(sent.value or b"")}
+    (at,) = append(told, "deferred", Record(0, 1, b"T/0", json.dumps(entry).encode(), []))
+    assert f"{told.topics.deferred} partition 0 offset {at} has 'name' and 'mail'" in found(told)
+    append(told, "deferred", Record(0, 1, b"T/0", None, []))
+    done = proved(told)
+    assert done.count == 0 and "that later ones have followed" in str(done.topics.waiting)
+
+
+def test_outcome_tells_no_value(told: TopicHarness) -> None:
+    def tell(log: list[Record]) -> None:
+        log[0] = edited(log[0], {"message": f"no room for {ANN.lower()}"})
+
+    rewrite(told, "outcomes", tell)
+    assert f"{told.topics.outcomes} partition 0 offset 0 says an erased value in its message" in found(told)
+
+
+def test_commands_that_stay_for_ever(told: TopicHarness) -> None:
+    told.configure("commands", "retention.ms", "-1")
+    done = proved(told)
+    assert (done.count, done.endless) == (1, [told.topics.commands])
+
+
+def shard(told: TopicHarness) -> Path:
+    return told.folder / "state" / told.topics.commands.removesuffix(".commands") / "0"
+
+
+def keep(folder: Path, **states: StoredState) -> None:
+    folder.mkdir(parents=True)
+    store = LmdbStore(folder, window_ms=1)
+    store.apply(WriteBatch(store.token(), Positions(), Positions(), states))
+    store.close()
+
+
+@pytest.mark.pins("verifiable")
+def test_shard_in_plain_text(told: TopicHarness) -> None:
+    """By its fields, and by the values that are known."""
+    state = encode_json(Customer("Somebody", plan="free"))
+    keep(shard(told), ann=StoredState(1, 0, 0, state), bob=StoredState(1, 0, 0, state))
+    assert "a shard has a plain value in the personal field 'name', of 'ann'" in found(told)
+
+
+def test_shard_of_before_has_values(told: TopicHarness) -> None:
+    keep(shard(told).with_name("0-set-aside"), other=StoredState(1, 0, 0, encode_json(Customer(ANN))))
+    assert "data.mdb byte " in found(told)
+
+
+@pytest.mark.pins("verifiable")
+def test_cache_of_before_has_the_key(told: TopicHarness) -> None:
+    cache = KeyCache(shard(told).with_name("keys-0"), ("k", "e"))
+    wrapped = RING.wrap(told.topics.keys, "ann", key(1))
+    cache.apply(cache.offsets, KeyOffsets(("k", "e"), 1, 0), [KeyRecord("ann", wrapped)])
+    cache.close()
+    assert f"a cache of keys has key {key(1).kid}, which was ended" in found(told)
+
+
+def test_payload_that_nothing_refers_to(told: TopicHarness, tmp_path: Path) -> None:
+    store = tmp_path / "payloads"
+    folder = store / told.topics.commands.removesuffix(".commands")
+    folder.mkdir(parents=True)
+    (folder / ("0" * 64)).write_bytes(b" " * 9_000_000 + ANN.encode())
+    told.connection = replace(told.connection, payloads=PayloadStoreAddress(store.as_uri()))
+    assert f"{'0' * 64} byte 9000000: has an erased value in plain text" in found(told)
+
+
+def test_rows_of_a_projection(told: TopicHarness, tmp_path: Path) -> None:
+    file = tmp_path / "projections.db"
+    with sqlite3.connect(file) as database:
+        database.execute("create table customers (name text)")
+        database.execute("insert into customers values (?), (?)", (ANN, "Bob-of-Elm-Street"))
+    database.close()
+    assert str(file) in found(told, file)
+    with pytest.raises(ConfigurationError, match=r"nothing\.db does not exist"):
+        proved(told, tmp_path / "nothing.db")
+
+
+def test_values_of_others_are_no_find(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    told = customers(connection, prefix, tmp_path)
+    decide(
+        told, registered("ann", ANN), erased("ann"), registered("bob", ANN), registered("ann", ANN, "again")
+    )
+    (tmp_path / "rows").write_text(ANN)
+    done = proved(told, tmp_path / "rows")
+    assert (done.count, done.needles.count, done.topics.shared) == (0, 0, 2)
