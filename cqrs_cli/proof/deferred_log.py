@@ -61,6 +61,7 @@ class DeferredLog:
                 self._passing.add("deferred", record.offset, f"is not a deferred command: {error}")
                 continue
             place = proved_place(offset, partition)
+            self._check_split(record.offset, place, entry)
             if topic != self._scope.topic_id:
                 if entry is not None and self._scope.loss is None:
                     self._passing.add("deferred", record.offset, "is of another commands topic")
@@ -71,6 +72,20 @@ class DeferredLog:
                 self.entries[place] = now = _entry(record.offset, entry, self._scope.masked)
                 if record.offset >= self._judged_to:
                     self._judge(place, entry, before, now)
+
+    def _check_split(self, at: int, place: ProvedPlace, entry: Deferral | None) -> None:
+        """Check that a split parts this topic where it says: its children take over what is below."""
+        homes = self._scope.homes
+        if homes is None:
+            return
+        first = find_outcome(self._outcomes, place) if entry is None else None
+        subject = entry.subject if entry is not None else None if first is None else first.subject
+        if subject is not None and (split := homes.gave_away(subject.encode(), at)) is not None:
+            what = f"is of {subject!r}, which was given away at {split.deferred}, by the split at command"
+            self._passing.add("deferred", at, f"{what} {split.commands}")
+        if isinstance(place, int) and (split := homes.precedes(place, at)) is not None:
+            what = f"is of command {place}, and the split at command {split.commands} is at {split.deferred}"
+            self._passing.add("deferred", at, what)
 
     def _judge(self, place: ProvedPlace, entry: Deferral, before: Entry | None, now: Entry) -> None:
         loss = self._scope.loss

@@ -59,6 +59,18 @@ class Homes:
                 return split
         return None
 
+    def gave_away(self, key: bytes, at: int) -> Split | None:
+        """The split that gave a key away before the deferred topic came to offset `at`."""
+        for split in self.splits:
+            had = self.among(key, split.before) == self.partition
+            if at >= split.deferred and had and self.among(key, split.after) != self.partition:
+                return split
+        return None
+
+    def precedes(self, command: int, at: int) -> Split | None:
+        """The split behind which a command was decided that the deferred topic has below it, at offset `at`."""
+        return next((one for one in self.splits if one.deferred > at and one.commands <= command), None)
+
     def _count_at(self, command: int) -> int:
         return self._count(lambda split: split.commands <= command)
 

@@ -14,6 +14,7 @@ from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.join import find_first_outcome
 from cqrs_cli.proof.places import ProvedPlace, proved_place
 from cqrs_cli.proof.scope import Clock, Scope
+from cqrs_cli.proof.split_clock import SplitClock
 from cqrs_cli.proof.traces import OutcomeTrace, Traces, key_of
 from cqrs_cli.proof.verdict import check_names, check_verdict
 
@@ -27,10 +28,11 @@ _MOVED = re.compile(r"it has moved to partition (\d{1,9}), and is too large to f
 
 
 class Outcomes:
-    """The outcomes of a partition, read in the order of the log."""
+    """The outcomes of a partition, read in the order of the log; then call `end`."""
 
-    def __init__(self, scope: Scope, traces: Traces, findings: Findings) -> None:
+    def __init__(self, scope: Scope, traces: Traces, findings: Findings, clock: SplitClock) -> None:
         self.count = 0
+        self._clock = clock
         self._scope = scope
         self._traces = traces
         self._findings = findings
@@ -40,6 +42,7 @@ class Outcomes:
         """Read the next records."""
         for record in records:
             self.count += 1
+            self._clock.see(record)
             try:
                 outcome = read_outcome(record.value)
             except ValueError as error:
@@ -51,6 +54,10 @@ class Outcomes:
                 command = outcome.data.offset
                 again = self._begins_again(command, record.offset)
                 self._traces.keep(command, record.offset, _trace(record, outcome), after_loss=again)
+
+    def end(self) -> None:
+        """All of them are read."""
+        self._clock.end()
 
     def _begins_again(self, command: int, at: int) -> bool:
         """True if this is the first outcome after an accepted loss in a commands topic that was created again.

@@ -20,6 +20,7 @@ from cqrs_cli.proof.key_topic import KeyProof
 from cqrs_cli.proof.outcomes import Outcomes
 from cqrs_cli.proof.rules import Rules
 from cqrs_cli.proof.scope import Scope
+from cqrs_cli.proof.split_clock import SplitClock
 from cqrs_cli.proof.traces import LIMIT, EventsTrace, Index, Lookup, Traces
 from cqrs_cli.state.store import Store
 
@@ -76,7 +77,9 @@ class Proof:
         self._outcome_traces = Traces("outcomes", scope, scratch.outcomes, self.findings, earlier)
         self._event_traces = Traces("events", scope, scratch.events, self.findings, earlier)
         self._letter_traces = Traces("dead-letters", scope, scratch.dead_letters, self.findings, earlier)
-        self.outcomes = Outcomes(scope, self._outcome_traces, self.findings)
+        start = scope.starts["outcomes"] if earlier is None else earlier.read["outcomes"]
+        clock = SplitClock(scope, self.findings, start, 0 if inherited is None else inherited.clock)
+        self.outcomes = Outcomes(scope, self._outcome_traces, self.findings, clock)
         self.events = Events(scope, self._event_traces, self._outcome_traces, self.findings)
         self.dead_letters = DeadLetters(scope, self._letter_traces, self._outcome_traces, self.findings)
         judged = 0 if earlier is None else earlier.read.get("deferred", 0)
@@ -108,6 +111,7 @@ class Proof:
         open, traces = self.events.open, self._event_traces
         if open is not None and open[0] >= surely:
             self._left = _Left(open, traces.last, traces.began_again)
+        self.outcomes.end()
         self.events.end(self.findings if self._left is None else self.passing)
         outcomes = self._known_from(self._outcome_traces, surely)
         dead_letters = self._known_from(self._letter_traces, surely)

@@ -4,6 +4,7 @@ from tests.mutations.table import Mutation
 
 _LINEAGE = "tests/core/test_lineage.py"
 _CHECKS = "tests/core/test_checks.py"
+_PROOF = "tests/proof/test_growing.py"
 _HANGING = "tests/scenarios/crashes/test_hanging.py"
 
 GROWING = [
@@ -88,6 +89,42 @@ GROWING = [
         "cqrs_cli/deciding/prepare.py",
         (("    return lineage.has_grown\n", "    return True\n"),),
         "tests/deciding/test_repartition.py::test_lineage_without_wish_adopts_nothing",
+    ),
+    Mutation(
+        "a split may hand on an earlier clock",
+        "cqrs_cli/proof/split_clock.py",
+        (("split.clock < self._clock or", "False or"),),
+        f"{_PROOF}::test_split_has_the_clock_of_its_outcomes",
+    ),
+    Mutation(
+        "a split may hand on a later clock",
+        "cqrs_cli/proof/split_clock.py",
+        (("(self._knows_all and split.clock > self._clock)", "False"),),
+        f"{_PROOF}::test_split_has_the_clock_of_its_outcomes",
+    ),
+    Mutation(
+        "a later clock than that of the outcomes that are left is a fault",
+        "cqrs_cli/proof/split_clock.py",
+        (("start == 0 and scope.loss is None", "True"),),
+        f"{_PROOF}::test_deleted_outcomes_may_be_later",
+    ),
+    Mutation(
+        "a parent may keep what waits of keys that it gave away",
+        "cqrs_cli/proof/homes.py",
+        (("if at >= split.deferred and had and", "if False and"),),
+        f"{_PROOF}::test_children_take_over_what_is_below",
+    ),
+    Mutation(
+        "what waits no more may be told behind the split",
+        "cqrs_cli/proof/deferred_log.py",
+        (("first = find_outcome(self._outcomes, place) if entry is None else None", "first = None"),),
+        f"{_PROOF}::test_children_take_over_what_is_below",
+    ),
+    Mutation(
+        "a child may take over what was deferred behind the split",
+        "cqrs_cli/proof/homes.py",
+        (("one.deferred > at and one.commands <= command", "False"),),
+        f"{_PROOF}::test_later_deferrals_are_not_inherited",
     ),
     Mutation(
         "a child's shard forgets how far its parent is folded",

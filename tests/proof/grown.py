@@ -79,10 +79,11 @@ class Grown:
         before = self.lineage.count(partition)
         assert before is not None
         self.lineage = self.lineage.with_record(Grow(self.lineage.counts[-1], after))
-        commands, events, outcomes = (
-            self._end(kind, partition) for kind in ("commands", "events", "outcomes")
+        commands, events, outcomes, deferred = (
+            self._end(kind, partition) for kind in ("commands", "events", "outcomes", "deferred")
         )
-        growth = Split(partition, before, after, commands, events, outcomes, 0, self._time)
+        clock = self._clock(partition)
+        growth = Split(partition, before, after, commands, events, outcomes, deferred, clock)
         self.lineage = self.lineage.with_record(growth)
         for child in range(after):
             if self.lineage.phase(child, after) == "adopt":
@@ -132,6 +133,11 @@ class Grown:
             for number, one in reports.items()
             for kind, offset, what in one.violations
         ]
+
+    def _clock(self, partition: int) -> int:
+        """The greatest timestamp of what a partition has decided, or inherited."""
+        inherited = [split.clock for split in self.lineage.ancestry(partition)]
+        return max([0, *inherited, *(one.timestamp for one in self.logs["outcomes"][partition])])
 
     def _scope(self, partition: int, **more: Any) -> Scope:
         starts: dict[LogName, int] = dict.fromkeys(self.logs, 0)

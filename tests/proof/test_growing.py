@@ -8,7 +8,13 @@ from hypothesis import given
 
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
 from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.messages.growth import Split
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.proof.findings import Findings, LogName
+from cqrs_cli.proof.homes import Homes
 from cqrs_cli.proof.moved import lost
+from cqrs_cli.proof.scope import Scope
+from cqrs_cli.proof.split_clock import SplitClock
 from tests.proof.grown import Grown
 from tests.proof.history import Wish, seeds, wish
 from tests.support.commands import FAR
@@ -157,6 +163,45 @@ def test_altered_inheritance_is_found(grown: Grown) -> None:
     value = (record.value or b"").replace(b'"attempt":0', b'"attempt":2')
     grown.logs["deferred"][2] = [msgspec.structs.replace(record, value=value)]
     assert grown.found() == ["deferred 2@0 is attempt 2 of command 0/4, its outcome says 0"]
+
+
+def test_children_take_over_what_is_below(grown: Grown) -> None:
+    """No record of a key that was given away stands behind the split; that something waits no more is one, too."""
+    grown.change_split(deferred=0)
+    assert "deferred 0@0 is of '3', which was given away at 0, by the split at command 5" in grown.found()
+    grown.change_split(deferred=2)
+    log = grown.logs["deferred"][0]
+    log.append(msgspec.structs.replace(log[0], offset=2, value=None))
+    assert "deferred 0@2 is of '3', which was given away at 2, by the split at command 5" in grown.found()
+
+
+def test_later_deferrals_are_not_inherited(grown: Grown) -> None:
+    grown.decide(0, wish(1, "4", notbefore=FAR))
+    assert grown.found() == []
+    grown.change_split(deferred=3)
+    assert grown.found() == ["deferred 0@2 is of command 11, and the split at command 5 is at 3"]
+
+
+@pytest.mark.parametrize("by", [-1, 1])
+def test_split_has_the_clock_of_its_outcomes(grown: Grown, by: int) -> None:
+    grown.change_split(clock=grown.lineage.splits[0].clock + by)
+    (found,) = [
+        one for one in grown.found() if one.startswith("outcomes 0@5 is where the split at command 5")
+    ]
+    assert found.endswith(": the latest decision below it is of 1970-01-01T00:16:40.005Z")
+
+
+@pytest.mark.parametrize(("clock", "found"), [(2, 1), (3, 0), (4, 0)])
+def test_deleted_outcomes_may_be_later(clock: int, found: int) -> None:
+    """Where only the last ones are left, an earlier clock than theirs is a fault."""
+    lineage, findings = PartitionLineage((1, 2), (Split(0, 1, 2, 9, 9, 9, 0, clock),)), Findings()
+    starts: dict[LogName, int] = {"outcomes": 8}
+    scope = Scope("tally", "t.commands", 0, starts, 1000, homes=Homes(lineage, 0, lambda *_: 0))
+    seen = SplitClock(scope, findings, 8, 0)
+    for offset, timestamp in ((8, 3), (9, 5)):
+        seen.see(Record(offset, timestamp, None, None))
+    seen.end()
+    assert findings.count == found
 
 
 def test_nothing_waits_that_nobody_left(grown: Grown) -> None:
