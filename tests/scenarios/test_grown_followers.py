@@ -1,0 +1,133 @@
+"""A projection, processes and a gateway go through a growth: all that each heard is whole, once, and in order."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+
+from cqrs_cli.following.processes.positions import recorded_positions
+from cqrs_cli.kafka.topics.process_topics import ProcessTopics
+from tests.support.beside import Companion
+from tests.support.followers import Listener, reactions, rows, served_at, told, write_followers
+from tests.support.harness import TopicHarness
+from tests.support.project import LOCAL, Project, stages
+from tests.support.traffic import Client, traffic
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+RUN = ("run", "bank_account", "counter", "--process", "before", *LOCAL)
+
+#: Of the projection that was begun before the growth, and of one that is begun while it lasts.
+DATABASES = ("before.db", "during.db")
+
+
+class Beside(NamedTuple):
+    projection: Companion
+    gateway: Companion
+    listeners: list[Listener]
+
+
+@pytest.fixture
+def bank(project: Project) -> TopicHarness:
+    write_followers(project.folder, "before", "during", "after")
+    found = project.harness("bank_account", 2)
+    project.harness("counter", 1)
+    project.cqrs("init")
+    return found
+
+
+@contextmanager
+def beside(project: Project) -> Iterator[Beside]:
+    """A projection and a gateway with one who listens, while the block lasts."""
+    gateway = Companion(project, "serve", "bank_account", "--port", "0")
+    projection = Companion(project, "project", "stories", *to(DATABASES[0]), "--master", "local[1]")
+    found = Beside(projection, gateway, [Listener(partial(served_at, gateway.log))])
+    try:
+        yield found
+    finally:
+        for one in found.listeners:
+            one.stopping.set()
+        projection.end()
+        gateway.end()
+
+
+@contextmanager
+def deciding(project: Project, name: str) -> Iterator["subprocess.Popen[str]"]:
+    """A run while the block lasts. Its words are in a file: a pipe that nobody reads would fill."""
+    with (project.folder / f"{name}.log").open("wb") as log:
+        found = project.start_logging(log, *RUN)
+        try:
+            yield found
+        finally:
+            if found.poll() is None:
+                os.killpg(found.pid, signal.SIGKILL)
+            found.wait(timeout=30)
+
+
+def to(database: str) -> tuple[str, str]:
+    return "--to", f"sqlite:///{database}"
+
+
+def followed_once(project: Project, *processes: str) -> None:
+    """Processes that hear all from the beginning, and a projection: begun now, or going on."""
+    project.cqrs("process", *processes, "--from", "beginning", "--once", *LOCAL)
+    project.cqrs("project", "stories", *to(DATABASES[1]), "--once")
+
+
+def more_rounds(clients: list[Client]) -> None:
+    """Wait until each of these clients has had the outcomes of another round."""
+    reached = [client.rounds for client in clients]
+    eventually(lambda: all(one.rounds > was for one, was in zip(clients, reached, strict=True)), within=120)
+
+
+def grow(project: Project, bank: TopicHarness, found: Beside) -> None:
+    """While a run decides. The gateway is killed and meets the growth again; somebody goes on where another was."""
+    project.cqrs("repartition", "bank_account", "--partitions", "4")
+    bank.partitions = 4
+    followed_once(project, "during")
+    found.listeners.append(Listener(partial(served_at, found.gateway.log), found.listeners[0].events))
+    found.gateway.kill()
+
+
+@pytest.mark.pins("growing")
+def test_followers_go_through_a_growth(project: Project, bank: TopicHarness) -> None:
+    with beside(project) as found, ExitStack() as runs:
+        first = runs.enter_context(deciding(project, "first"))
+        positions = ProcessTopics("before", project.prefix)
+        eventually(lambda: len(recorded_positions(project.connection, positions)) == 2, within=120)
+        with traffic(bank, clients=2, stale=1) as clients:
+            more_rounds(clients)
+            eventually(found.listeners[0].heard, within=120)
+            grow(project, bank, found)
+            second = runs.enter_context(deciding(project, "second"))
+            assert first.wait(timeout=240) == 6
+            eventually(lambda: stages(project, "bank_account") == [None] * 4, within=120)
+            more_rounds(clients)
+        assert [client.error for client in clients] == [None] * 2
+        check(project, bank, found)
+        second.terminate()
+        assert second.wait(timeout=60) == 143
+
+
+def check(project: Project, bank: TopicHarness, found: Beside) -> None:
+    """Each has heard of each account all versions, once, in their order."""
+    counters, wanted = project.harness("counter", 1), told(bank)
+    assert all(versions == [*range(1, len(versions) + 1)] for versions in wanted.values())
+    for listener in found.listeners:
+        eventually(lambda listener=listener: listener.heard() == wanted, within=120)  # type: ignore[misc]
+
+    def is_projected() -> bool:
+        found.projection.revive()  # as a service manager does: it has ended to read the new partitions
+        return rows(project.folder / DATABASES[0]) == wanted
+
+    eventually(is_projected, within=120)
+    followed_once(project, "during", "after")
+    assert rows(project.folder / DATABASES[1]) == wanted
+    eventually(lambda: reactions(bank, counters, "before") == wanted, within=120)
+    assert [reactions(bank, counters, process) for process in ("during", "after")] == [wanted] * 2

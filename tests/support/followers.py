@@ -1,0 +1,164 @@
+"""Whoever follows the events of accounts: a process, a projection and the streams of a gateway, and what each heard.
+
+Each keeps all that it heard, in its order, so that one event too few, too many or too early shows.
+"""
+
+import json
+import re
+import sqlite3
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from http.client import HTTPException
+from pathlib import Path
+from typing import NamedTuple
+from urllib.request import Request, urlopen
+
+import msgspec
+
+from cqrs_cli.core.messages.event import read_event
+from tests.support.harness import TopicHarness
+
+#: The versions of each account in the order in which they were heard.
+Heard = dict[str, list[int]]
+
+#: One command for each event, for the counter of that name with the process's own prefix.
+PROCESS = """
+from collections.abc import Iterator
+from typing import Any
+
+import cqrs_cli as cqrs
+from aggregates.bank_account import Closed, Deposited, Opened, Withdrawn
+from aggregates.counter import Increment
+
+
+def react(event: Opened | Deposited | Withdrawn | Closed, at: cqrs.Recorded[Any]) -> Iterator[cqrs.Send]:
+    yield cqrs.Send("counter", f"NAME/{at.aggregate_id}", Increment())
+
+
+process = cqrs.Process(react)
+"""
+
+PROJECTION = """
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Column, Connection, MetaData, String, Table, Text
+
+import cqrs_cli as cqrs
+from aggregates.bank_account import Closed, Deposited, Opened, Withdrawn
+from cqrs_cli.projections import upsert
+
+metadata = MetaData()
+stories = Table("stories", metadata, Column("id", String, primary_key=True), Column("versions", Text))
+
+
+def project(db: Connection, events: Sequence[cqrs.Recorded[Opened | Deposited | Withdrawn | Closed]]) -> None:
+    for one in events:
+        said = f"{one.version} "
+        upsert(db, stories, {"id": one.aggregate_id}, {"versions": said}, {"versions": stories.c.versions + said})
+
+
+projection = cqrs.Projection(project, metadata)
+"""
+
+
+def write_followers(folder: Path, *processes: str) -> None:
+    """The projection `stories` and these processes, in a project with aggregates."""
+    codes = {"processes": {name: PROCESS.replace("NAME", name) for name in processes}}
+    for package, named in {**codes, "projections": {"stories": PROJECTION}}.items():
+        (folder / package).mkdir()
+        (folder / package / "__init__.py").touch()
+        for name, code in named.items():
+            (folder / package / f"{name}.py").write_text(code)
+
+
+def told(bank: TopicHarness) -> Heard:
+    """The versions of each account as the log has them, along its chain."""
+    found = defaultdict[str, list[int]](list)
+    for partition in range(bank.partitions):  # a parent's number is below its child's
+        for record in bank.records("events", partition):
+            event = read_event(record.value)
+            found[event.subject].append(event.aggregateversion)
+    return dict(found)
+
+
+def reactions(bank: TopicHarness, counters: TopicHarness, name: str) -> Heard:
+    """The versions to which a process has reacted, in the order of the commands that it has sent to each counter."""
+    versions = {
+        event.id: event.aggregateversion
+        for partition in range(bank.partitions)
+        for event in (read_event(record.value) for record in bank.records("events", partition))
+    }
+    found = defaultdict[str, list[int]](list)
+    for partition in range(counters.partitions):
+        for record in counters.records("commands", partition):
+            sent = msgspec.json.decode(record.value or b"")
+            process, _, account = sent["subject"].partition("/")
+            if process == name:
+                found[account].append(versions[sent["causationid"]])
+    return dict(found)
+
+
+def rows(database: Path) -> Heard:
+    """The versions that were projected of each account, in their order."""
+    with closing(sqlite3.connect(database)) as db:
+        found = db.execute("select id, versions from stories").fetchall()
+    return {name: [int(one) for one in versions.split()] for name, versions in found}
+
+
+class Told(NamedTuple):
+    """An event of a stream. `at`: the place behind it, in all partitions."""
+
+    at: str
+    account: str
+    version: int
+
+
+class Listener(threading.Thread):
+    """A client of a gateway's stream, which comes back with its last place wherever the stream has ended."""
+
+    def __init__(self, address: Callable[[], str | None], so_far: Iterable[Told] = ()) -> None:
+        """`address`: of the gateway as it is now; None while it starts. `so_far`: what it has heard before."""
+        super().__init__(daemon=True)
+        self.events = [*so_far]
+        self.stopping = threading.Event()
+        self._address = address
+        self.start()
+
+    def heard(self) -> Heard:
+        """All that it has been told."""
+        found = defaultdict[str, list[int]](list)
+        for one in [*self.events]:
+            found[one.account].append(one.version)
+        return dict(found)
+
+    def run(self) -> None:
+        while not self.stopping.wait(0.1):
+            if (address := self._address()) is not None:
+                with suppress(OSError, HTTPException):
+                    self._listen(address)
+
+    def _listen(self, address: str) -> None:
+        url, headers = f"{address}/bank_account", {"Accept": "text/event-stream"}
+        if self.events:
+            headers["Last-Event-ID"] = self.events[-1].at
+        else:
+            url += "?from=beginning"
+        with urlopen(Request(url, headers=headers), timeout=20) as stream:
+            members: dict[str, str] = {}
+            for line in stream:
+                name, _, members[name] = line.decode().rstrip("\n").partition(": ")
+                if not name and "data" in members:
+                    event = json.loads(members["data"])
+                    self.events.append(Told(members["id"], event["subject"], event["aggregateversion"]))
+                    members = {}
+                if self.stopping.is_set():
+                    return
+
+
+def served_at(log: Path) -> str | None:
+    """The address that a gateway has told."""
+    found = re.findall(r"http://[\d.]+:\d+", log.read_text())
+    return found[0] if found else None
