@@ -97,8 +97,7 @@ class OwnerKeys:
             )
         for records in self._log.read(self.partition, max(before.keys, start), end):
             ours = records if keeps is None else keeps.held(records)
-            for subject, wrapped in key_records(self._log.topic, self.partition, ours):
-                self._note(KeyRecord(subject, wrapped))
+            self._changes = [KeyRecord(*one) for one in key_records(self._log.topic, self.partition, ours)]
             self.read = records[-1].offset + 1
             self._write(before.events)
         self.read = self._learnt = end

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from functools import partial
 from hashlib import blake2b
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -29,6 +30,8 @@ _MAP_SIZE = 1 << 30
 
 #: KeyStore of subjects are hashes of this length, so this one is none.
 _HEAD = b"head"
+
+_by_key: Callable[[tuple[bytes, object]], bytes] = itemgetter(0)
 
 
 class KeyOffsets(Struct, frozen=True):
@@ -131,13 +134,13 @@ class KeyCache:
 
         Raises `NotOwnerError` if the cache is at another place than `start`: somebody else writes it.
         """
-        listed = list(changes)
+        # Neighbours share pages: each page is found once. Those of one aggregate stay in their order.
+        listed = sorted(((_key(change.subject), change) for change in changes), key=_by_key)
 
         def work(txn: Transaction) -> None:
             if (found := self._offsets(txn)) != start:
                 raise _moved(str(self._path), found, start)
-            for change in listed:
-                key = _key(change.subject)
+            for key, change in listed:
                 txn.put(key, encode_json(changed(_known(txn, key), change)))
             txn.put(_HEAD, encode_json(end))
 
