@@ -9,6 +9,7 @@ from tests.mutations.erasing import ERASING
 from tests.mutations.growing import GROWING
 from tests.mutations.harness import broken, copy, run
 from tests.mutations.keeping import KEEPING
+from tests.mutations.keyed import KEYED
 from tests.mutations.owning import OWNING
 from tests.mutations.proving import PROVING
 from tests.mutations.reacting import REACTING
@@ -31,6 +32,8 @@ _PURE = (
     "tests/following/processes/test_compose.py",
     "tests/following/processes/test_sent.py",
     "tests/following/processes/test_position.py",
+    "tests/scans/erased/test_needles.py",
+    "tests/status/test_shards.py",
 )
 
 
@@ -60,7 +63,7 @@ def broker(request: pytest.FixtureRequest) -> str | None:
     [
         *cases(RULES),
         *cases(
-            [*DETAILS, *PROVING, *REACTING, *WAITING, *GROWING, *ERASING, *KEEPING, *OWNING],
+            [*DETAILS, *PROVING, *REACTING, *WAITING, *GROWING, *ERASING, *KEEPING, *KEYED, *OWNING],
             pytest.mark.faults,
         ),
     ],
@@ -78,7 +81,7 @@ def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: p
 
 @pytest.mark.parametrize(
     "mutation",
-    [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING, *GROWING, *ERASING, *KEEPING, *OWNING],
+    [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING, *GROWING, *ERASING, *KEEPING, *KEYED, *OWNING],
     ids=lambda mutation: mutation.name,
 )
 def test_each_detail_is_still_there(mutation: Mutation) -> None:
@@ -99,6 +102,7 @@ def test_unbroken_code_passes_every_test(tmp_path: Path, request: pytest.Fixture
             *GROWING,
             *ERASING,
             *KEEPING,
+            *KEYED,
             *OWNING,
         ]
     ]

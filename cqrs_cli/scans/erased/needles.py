@@ -25,8 +25,8 @@ class Needles:
         self._overlap = max(map(len, wanted), default=1) - 1
         self._pattern = re.compile(_pattern(_trie(wanted)), re.DOTALL) if wanted else None
 
-    def first(self, chunks: Iterable[bytes]) -> int | None:
-        """The offset of the first of them in the bytes of a file; None if there is none."""
+    def find(self, chunks: Iterable[bytes]) -> int | None:
+        """The offset of one of them in the bytes of a file; None if there is none."""
         if self._pattern is None:
             return None
         before, at = b"", 0
@@ -35,7 +35,7 @@ class Needles:
             if (found := self._pattern.search(window)) is not None:
                 return at - len(before) + found.start()
             at += len(chunk)
-            before = window[len(window) - self._overlap :] if self._overlap else b""
+            before = window[max(0, len(window) - self._overlap) :]
         return None
 
 

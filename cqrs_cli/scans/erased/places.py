@@ -50,7 +50,7 @@ class FilesLook(NamedTuple):
                     yield from self._in_file(file)
 
     def _in_file(self, file: Path) -> Iterator[FoundIn]:
-        if (at := self.needles.first(_chunks(file))) is not None:
+        if (at := self.needles.find(_chunks(file))) is not None:
             yield FoundIn(f"{file} byte {at}", "has an erased value in plain text")
         if file.name == DATA_FILE:
             yield from self._in_cache(file.parent)
@@ -79,7 +79,7 @@ class FilesLook(NamedTuple):
     ) -> Iterator[FoundIn]:
         """Look into the files of a folder of a store. `judged`: more to say of a file with a value, by its name."""
         for file in folder.files():
-            if (at := self.needles.first(folder.chunks(file.name))) is not None:
+            if (at := self.needles.find(folder.chunks(file.name))) is not None:
                 what = f"has an erased value in plain text{judged(file.name)}"
                 yield FoundIn(f"{folder.uri}/{file.name} byte {at}", what)
 

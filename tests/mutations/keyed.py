@@ -1,0 +1,158 @@
+"""The mutations of what `verify` says of keys and erasures: each rule is left out."""
+
+from tests.mutations.table import Mutation
+
+_KEYS = "tests/proof/test_keys.py"
+_SEALED = "tests/proof/deferred/test_sealed.py"
+_ERASED = "tests/scans/erased/test_prove.py"
+
+KEYED = [
+    Mutation(
+        "two keys may seal one aggregate",
+        "cqrs_cli/proof/erasing.py",
+        (("    if before.kid not in (None, key.kid):", "    if False:"),),
+        f"{_KEYS}::test_one_key_between_two_ends",
+    ),
+    Mutation(
+        "an ended key may seal on",
+        "cqrs_cli/proof/erasing.py",
+        (("    if key.kid in before.ended:\n        what", "    if False:\n        what"),),
+        f"{_KEYS}::test_key_ends_once",
+    ),
+    Mutation(
+        "the events of a command may name two keys",
+        "cqrs_cli/proof/events.py",
+        (("if known.kid is not None and (known.kid, known.ends) != key:", "if False:"),),
+        f"{_KEYS}::test_seal_of_another_key",
+    ),
+    Mutation(
+        "a lost key is passed over",
+        "cqrs_cli/proof/keys.py",
+        (("    if wanted is None or (", "    if found is None or wanted is None or ("),),
+        f"{_KEYS}::test_lost_key_is_told",
+    ),
+    Mutation(
+        "a key may come back",
+        "cqrs_cli/proof/keys.py",
+        (("    if found is not None and found.kid in trace.ended:", "    if False:"),),
+        f"{_KEYS}::test_key_that_came_back",
+    ),
+    Mutation(
+        "an erasure that came since is a loss",
+        "cqrs_cli/proof/key_topic.py",
+        (("*ended_since(since)}", "}"),),
+        f"{_KEYS}::test_erasure_since_explains_the_loss",
+    ),
+    Mutation(
+        "damage in a seal is passed over",
+        "cqrs_cli/proof/keys.py",
+        (("kid_of(value) == wrapped.kid", "False"),),
+        f"{_KEYS}::test_damaged_seal_is_told",
+    ),
+    Mutation(
+        "any command may end a key",
+        "cqrs_cli/proof/erasing.py",
+        (("events.ends != erases or", "False or"),),
+        f"{_KEYS}::test_end_of_key_is_of_its_command",
+    ),
+    Mutation(
+        "an erase may leave the key in force",
+        "cqrs_cli/proof/erasing.py",
+        (('if erases and outcome.status == "unchanged"', "if False"),),
+        f"{_KEYS}::test_unchanged_erase_has_no_key",
+    ),
+    Mutation(
+        "a sender may seal",
+        "cqrs_cli/proof/erasing.py",
+        (("if _is_opened(outcome) and _has_seals(envelope):", "if False:"),),
+        f"{_KEYS}::test_sender_may_not_seal",
+    ),
+    Mutation(
+        "a command is erased whose key is in force",
+        "cqrs_cli/proof/erasing.py",
+        (("    if is_gone and not kids & {*known.ended}:", "    if False:"),),
+        f"{_SEALED}::test_erased_command_has_ended_key",
+    ),
+    Mutation(
+        "a command is decided with placeholders",
+        "cqrs_cli/proof/erasing.py",
+        (("    elif kids & {*known.ended} and _is_opened(outcome):", "    elif False:"),),
+        f"{_SEALED}::test_decided_command_has_its_key",
+    ),
+    Mutation(
+        "any command may be ERASED",
+        "cqrs_cli/proof/erasing.py",
+        (("if outcome.reason == _GONE and outcome.deferredfrom is None:", "if False:"),),
+        f"{_SEALED}::test_erased_command_was_deferred",
+    ),
+    Mutation(
+        "sealed commands are another command",
+        "cqrs_cli/proof/documents.py",
+        (("return with_data(document,", "return document or with_data(document,"),),
+        f"{_SEALED}::test_sealed_commands_are_explained",
+    ),
+    Mutation(
+        "a deferred command may be sealed with any key",
+        "cqrs_cli/proof/key_topic.py",
+        (("            elif (subject, in_force) not in self._ended:", "            elif False:"),),
+        f"{_SEALED}::test_parked_command_has_the_key_in_force",
+    ),
+    Mutation(
+        "the key of deferred commands may be lost",
+        "cqrs_cli/proof/key_topic.py",
+        (
+            (
+                "                in_force = kid\n",
+                "                continue\n",
+            ),
+        ),
+        f"{_SEALED}::test_parked_command_keeps_the_key",
+    ),
+    Mutation(
+        "what a process sent counts with its personal fields",
+        "cqrs_cli/following/processes/sent.py",
+        (("        value = masked(value)\n", "        pass\n"),),
+        "tests/following/processes/test_sent.py::test_personal_fields_do_not_count",
+    ),
+    Mutation(
+        "a shard may have plain values",
+        "cqrs_cli/proof/keys.py",
+        (
+            (
+                "        if not is_sealed(value):\n            yield",
+                "        if False:\n            yield",
+            ),
+        ),
+        f"{_ERASED}::test_shard_in_plain_text",
+    ),
+    Mutation(
+        "status sums up personal fields",
+        "cqrs_cli/status/shards.py",
+        (("digest.state_digest(summed, aggregate_id,", "digest.aggregate_digest(aggregate_id,"),),
+        "tests/status/test_shards.py::test_digest_is_the_same_after_an_erasure",
+    ),
+    Mutation(
+        "plain text in events is no find",
+        "cqrs_cli/proof/erased.py",
+        (("if not is_sealed(value)]", "if False]"),),
+        f"{_ERASED}::test_event_in_plain_text",
+    ),
+    Mutation(
+        "a cache of before is passed over",
+        "cqrs_cli/scans/erased/places.py",
+        (("            yield from self._in_cache(file.parent)\n", ""),),
+        f"{_ERASED}::test_cache_of_before_has_the_key",
+    ),
+    Mutation(
+        "a value between two chunks is not found",
+        "cqrs_cli/scans/erased/needles.py",
+        (("window[max(0, len(window) - self._overlap) :]", 'b""'),),
+        "tests/scans/erased/test_needles.py::test_text_is_found_across_chunks",
+    ),
+    Mutation(
+        "commands that stay for ever are no violation",
+        "cqrs_cli/scans/erased/prove.py",
+        (("if one.until == NEVER}", "if False}"),),
+        f"{_ERASED}::test_commands_that_stay_for_ever",
+    ),
+]
