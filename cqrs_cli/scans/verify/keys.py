@@ -10,8 +10,8 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import ring_at
@@ -29,16 +29,14 @@ Known = Iterator[tuple[str, bytes, WrappedKey | None]]
 class LatestKeys:
     """The keys of the aggregates of a partition, as the topic has them now."""
 
-    def __init__(
-        self, connection: Connection, topics: Topics, home: KeyHome, stack: ExitStack, patience: float
-    ) -> None:
+    def __init__(self, connection: Connection, topics: Topics, home: KeyHome, stack: ExitStack) -> None:
         """Read the topic up to its high watermark, waiting for what is open below it. `home`: our aggregates."""
         self._connection, self._topics, self._home = connection, topics, home
         with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
             self._store = LmdbStore(Path(folder), window_ms=1)
         stack.callback(self._store.abandon)
         if readers.exists(connection, topics.keys):
-            self._read(patience)
+            self._read()
 
     def find(self, subject: str) -> WrappedKey | None:
         """The key of an aggregate; None if it has none now."""
@@ -60,17 +58,11 @@ class LatestKeys:
             if self._home.has(name.encode()):
                 yield name, b"" if proved is None else proved.state, _key(found)
 
-    def _read(self, patience: float) -> None:
+    def _read(self) -> None:
         """A partition of the keys topic has the aggregates of several once the other topics have grown."""
-        topic = self._topics.keys
-        number = self._home.partition % readers.partitions(self._connection, topic)
-        start, end = readers.bounds(self._connection, topic, [number], "read_uncommitted")[number]
-        if start >= end:
-            return
-        with closing(bulk_consumer(self._connection, fetch_wait_max_ms=10)) as reader:
-            for records in readers.read_with(
-                self._connection, reader, topic, number, start, end, patience=patience
-            ):
+        with closing(KafkaKeysLog(self._connection, self._topics)) as log:
+            number = self._home.partition % log.partitions()
+            for records in log.read(number, *log.bounds(number)):
                 keys = dict(self._checked(record, number) for record in records)
                 self._store.apply(WriteBatch(self._store.token(), Positions(), Positions(), keys))
 
@@ -92,7 +84,7 @@ def latest_keys(
     connection, topics = plan.connection, plan.aggregate.topics
     if not (readers.exists(connection, topics.keys) if aggregate is None else aggregate.has_personal_fields):
         return None
-    return LatestKeys(connection, topics, home, stack, plan.patience)
+    return LatestKeys(connection, topics, home, stack)
 
 
 def _key(saved: StoredState | None) -> WrappedKey | None:

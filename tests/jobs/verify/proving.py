@@ -3,15 +3,18 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.plan import shard_folder
+from cqrs_cli.deciding.plan import Partition, shard_folder
 from cqrs_cli.jobs.verify.certify import Certified, certify_partition, compare_all, plan_certify
 from cqrs_cli.jobs.verify.driver import Verified, plan_verify, verify_here
 from cqrs_cli.proof.certificate import Certificate
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.shard import open_shard
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
 from tests.support.rewriting import edited
@@ -64,3 +67,13 @@ def call(harness: TopicHarness, *arguments: str, with_code: bool = True) -> subp
         text=True,
         timeout=120,
     )
+
+
+@contextmanager
+def shard(harness: TopicHarness) -> Iterator[LmdbStore]:
+    """The shard of partition 0, open for writing."""
+    identity = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
+    opened = open_shard(harness.shard_path(), identity)
+    assert not opened.fresh
+    with closing(opened.store) as store:
+        yield store

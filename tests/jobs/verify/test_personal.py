@@ -5,16 +5,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import Raw
+from msgspec.structs import replace as replace_struct
 
+from cqrs_cli.core.messages.json import read_members, write_members
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.sealing import SealPlace
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.keys.address import KeyRingAddress
+from cqrs_cli.state.store import WriteBatch
 from tests.jobs.verify.customers import RING_FILE, customers, decide, erased, put_key, registered, remake_keys
+from tests.jobs.verify.proving import shard
 from tests.proof.sealed import key
 from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
 from tests.support.rewriting import edited, rewrite
 
 pytestmark = pytest.mark.kafka
@@ -93,3 +100,30 @@ def test_record_that_is_no_key(told: TopicHarness) -> None:
     assert producer.flush(30) == 0
     with pytest.raises(ContradictionError, match="partition 0 offset 2: it is no key"):
         told.violations()
+
+
+def test_shards_are_compared_masked(told: TopicHarness) -> None:
+    quietly(with_ring(told).plan())
+    assert told.violations("state") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        (b'"Bob"', "leaves 'bob' in a shard that has a plain value in the personal field 'name'"),
+        (key(9).seal(b'"Bob"', SealPlace("customer", "bob", "state", "name")), "which no event names"),
+        (key(1).seal(b'"Bob"', SealPlace("customer", "bob", "state", "name")), "which no event names"),
+        (
+            key(2).seal(b'"Bob"', SealPlace("customer", "ann", "state", "name")),
+            "has a damaged value in 'name'",
+        ),
+    ],
+)
+def test_seals_of_a_shard_are_judged(told: TopicHarness, name: bytes, found: str) -> None:
+    quietly(with_ring(told).plan())
+    with shard(told) as store:
+        saved, at = dict(store.items())["bob"], store.positions()
+        state = write_members({**read_members(saved.state), "name": Raw(name)})
+        store.apply(WriteBatch(store.token(), at, at, {"bob": replace_struct(saved, state=state)}))
+    (violation,) = told.violations("state")
+    assert found in violation

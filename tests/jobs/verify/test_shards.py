@@ -2,8 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,10 @@ from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.verify.state import ShardComparison
 from cqrs_cli.state.identity import Identity
-from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_readonly, open_shard
 from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from cqrs_cli.state.store import WriteBatch
-from tests.jobs.verify.proving import change, verified
+from tests.jobs.verify.proving import change, shard, verified
 from tests.support import ROOT
 from tests.support.commands import command, mixture
 from tests.support.harness import TopicHarness
@@ -29,16 +27,6 @@ from tests.support.owners import quietly
 from tests.support.rewriting import rewrite
 
 pytestmark = pytest.mark.kafka
-
-
-@contextmanager
-def shard(harness: TopicHarness) -> Iterator[LmdbStore]:
-    """The shard of partition 0, open for writing."""
-    identity = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
-    opened = open_shard(harness.shard_path(), identity)
-    assert not opened.fresh
-    with closing(opened.store) as store:
-        yield store
 
 
 def adopt(harness: TopicHarness) -> None:
