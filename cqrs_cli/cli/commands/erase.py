@@ -7,7 +7,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import DryRun, argument, complete_aggregate, duration, option
-from cqrs_cli.errors import NoOutcomeError, UsageError
+from cqrs_cli.errors import CqrsError, NoOutcomeError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.client.erasing import ErasureFile
@@ -95,18 +95,21 @@ def _erase_and_wait(cli: Cli, aggregate: "Aggregate", id: str, kept: "ErasureFil
     from cqrs_cli.cli.render.erase import words_of_plain
     from cqrs_cli.client.erasing import Erasure, erase_command
 
-    composed, key = erase_command(aggregate.name, id), None
+    composed = erase_command(aggregate.name, id)
     try:
         send_one_and_print_outcome(cli, composed, patience)
     except (NoOutcomeError, KeyboardInterrupt):  # it may still be decided
         kept.append(Erasure.now(aggregate.name, id))
         raise
+    found = None
     try:
         found = _records(cli, aggregate, id)
-        key = found.ended.get(composed.id)
+    except CqrsError as error:  # a user who may send need not be one who may read
+        cli.note(f"its events were not looked at: {error.message}", "warning")
     finally:
+        key = None if found is None else found.ended.get(composed.id)
         kept.append(Erasure.now(aggregate.name, id, key))
-    if found.plain:
+    if found is not None and found.plain:
         cli.note(words_of_plain(found.plain), "warning")
 
 

@@ -135,7 +135,7 @@ def _name_unknown(cli: Cli, aggregate: str, types: list[str]) -> None:
         loaded = cli.aggregate(aggregate)
     except ConfigurationError:  # records can be looked at without it
         return
-    wires = [*loaded.commands, *loaded.events, *loaded.upcasters]
+    wires = [*loaded.commands, *loaded.decode_event]
     known = {wire.removeprefix(f"{aggregate}.") for wire in wires} | {*RESERVED_COMMANDS}
     for name in types:
         plain = name.removeprefix(f"{aggregate}.").partition(".")[0] if "cqrs." not in name else name

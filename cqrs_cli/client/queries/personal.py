@@ -15,6 +15,7 @@ from cqrs_cli.core.personal.sealed_data import personal_values
 from cqrs_cli.core.personal.sealing import is_sealed
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.payloads.check_out import checked_out
@@ -43,15 +44,20 @@ def personal_records(
     aggregate_id: str,
     partitioner: Partitioner,
 ) -> PersonalRecords:
-    """Count them; reads the partitions in which the aggregate is or was."""
+    """Count them; reads the partitions in which the aggregate is or was.
+
+    Raises `ContradictionError` for an event that is none.
+    """
     key = aggregate_id.encode(errors="surrogateescape")
     partitions = [place.partition for place in find_ranges(connection, topics, key, partitioner)]
     found = PersonalRecords()
-    for event in _events(connection, topics.events, key, partitions):
-        found.events += 1
-        if event.type == ERASED:
-            found.ended[event.causationid] = _read_erased(event.data).key
-        found.plain += _has_plain(aggregate, event)
+    for partition, record in _of_key(connection, topics.events, key, partitions):
+        for (whole,) in checked_out(connection.payloads, topics.events, partition, [[record]]):
+            try:
+                _count(found, aggregate, read_event(whole.value))
+            except ValueError as error:  # msgspec's errors are
+                place = (topics.events, partition, record.offset)
+                raise record_fault(topics.aggregate, "events", *place, error) from error
     found.commands = sum(1 for _ in _of_key(connection, topics.commands, key, partitions))
     found.dead_letters = sum(1 for _ in _of_key(connection, topics.dead_letters, key, partitions))
     mine = waiting(connection, topics, partitioner, lambda entry: entry.subject == aggregate_id)
@@ -59,18 +65,14 @@ def personal_records(
     return found
 
 
-def _has_plain(aggregate: Aggregate, event: EventEnvelope) -> bool:
-    """True for an event with a personal value as plain text: it was written before the field was marked."""
+def _count(found: PersonalRecords, aggregate: Aggregate, event: EventEnvelope) -> None:
+    """Count an event; it is plain if it was written before its fields were marked."""
+    found.events += 1
+    if event.type == ERASED:
+        found.ended[event.causationid] = _read_erased(event.data).key
     cls = aggregate.events.get(event.type)
-    if cls is None:
-        return False
-    return not all(map(is_sealed, personal_values(cls, bytes(event.data)).values()))
-
-
-def _events(connection: Connection, topic: str, key: bytes, partitions: list[int]) -> Iterator[EventEnvelope]:
-    for partition, record in _of_key(connection, topic, key, partitions):
-        for (whole,) in checked_out(connection.payloads, topic, partition, [[record]]):
-            yield read_event(whole.value)
+    values = {} if cls is None else personal_values(cls, bytes(event.data))
+    found.plain += not all(map(is_sealed, values.values()))
 
 
 def _of_key(

@@ -149,6 +149,18 @@ def test_no_outcome_is_kept_too(shop: Cqrs, tmp_path: Path) -> None:
     assert [one["id"] for one in lines_of(tmp_path / "erasures.ndjson")] == ["c-1"]
 
 
+def test_reading_is_another_right(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
+    """What cannot be read afterwards is said, and remembered without its key."""
+    events = customers.topics.events
+    customers.write(events, (b"?", b"c-1"))
+    with customers.deciding(4):
+        done = shop("erase", "customer", "c-1")
+    assert done.status == 0
+    assert "its events were not looked at: " in done.err and f"{events} partition 0 offset 1" in done.err
+    (line,) = lines_of(tmp_path / "erasures.ndjson")
+    assert line.keys() == {"aggregate", "id", "time"}
+
+
 def test_restored_backups_are_erased_again(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
     file = tmp_path / "erasures.ndjson"
     file.write_text('{"aggregate":"customer","id":"c-1"}\n{"aggregate":"customer","id":"c-9"}\n')
@@ -160,7 +172,9 @@ def test_restored_backups_are_erased_again(shop: Cqrs, customers: Customers, tmp
     ]
     assert done.status == 0
     printed = tmp_path / "events.ndjson"
-    printed.write_text(shop("tail", "customer", "events", "--type", "cqrs.Erased", "-o", "json").out)
+    tailed = shop("tail", "customer", "events", "--type", "cqrs.Erased", "-o", "json")
+    assert tailed.err == ""
+    printed.write_text(tailed.out)
     again = shop("erase", "--file", str(printed), "--no-wait", "-o", "json")
     assert (again.status, again.document["sent"], customers.sent()) == (0, 1, 6)
 
