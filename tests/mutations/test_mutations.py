@@ -6,6 +6,7 @@ import pytest
 
 from tests.mutations.details import DETAILS
 from tests.mutations.erasing import ERASING
+from tests.mutations.forgetting import FORGETTING
 from tests.mutations.growing import GROWING
 from tests.mutations.harness import broken, copy, run
 from tests.mutations.keeping import KEEPING
@@ -15,6 +16,20 @@ from tests.mutations.proving import PROVING
 from tests.mutations.reacting import REACTING
 from tests.mutations.table import RULES, Mutation
 from tests.mutations.waiting import WAITING
+
+#: All but those that `make test` breaks.
+OTHERS = [
+    *DETAILS,
+    *PROVING,
+    *REACTING,
+    *WAITING,
+    *GROWING,
+    *ERASING,
+    *FORGETTING,
+    *KEEPING,
+    *KEYED,
+    *OWNING,
+]
 
 #: Where tests are that need no broker, though others around them may.
 _PURE = (
@@ -29,6 +44,11 @@ _PURE = (
     "tests/ownership/test_code_watch.py",
     "tests/kafka/test_blame.py",
     "tests/jobs/whatif/test_settings.py",
+    "tests/cli/test_tracebacks.py",
+    "tests/client/test_erasing.py",
+    "tests/client/test_field_values.py",
+    "tests/following/gateway/test_erasing.py",
+    "tests/following/projections/test_personal.py",
     "tests/following/processes/test_compose.py",
     "tests/following/processes/test_sent.py",
     "tests/following/processes/test_position.py",
@@ -62,10 +82,7 @@ def broker(request: pytest.FixtureRequest) -> str | None:
     "mutation",
     [
         *cases(RULES),
-        *cases(
-            [*DETAILS, *PROVING, *REACTING, *WAITING, *GROWING, *ERASING, *KEEPING, *KEYED, *OWNING],
-            pytest.mark.faults,
-        ),
+        *cases(OTHERS, pytest.mark.faults),
     ],
 )
 def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -79,11 +96,7 @@ def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: p
     assert done.failed, f"nobody has noticed: {mutation.name}"
 
 
-@pytest.mark.parametrize(
-    "mutation",
-    [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING, *GROWING, *ERASING, *KEEPING, *KEYED, *OWNING],
-    ids=lambda mutation: mutation.name,
-)
+@pytest.mark.parametrize("mutation", [*RULES, *OTHERS], ids=lambda mutation: mutation.name)
 def test_each_detail_is_still_there(mutation: Mutation) -> None:
     assert broken(mutation)
 
@@ -91,21 +104,7 @@ def test_each_detail_is_still_there(mutation: Mutation) -> None:
 @pytest.mark.kafka
 @pytest.mark.faults
 def test_unbroken_code_passes_every_test(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    tests = [
-        mutation.noticed_by
-        for mutation in [
-            *RULES,
-            *DETAILS,
-            *PROVING,
-            *REACTING,
-            *WAITING,
-            *GROWING,
-            *ERASING,
-            *KEEPING,
-            *KEYED,
-            *OWNING,
-        ]
-    ]
+    tests = [mutation.noticed_by for mutation in [*RULES, *OTHERS]]
     done = run(copy(tmp_path), tests, broker(request))
     assert done.passed, done.output
 

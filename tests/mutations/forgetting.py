@@ -1,0 +1,111 @@
+"""The mutations of erasing by command line, HTTP and processes, and of the words that could tell what was erased."""
+
+from tests.mutations.table import Mutation
+
+_COMPOSE = "tests/following/processes/test_compose.py"
+_HTTP = "tests/following/gateway/test_erasing.py"
+_PROJECTIONS = "tests/following/projections/test_personal.py"
+_FILE = "tests/client/test_erasing.py"
+
+FORGETTING = [
+    Mutation(
+        "any aggregate is erased",
+        "cqrs_cli/core/reserved.py",
+        (("        return aggregate.has_personal_fields or not self.erases\n", "        return True\n"),),
+        "tests/core/test_reserved.py::test_only_personal_aggregates_are_erased",
+    ),
+    Mutation(
+        "a process cannot erase",
+        "cqrs_cli/core/reserved.py",
+        (("erases=True, handed_on=True", "erases=True"),),
+        f"{_COMPOSE}::test_processes_erase",
+    ),
+    Mutation(
+        "a process cancels what others have sent",
+        "cqrs_cli/following/processes/compose.py",
+        (("    if reserved is not None and reserved.handed_on:\n", "    if reserved is not None:\n"),),
+        f"{_COMPOSE}::test_processes_erase_only_what_is_personal",
+    ),
+    Mutation(
+        "what stops a process has values of the event",
+        "cqrs_cli/following/processes/compose.py",
+        (("            if not values:\n", "            if True:\n"),),
+        f"{_COMPOSE}::test_words_hold_no_personal_value",
+    ),
+    Mutation(
+        "what `react` gave is quoted",
+        "cqrs_cli/core/react.py",
+        (("_class_name if personal_fields(heard) else _abridged", "_abridged"),),
+        "tests/core/test_react.py::test_personal_events_show_no_values",
+    ),
+    Mutation(
+        "who may send may erase",
+        "cqrs_cli/following/gateway/guard.py",
+        (("    if not scope.get(_MAY_ERASE):\n", "    if False:\n"),),
+        f"{_HTTP}::test_erasing_needs_its_own_token",
+    ),
+    Mutation(
+        "one token is for everything",
+        "cqrs_cli/following/gateway/guard.py",
+        (
+            (
+                "        erasing = _bears(request, self._erase_token)\n",
+                "        erasing = _bears(request, self._erase_token or self._token)\n",
+            ),
+        ),
+        f"{_HTTP}::test_erasing_needs_its_own_token",
+    ),
+    Mutation(
+        "a problem has the value that did not fit",
+        "cqrs_cli/following/gateway/commands.py",
+        (("withhold(str(error), texts_in(kind, body))", "str(error)"),),
+        f"{_HTTP}::test_answers_have_no_personal_value",
+    ),
+    Mutation(
+        "a database's words are told",
+        "cqrs_cli/following/projections/projector.py",
+        ((" and not self._aggregate.has_personal_fields:\n", ":\n"),),
+        f"{_PROJECTIONS}::test_errors_tell_no_value",
+    ),
+    Mutation(
+        "what led to a projection's error is shown",
+        "cqrs_cli/following/projections/projector.py",
+        (("error) from self._aggregate.shown(error)\n", "error) from error\n"),),
+        f"{_PROJECTIONS}::test_errors_tell_no_value",
+    ),
+    Mutation(
+        "a wrong field is repeated with its value",
+        "cqrs_cli/client/field_values.py",
+        ((' if match["name"] in marked else given[:60]', " if False else given[:60]"),),
+        "tests/client/test_field_values.py::test_messages_have_no_personal_value",
+    ),
+    Mutation(
+        "a traceback on the terminal has the words",
+        "cqrs_cli/cli/output.py",
+        (("traced_without_words if self.withholds else traced\n", "traced\n"),),
+        "tests/cli/test_tracebacks.py::test_no_value_in_what_is_shown",
+    ),
+    Mutation(
+        "a printed event of another kind erases",
+        "cqrs_cli/client/erasing.py",
+        (('    if message.get("type") != ERASED:\n', "    if False:\n"),),
+        f"{_FILE}::test_other_lines_are_named",
+    ),
+    Mutation(
+        "a file of erasures is begun again",
+        "cqrs_cli/client/erasing.py",
+        (('self.path.open("ab")', 'self.path.open("wb")'),),
+        f"{_FILE}::test_lines_are_read_back",
+    ),
+    Mutation(
+        "a specification keeps what is erased",
+        "cqrs_cli/testing/spec.py",
+        (
+            (
+                "            return self.aggregate.step(state, ERASED, encode_json(event))\n",
+                "            return state\n",
+            ),
+        ),
+        "tests/testing/test_personal_laws.py::test_specifications_erase",
+    ),
+]
