@@ -1,0 +1,60 @@
+"""docs/personal.md is true: its code can be run, its commands are understood, its rings can be read."""
+
+import re
+import shlex
+import tomllib
+from typing import Any
+
+import msgspec
+import pytest
+
+from cqrs_cli.cli import main
+from cqrs_cli.cli.app import PANELS
+from cqrs_cli.cli.context import Call
+from cqrs_cli.core.personal.marks import personal_fields
+from cqrs_cli.core.reserved import RESERVED_COMMANDS
+from cqrs_cli.following.gateway.openapi import describe_api
+from cqrs_cli.keys.ring import load_ring
+from tests.core.personal.customer import CUSTOMER
+from tests.support.page import Page
+
+PAGE = Page("docs/personal.md")
+
+
+def test_marks_have_the_placeholders_told() -> None:
+    (code,) = PAGE.blocks("python")
+    made: dict[str, Any] = {"__name__": "page"}
+    exec(code, made)  # noqa: S102 - the page's own text
+    found = {one.name: one.placeholder() for one in personal_fields(made["Registered"])}
+    assert found == {"name": "", "mail": "nobody@invalid"}
+
+
+@pytest.mark.parametrize("line", [line for block in PAGE.commands() for line in block])
+def test_commands_are_understood(line: str) -> None:
+    assert isinstance(main.parse(shlex.split(line)[1:]), Call)
+
+
+def test_commands_in_the_text_exist() -> None:
+    named = {text.split()[1] for text in PAGE.text.split("`")[1::2] if text.startswith("cqrs ")}
+    assert named - {*PANELS} == set()
+    assert {"erase", "keys", "verify"} <= named
+
+
+@pytest.mark.parametrize("recipe", PAGE.blocks("toml"))
+def test_recipes_name_a_command(recipe: str) -> None:
+    place = tomllib.loads(recipe)["personal_keys"]
+    kind, _, command = place.partition(":")
+    assert kind == "exec" and len(shlex.split(command)) > 3
+
+
+def test_rings_are_as_told() -> None:
+    """A JSON object in what a command prints, the current key first."""
+    ring = msgspec.json.encode({"2026-11": "A" * 86 + "==", "2025-11": "B" * 86 + "=="}).decode()
+    found = load_ring(f"exec:echo {shlex.quote(ring)}")
+    assert found.current == "2026-11"
+
+
+def test_http_erases_as_told() -> None:
+    ((path, command),) = re.findall(r"`POST (/customer/c-42/(\S+))`", PAGE.text)
+    assert RESERVED_COMMANDS[command].handed_on
+    assert path.replace("c-42", "{id}") in describe_api([CUSTOMER], False, True, True)["paths"]
