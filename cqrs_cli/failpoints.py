@@ -57,7 +57,7 @@ POINTS = {
     "again.before": "what is due is chosen, no transaction begun",
     "again.said": "what was due is said again, its entries do not know",
     "again.noted": "the entries of what was said again are handed over",
-    "keys.noted": "keys that were wrapped anew, or a beat of the keys, are handed over",
+    "upkeep.noted": "keys that were wrapped anew, or a beat of the keys, are handed over",
     "apply.before": "committed to Kafka, not yet to LMDB",
     "apply.inside": "inside LMDB's transaction",
     "apply.after": "applied",

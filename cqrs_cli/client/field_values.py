@@ -45,8 +45,9 @@ def command_data(
         except ValueError as error:  # as msgspec's errors are
             shown = match["name"] + match["path"] if match["name"] in marked else given[:60]
             raise UsageError(f"{shown}: {error}", takes) from None
-    data = msgspec.json.encode(values)
+    data = b""
     try:
+        data = msgspec.json.encode(values)
         decode(data)
     except ValueError as error:
         raise UsageError(f"{wire_type}: {withhold(str(error), texts_in(command, data))}", takes) from None

@@ -56,7 +56,7 @@ class KeyUpkeep:
             with session.writer.batch(session.consumer) as transaction:
                 transaction.write(done)
                 session.writer.note_keys(keys.partition, records)
-                failpoints.reached("keys.noted")
+                failpoints.reached("upkeep.noted")
                 transaction.commit_at(at, session.present_claim().metadata())
         except BatchLateError as error:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, str(error))) from error

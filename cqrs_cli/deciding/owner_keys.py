@@ -31,7 +31,7 @@ from cqrs_cli.keys.ring import Ring
 from cqrs_cli.keys.topic import KnownKeys, WrappedKey, key_value
 from cqrs_cli.state.key_cache import EndedKey, KeyChange, KeyOffsets, KeyRecord, KeyStore, changed
 
-#: KeyStore that are ready in memory: a kilobyte each.
+#: Keys that are ready in memory: a kilobyte each.
 READY = 10_000
 
 
@@ -58,9 +58,8 @@ class OwnerKeys:
         self.read = 0  # offset of the keys topic
         self._learnt = 0  # up to here it was read when the partition was taken over
         self._is_level = False
-        self.doubts: dict[
-            str, str
-        ] = {}  # kid → subject: sealed with it, and not in force; no `Erased` has named it yet
+        #: kid → subject: sealed with it, and not in force; no `Erased` has named it yet.
+        self.doubts: dict[str, str] = {}
 
     @property
     def place(self) -> str:
@@ -156,9 +155,8 @@ class OwnerKeys:
 
     def records(self, keys: Mapping[str, DataKey | None]) -> list[tuple[bytes | None, bytes]]:
         """The records of the keys that a batch has changed: (value, subject)."""
-        self._wrapped = {
-            subject: None if key is None else self._wrap(subject, key) for subject, key in keys.items()
-        }
+        wrap, topic = self._ring.wrap, self._log.topic
+        self._wrapped = {one: None if key is None else wrap(topic, one, key) for one, key in keys.items()}
         return [(key_value(wrapped), subject.encode()) for subject, wrapped in self._wrapped.items()]
 
     def stage(self, keys: Mapping[str, DataKey | None], read: int | None) -> None:
@@ -203,9 +201,6 @@ class OwnerKeys:
 
     def _is_outdated(self, wrapped: WrappedKey | None) -> bool:
         return wrapped is not None and wrapped.master != self._ring.current
-
-    def _wrap(self, subject: str, key: DataKey) -> WrappedKey:
-        return self._ring.wrap(self._log.topic, subject, key)
 
     def _find(self, subject: str, kid: str) -> DataKey | None:
         key = self.key_of(subject)

@@ -58,7 +58,7 @@ def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None
     people.send(*(register(f"c-{number}") for number in range(5)))
     quietly(people.plan())
     ringed(people, new=b"n" * 64, old=b"m" * 64)
-    point = f"keys.noted:{portion}:kill"
+    point = f"upkeep.noted:{portion}:kill"
     assert Process(people.plan(once=False), point, transaction_timeout=3.0, keys_at_once=2).killed()
     assert masters_in_use(people.connection, people.topics)["old"].keys == 5 - 2 * (portion - 1)
     with running(people.plan(once=False)):

@@ -15,7 +15,9 @@ data = st.binary(max_size=40).map(lambda some: bytes(b"ab\xc3\xa9"[byte % 4] for
 @given(texts, data, data, st.integers(1, 9))
 def test_text_is_found_across_chunks(wanted: list[str], before: bytes, after: bytes, size: int) -> None:
     for hay in (before + after, before + wanted[-1].encode() + after):
-        places = {at for at in range(len(hay)) for text in wanted if hay[at:].startswith(text.encode())}
+        places: set[int | None] = {
+            at for at in range(len(hay)) for text in wanted if hay[at:].startswith(text.encode())
+        }
         chunks = [hay[at : at + size] for at in range(0, len(hay), size)]
         assert Needles(wanted).find(chunks) in (places or {None})
 
