@@ -21,7 +21,7 @@ from cqrs_cli.core.personal.sealed_data import (
     open_data,
     open_retired,
     personal_values,
-    seal_data,
+    seal_values,
 )
 from cqrs_cli.core.personal.sealing import DataKey, SealPlace
 from cqrs_cli.errors import ContradictionError
@@ -148,10 +148,9 @@ class OwnerKeys:
 
         Without a key in force its personal fields hold nothing personal: no event that is left says it.
         """
-        if not personal_values(self._aggregate.state, data):
-            return data
-        key = self.key_of(subject)
-        return data if key is None else seal_data(self._aggregate.state, data, key, self._place(subject))
+        values = personal_values(self._aggregate.state, data)
+        key = self.key_of(subject) if values else None
+        return data if key is None else seal_values(data, values, key, self._place(subject))
 
     def records(self, keys: Mapping[str, DataKey | None]) -> list[tuple[bytes | None, bytes]]:
         """The records of the keys that a batch has changed: (value, subject)."""
