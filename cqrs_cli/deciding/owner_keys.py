@@ -89,6 +89,7 @@ class OwnerKeys:
         before = self._kept.offsets
         self.read = before.keys
         start, end = self._log.bounds(self.partition)
+        self._log.close()  # a client has eight descriptors: reading has one of its own
         if before.keys > end:
             raise ContradictionError(
                 f"{self.place} ends at {end}, before the {before.keys} that was already read",

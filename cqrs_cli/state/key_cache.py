@@ -26,7 +26,7 @@ from cqrs_cli.state.lmdb_types import Transaction
 from cqrs_cli.state.store import NotOwnerError
 
 #: Address space, not disk. Doubled when full.
-_MAP_SIZE = 1 << 30
+_MAP_SIZE = 1 << 26
 
 #: KeyStore of subjects are hashes of this length, so this one is none.
 _HEAD = b"head"
@@ -80,7 +80,7 @@ class KeyStore(Protocol):
 
 
 class MemoryKeys:
-    """`KeyStore` in memory, for a partition whose store is there."""
+    """The same in memory, for a partition whose store is there."""
 
     def __init__(self, topics: tuple[str, str]) -> None:
         """`topics`: the ids of the keys topic and of the events topic."""
