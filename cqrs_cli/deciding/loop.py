@@ -145,7 +145,8 @@ class DecideLoop(Loop):
                         decided += len(piece.outcomes)
                     session.writer.note_deferred(values(decisions.deferred))
                     if (keys := self.cache.keys) is not None:
-                        session.writer.note_keys(keys.partition, keys.records(decisions.keys))
+                        made = keys.records(decisions.keys)
+                        session.writer.note_keys(keys.partition, made, records[0].offset)
                 counts = session.counts.add(decisions.counts, began, _now())
                 end = records[decided - 1].offset + 1
                 claim = progressed(session.mine, counts, decided, end)

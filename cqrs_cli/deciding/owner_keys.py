@@ -58,8 +58,7 @@ class OwnerKeys:
         self.read = 0  # offset of the keys topic
         self._learnt = 0  # up to here it was read when the partition was taken over
         self._is_level = False
-        #: kid → subject: sealed with it, and not in force; no `Erased` has named it yet.
-        self.doubts: dict[str, str] = {}
+        self.doubts: dict[str, str] = {}  # kid → subject: not in force, and no `Erased` has named it yet
 
     @property
     def place(self) -> str:

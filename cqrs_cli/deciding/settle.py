@@ -20,6 +20,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.offsets import is_pending
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
+from cqrs_cli.kafka.writer import KEY_CAUSE
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
 from cqrs_cli.ownership.settle import settlement
 
@@ -36,11 +37,12 @@ class CommandTraces(NamedTuple):
     hidden_outcome: int | None  # the first of those that are not
     hidden_event: int | None
     hidden_forward: int | None = None  # the first command that was forwarded out of sight
+    hidden_key: int | None = None  # the first command of a batch that has written a key out of sight
 
     @property
     def hidden(self) -> list[int]:
         """The commands of the hanging transaction that left a trace."""
-        found = (self.hidden_outcome, self.hidden_event, self.hidden_forward)
+        found = (self.hidden_outcome, self.hidden_event, self.hidden_forward, self.hidden_key)
         return [offset for offset in found if offset is not None]
 
 
@@ -80,15 +82,17 @@ def settled(
     pending: bool,
     note: Callable[[str], None],
     lineage: Callable[[], PartitionLineage | None] = lambda: None,
+    keys: int | None = None,
 ) -> bool:
     """True if the writer had left a transaction hanging: it is settled now, and `note` was told.
 
     The writer is fenced first: nobody may have a transaction open then. `pending`: the group's offset seems to stay
-    pending. `lineage`: what is visible of it, of an aggregate that has grown. Nothing is done where a stranger's
-    transaction is open, too, for a claim of another topic than `topic_id`, or while Kafka does not answer.
+    pending. `lineage`: what is visible of it, of an aggregate that has grown. `keys`: the partition of the keys topic,
+    of one with personal fields. Nothing is done where a stranger's transaction is open, too, for a claim of another
+    topic than `topic_id`, or while Kafka does not answer.
     """
     try:
-        end = _settle(log, topic_id, timeout_ms, pending, lineage())
+        end = _settle(log, topic_id, timeout_ms, pending, lineage(), keys)
     except (CqrsError, KafkaException):
         return False
     if end is not None:
@@ -107,11 +111,16 @@ def hides_forwards(log: PartitionLog, children: Iterable[int]) -> bool:
 
 
 def _settle(
-    log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool, lineage: PartitionLineage | None
+    log: PartitionLog,
+    topic_id: str,
+    timeout_ms: int,
+    pending: bool,
+    lineage: PartitionLineage | None,
+    keys: int | None,
 ) -> bool | None:
     """True if it was committed, False if it was aborted; None: nothing hung."""
     ours = [(log.topics.name(kind), log.partition) for kind in KINDS]
-    shared = _shared(log, lineage)
+    shared = _shared(log, lineage, keys)
     with Admin(log.connection) as admin:
         writer = admin.fence_writer(log.topics.transactional_id(log.partition), timeout_ms)
         producers = admin.open_producers([*ours, *shared])
@@ -134,6 +143,11 @@ def _settle(
             if place in shared and place[0] == commands and writer.producer_id in begun
         }
         traces = _traces(log, found.offset, claim, forwards)
+        if (
+            keys is not None
+            and (start := producers[log.topics.keys, keys].get(writer.producer_id)) is not None
+        ):
+            traces = traces._replace(hidden_key=_keyed(log, keys, start))
         inherits = writer.producer_id in producers[log.topics.deferred, log.partition]
         grows = lineage is not None and _growth(log, lineage, claim, traces, inherits).show_commit
         commit = grows or was_committed(traces)
@@ -142,11 +156,13 @@ def _settle(
     return commit
 
 
-def _shared(log: PartitionLog, lineage: PartitionLineage | None) -> list[tuple[str, int]]:
-    """The logs on which other writers have transactions open, too: the lineage, its children's commands."""
-    if lineage is None:
-        return []
-    return [(log.topics.lineage, 0), *((log.topics.commands, one) for one in lineage.children(log.partition))]
+def _shared(log: PartitionLog, lineage: PartitionLineage | None, keys: int | None) -> list[tuple[str, int]]:
+    """The logs on which other writers have transactions open, too: the keys, the lineage, its children's commands."""
+    shared = [] if keys is None else [(log.topics.keys, keys)]
+    if lineage is not None:
+        shared.append((log.topics.lineage, 0))
+        shared += ((log.topics.commands, one) for one in lineage.children(log.partition))
+    return shared
 
 
 def _growth(
@@ -204,6 +220,15 @@ def _forwarded(log: PartitionLog, child: int, start: int) -> int | None:
             place = forwarded_from(record.value)
             if place is not None and place[0] == log.partition:
                 return place[1]
+    return None
+
+
+def _keyed(log: PartitionLog, keys: int, start: int) -> int | None:
+    """The first command of the batch whose keys begin there; None for keys that were wrapped anew, by no command."""
+    topic = log.topics.keys
+    for records in readers.read(log.connection, topic, keys, start, start + 1, "read_uncommitted"):
+        noted = dict(records[0].headers or ()).get(KEY_CAUSE)
+        return None if noted is None else int(noted)
     return None
 
 

@@ -193,7 +193,8 @@ class DecidingSupervisor(Supervisor):
 
     def settle(self, pending: bool) -> bool:
         timeout = int(self.timing.transaction_timeout * 1000)
-        return settled(self.log, self._topic_id, timeout, pending, self.notes.append, self._lineage)
+        keys = None if self.keys is None else self.keys.partition
+        return settled(self.log, self._topic_id, timeout, pending, self.notes.append, self._lineage, keys)
 
     def wait_out(self, error: StalledError) -> None:
         """Another owner's split is waited for."""

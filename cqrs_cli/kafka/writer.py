@@ -43,6 +43,9 @@ _AROUND = 128
 
 _value: Callable[[OutputRecord], bytes] = itemgetter(0)
 
+#: The header of a key with the offset of the first command of its batch.
+KEY_CAUSE = "cqrs.command"
+
 _HEADERS: Any = HEADERS  # the stubs want a list of a wider type
 
 
@@ -188,19 +191,23 @@ class FencedWriter(TransactionalWriter):
             report = self._ends.send(self._topics.deferred, len(values)) if number == len(values) else None
             self._produce(self._topics.deferred, (value, key, 0), None, report, deadline)
 
-    def note_keys(self, partition: int, values: Sequence[tuple[bytes | None, bytes]]) -> None:
+    def note_keys(
+        self, partition: int, values: Sequence[tuple[bytes | None, bytes]], cause: int | None = None
+    ) -> None:
         """Append keys, (value, subject), to a partition of the keys topic in the open transaction.
 
-        Writers of other partitions may write there, too: so its end is not expected.
+        Writers of other partitions may write there, too: so its end is not expected. `cause`: the first command of
+        their batch, which a header tells: where nothing else of a transaction is hidden, it says what became of it.
         """
         if not values:
             return
         deadline = time.monotonic() + self._produce_timeout
         self._hear_of(self._topics.keys)
         self._last_key = DeliveryReport()
+        headers = None if cause is None else [(KEY_CAUSE, b"%d" % cause)]
         for number, (value, subject) in enumerate(values, 1):
             report = self._last_key if number == len(values) else None
-            self._produce(self._topics.keys, (value, subject, 0), None, report, deadline, partition)
+            self._produce(self._topics.keys, (value, subject, 0), headers, report, deadline, partition)
 
     def _produce_piece(self, piece: Decisions, deadline: float) -> None:
         """Produce in portions of one request per topic, each waiting for the one before.

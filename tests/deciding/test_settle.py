@@ -45,6 +45,14 @@ def test_visible_outcome_commits_the_forward(last_outcome: int, committed: bool)
     assert was_committed(traces) is committed
 
 
+@pytest.mark.pins("one-outcome")
+@pytest.mark.parametrize(("last_outcome", "committed"), [(4, False), (5, True), (7, True)])
+def test_visible_outcome_commits_the_key(last_outcome: int, committed: bool) -> None:
+    """The batch from command 5 on has written a key, and nothing else of its transaction is hidden."""
+    traces = CommandTraces(last_outcome + 1, last_outcome, None, None, None, hidden_key=5)
+    assert was_committed(traces) is committed
+
+
 @pytest.mark.parametrize(
     ("traces", "shown"),
     [

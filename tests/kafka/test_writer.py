@@ -214,7 +214,7 @@ def test_keys_commit_with_their_batch(partition: Partition) -> None:
     for _ in range(2):
         with partition.writer().batch(partition.group) as batch:
             batch.write(Decisions(0, [], [(b"one", b"k", 7)]))
-            batch._writer.note_keys(1, [(b"key", b"c-1"), (None, b"c-2")])
+            batch._writer.note_keys(1, [(b"key", b"c-1"), (None, b"c-2")], 7)
             batch.commit_at(1, "one")
     with pytest.raises(LookupError), partition.writer().batch(partition.group) as lost:
         lost.write(Decisions(0))
@@ -223,3 +223,4 @@ def test_keys_commit_with_their_batch(partition: Partition) -> None:
     assert batch.written.keys == 5  # a marker lies behind the first two
     (records,) = read(partition.connection, keys, 1, 0, 5)
     assert [(one.key, one.value) for one in records] == [(b"c-1", b"key"), (b"c-2", None)] * 2
+    assert records[0].headers == [("cqrs.command", b"7")]

@@ -89,4 +89,10 @@ OWNING = [
         ((" or (keeps is not None and seen == 0):", ":"),),
         f"{_KEYS}::test_child_without_events_reads_afresh",
     ),
+    Mutation(
+        "a key that Kafka has left out of sight is given up",
+        "cqrs_cli/deciding/settle.py",
+        ((", self.hidden_forward, self.hidden_key)", ", self.hidden_forward)"),),
+        "tests/deciding/test_settle.py::test_visible_outcome_commits_the_key",
+    ),
 ]

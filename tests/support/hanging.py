@@ -9,14 +9,18 @@ from typing import Literal, NamedTuple
 from confluent_kafka import TopicPartition
 from msgspec.structs import replace
 
-from cqrs_cli.core.context import OutputRecord
+from cqrs_cli.core.context import Decisions, OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.react import reaction
 from cqrs_cli.core.recorded import record_event
 from cqrs_cli.following.processes.position import position_key
 from cqrs_cli.following.processes.supervisor import reacting
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.writer import KEY_CAUSE
+from cqrs_cli.keys.address import ring_at
 from tests.following.processes.stage import Stage, records
 from tests.support.commands import Sent
 from tests.support.harness import TopicHarness
@@ -24,7 +28,7 @@ from tests.support.raw import Raw
 from tests.support.waiting import eventually
 
 #: A part of an owner's transaction: each gets a marker of its own at the end, or none.
-Part = Literal["events", "outcomes", "position"]
+Part = Literal["events", "outcomes", "keys", "position"]
 
 #: A part of a transaction of the process between orders and payments.
 ReactionPart = Literal["payment", "order", "positions", "group"]
@@ -36,6 +40,7 @@ class Output(NamedTuple):
     topic: str
     partition: int
     records: Sequence[OutputRecord]
+    headers: Sequence[tuple[str, bytes]] = HEADERS
 
 
 class Hanging(NamedTuple):
@@ -57,8 +62,9 @@ class Hanging(NamedTuple):
         eventually(lambda: broker.state(self.transactional_id) in ("Empty", "CompleteCommit"))
         hanging = broker.writer(self.transactional_id)
         for part in self.outputs.keys() & set(hidden):
-            topic, partition, written = self.outputs[part]
-            assert broker.produce_outputs(topic, partition, written, hanging, self.transactional_id) == 0
+            topic, partition, written, headers = self.outputs[part]
+            id = self.transactional_id
+            assert broker.produce_outputs(topic, partition, written, hanging, id, headers) == 0
         if self.repeated in hidden:
             broker.commit_pending(self.group, self.place, hanging, self.transactional_id)
 
@@ -70,10 +76,9 @@ class Hanging(NamedTuple):
         group = clients.consumer(connection, group=self.group)
         writer.begin_transaction()
         for part in self.outputs.keys() & set(visible):
-            topic, partition, written = self.outputs[part]
+            topic, partition, written, headers = self.outputs[part]
             for value, key, timestamp in written:
-                headers: list[tuple[str, str | bytes | None]] = list(HEADERS)
-                writer.produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
+                writer.produce(topic, value, key, partition, timestamp=timestamp, headers=[*headers])
         if self.repeated in visible:
             writer.send_offsets_to_transaction([self.place], group.consumer_group_metadata())
         writer.commit_transaction(10)
@@ -94,11 +99,23 @@ def decide_hanging(
         "events": Output(topics.events, 0, decided.events[-count:]),
         "outcomes": Output(topics.outcomes, 0, decided.outcomes[-count:]),
     }
+    if decided.keys:
+        outputs["keys"] = _keys(harness, decided, harness.records("commands")[-count:])
     _, claim = harness.standing()
     end = harness.records("commands")[-1].offset + 1
     place = TopicPartition(topics.commands, 0, end, "" if claim is None else claim.metadata())
     hanging = Hanging(topics.transactional_id(0), topics.group, outputs, place)
     hanging.leave(harness.connection, broker, visible, hidden)
+
+
+def _keys(harness: TopicHarness, decided: Decisions, commands: Sequence[Record]) -> Output:
+    """The keys that commands to new subjects have made."""
+    assert harness.connection.keys is not None
+    ring, topic = ring_at(harness.connection.keys), harness.topics.keys
+    subjects = [(one.key or b"").decode() for one in commands]
+    made = {one: key for one, key in decided.keys.items() if key is not None and one in subjects}
+    written = [(encode_json(ring.wrap(topic, one, key)), one.encode(), 0) for one, key in made.items()]
+    return Output(topic, 0, written, [(KEY_CAUSE, b"%d" % commands[0].offset)])
 
 
 def react_hanging(

@@ -63,14 +63,20 @@ class Raw:
         return self._produce(topic, partition, batch, id)
 
     def produce_outputs(
-        self, topic: str, partition: int, outputs: Sequence[OutputRecord], producer: Producer, id: str
+        self,
+        topic: str,
+        partition: int,
+        outputs: Sequence[OutputRecord],
+        producer: Producer,
+        id: str,
+        headers: Sequence[tuple[str, bytes]] = HEADERS,
     ) -> int:
         """`produce` an owner's records."""
         from kafka.record.default_records import DefaultRecordBatchBuilder
 
         batch = DefaultRecordBatchBuilder(2, 0, True, producer.id, producer.epoch, 0, 1 << 20)
         for number, (value, key, timestamp) in enumerate(outputs):
-            batch.append(number, timestamp, key, value, HEADERS)
+            batch.append(number, timestamp, key, value, [*headers])
         return self._produce(topic, partition, batch, id)
 
     def commit_pending(self, group: str, place: TopicPartition, producer: Producer, id: str) -> None:

@@ -15,6 +15,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.deciding.growing import check, first_rounds, released, round_of
 from tests.deciding.growing import counters as counters_on
+from tests.deciding.personal import STATE, customers, opened, register
 from tests.following.processes.stage import Stage, orders
 from tests.support import ROOT, hanging_growth
 from tests.support.brokers import broker as broker_of_its_own
@@ -149,6 +150,34 @@ def test_half_a_transaction_is_settled(counters: TopicHarness, broker: Raw, half
     quietly(counters.plan())
     assert [outcome.data.version for outcome in counters.outcomes()] == list(range(1, 11))
     counters.check()
+
+
+#: The same where the batch has made keys.
+KEYED: dict[str, tuple[list[Part], list[Part]]] = {
+    "keys missing": (["events", "outcomes", "position"], ["keys"]),
+    "keys alone": ([], ["keys"]),
+    "keys visible": (["keys", "outcomes"], ["events", "position"]),
+    "no keys visible": (["outcomes", "position"], ["events", "keys"]),
+}
+
+
+@pytest.mark.pins("one-outcome")
+@pytest.mark.parametrize("half", sampled(KEYED, "keys missing", "keys alone"))
+def test_half_a_transaction_with_keys(
+    connection: Connection, prefix: str, tmp_path: Path, broker: Raw, half: str
+) -> None:
+    """A key that was committed stays, and one that was not is made again."""
+    visible, hidden = KEYED[half]
+    people = customers(connection, prefix, tmp_path)
+    people.send(register("c-1"))
+    quietly(people.plan())
+    decide_hanging(people, broker, [register("c-2"), register("c-3")], visible, hidden)
+    with impatience(), running(people.plan()) as owner:
+        assert owner.error() is None
+        (note,) = owner.notes()
+    assert "KAFKA-20734" in note and ("it is committed" in note) is bool(visible)
+    quietly(people.plan(machine="other"))
+    assert opened(people) == opened(people, "other") == dict.fromkeys(("c-1", "c-2", "c-3"), STATE)
 
 
 #: The same of a process that has two commands for each event, in two topics.
