@@ -24,7 +24,7 @@ class KeyUpkeep:
 
     def __init__(self, session: OwnerSession, cache: StateCache, keys: OwnerKeys) -> None:
         self._session, self._cache, self._keys = session, cache, keys
-        self._outdated: Iterator[Mapping[str, DataKey]] = keys.outdated(session.timing.keys_at_once)
+        self._outdated = outdated(keys, session.timing.keys_at_once)
         self._read = 0  # the end of the keys when they were last looked at
         self._beat_at: float | None = None  # monotonic
 
@@ -67,3 +67,14 @@ class KeyUpkeep:
         session.offset, session.claimed = at, True
         cache.stage(done, at, *transaction.written)
         keys.flush(cache.positions.events)
+
+
+def outdated(keys: OwnerKeys, most: int) -> Iterator[dict[str, DataKey]]:
+    """The keys in force under an older master key, in portions; an empty one where much was read and none is.
+
+    What is in force is judged when a portion is asked for: an aggregate may have been erased since the topic was read.
+    """
+    for some in keys.suspects():
+        subjects = list(dict.fromkeys(some))
+        for first in range(0, max(len(subjects), 1), most):
+            yield keys.outdated(subjects[first : first + most])

@@ -6,7 +6,7 @@ then come. Where none does, the key was lost (`check_level`).
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from msgspec import Raw
@@ -178,28 +178,20 @@ class OwnerKeys:
         self._write(events)
         return True
 
-    def outdated(self, most: int) -> Iterator[dict[str, DataKey]]:
-        """The keys in force under an older master key of the ring, in portions; an empty one after much was read.
-
-        The log tells the subjects. Which key is in force is what this owner knows when a portion is asked for: an
-        aggregate may have been erased since, and one that is another owner's is not known here.
-        """
-        if len(self._ring.names) == 1:
-            return
-        start, _ = self._log.bounds(self.partition)
+    def suspects(self) -> Iterator[list[str]]:
+        """The aggregates of which a record is under an older master key of the ring, as far as the topic was learnt."""
+        current = self._ring.current
+        start, _ = self._log.bounds(self.partition) if len(self._ring.names) > 1 else (self._learnt, None)
         for records in self._log.read(self.partition, start, self._learnt):
             found = key_records(self._log.topic, self.partition, records)
-            subjects = list(
-                dict.fromkeys(subject for subject, wrapped in found if self._is_outdated(wrapped))
-            )
-            for first in range(0, max(len(subjects), 1), most):
-                asked = {one: self._known(one).current for one in subjects[first : first + most]}
-                keys = {one: self.key_of(one) for one, wrapped in asked.items() if self._is_outdated(wrapped)}
-                yield {one: key for one, key in keys.items() if key is not None}
+            yield [subject for subject, one in found if one is not None and one.master != current]
         self._log.close()
 
-    def _is_outdated(self, wrapped: WrappedKey | None) -> bool:
-        return wrapped is not None and wrapped.master != self._ring.current
+    def outdated(self, subjects: Iterable[str]) -> dict[str, DataKey]:
+        """Their keys in force that are under an older master key, as this owner knows them now."""
+        known = {one: self._known(one).current for one in subjects}
+        old = [one for one, wrapped in known.items() if wrapped and wrapped.master != self._ring.current]
+        return {one: key for one in old if (key := self.key_of(one)) is not None}
 
     def _find(self, subject: str, kid: str) -> DataKey | None:
         key = self.key_of(subject)

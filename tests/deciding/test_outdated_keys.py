@@ -2,6 +2,7 @@
 
 import pytest
 
+from cqrs_cli.deciding.key_upkeep import outdated
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.keys.ring import Ring
@@ -31,20 +32,20 @@ def rotated(logs: Logs) -> Owning:
 
 def test_all_old_keys_are_found(logs: Logs) -> None:
     owner = rotated(logs)
-    portions = list(owner.keys.outdated(2))
+    portions = list(outdated(owner.keys, 2))
     assert [set(one) for one in portions] == [{name} for name in NAMES]  # they were read one by one
     assert all(owner.keys.key_of(name) is key for one in portions for name, key in one.items())
 
 
 def test_portions_are_not_too_large(logs: Logs) -> None:
     logs.keys.at_once = len(NAMES)
-    assert [sorted(one) for one in rotated(logs).keys.outdated(2)] == [["a", "b"], ["c", "d"], ["e"]]
+    assert [sorted(one) for one in outdated(rotated(logs).keys, 2)] == [["a", "b"], ["c", "d"], ["e"]]
 
 
 def test_erased_meanwhile_stays_erased(logs: Logs) -> None:
     """A tool that had read the key would bring it back."""
     owner = rotated(logs)
-    portions = owner.keys.outdated(1)
+    portions = outdated(owner.keys, 1)
     assert list(next(portions)) == ["a"]
     owner.decide(erase(5, "b"), erase(6, "c"), register(7, "c"))
     assert [sorted(one) for one in portions] == [[], [], ["d"], ["e"]]
@@ -54,11 +55,11 @@ def test_wrapped_anew_they_open(logs: Logs) -> None:
     """With the new master key alone; and nothing is left to be done."""
     owner = rotated(logs)
     before = {name: owner.keys.key_of(name) for name in NAMES}
-    for portion in owner.keys.outdated(2):
+    for portion in outdated(owner.keys, 2):
         logs.append_keys(owner.keys.records(portion))
         owner.keys.stage(portion, len(logs.keys.records))
     owner.states.flush()
-    assert not any(rotated(logs).keys.outdated(2))
+    assert not any(outdated(rotated(logs).keys, 2))
     logs.compact()
     alone = Owning(logs, ring=ALONE).recover()
     for name, key in before.items():
@@ -69,7 +70,7 @@ def test_wrapped_anew_they_open(logs: Logs) -> None:
 def test_ring_of_one_needs_no_look(logs: Logs) -> None:
     owner = Owning(logs).recover()
     logs.keys.breaks_at = 0
-    assert list(owner.keys.outdated(2)) == []
+    assert list(outdated(owner.keys, 2)) == []
 
 
 def test_others_keys_are_left_alone(logs: Logs) -> None:
@@ -77,6 +78,6 @@ def test_others_keys_are_left_alone(logs: Logs) -> None:
     home = KeyHome("murmur2", 2, 1)
     keys = OwnerKeys(CUSTOMER, logs.keys, 0, ROTATED, MemoryKeys(("k", "e")))
     keys.learn(0, home)
-    found = {name for portion in keys.outdated(1) for name in portion}
+    found = {name for portion in outdated(keys, 1) for name in portion}
     assert found == {name for name in NAMES if home.has(name.encode())}
     assert 0 < len(found) < len(NAMES)
