@@ -51,6 +51,17 @@ class People:
             admin.create(self.topics.keys, 1, 1, KEYS_CONFIGS)
         self._producer = self._begun(f"{prefix}first")
 
+    def configure(self, *, with_ring: bool) -> None:
+        """Write the project's settings."""
+        lines = {
+            "bootstrap_server": self.blind.bootstrap_server,
+            "aggregates": "people",
+            "topic_prefix": self.topics.prefix,
+            **({"personal_keys": "file:ring.json"} if with_ring else {}),
+        }
+        text = "".join(f'{name} = "{value}"\n' for name, value in lines.items())
+        (self.folder / "cqrs.toml").write_text(text)
+
     def _begun(self, id: str) -> Producer:
         producer = Producer({**self.blind.librdkafka(), "transactional.id": id})
         producer.init_transactions(30)

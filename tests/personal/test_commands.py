@@ -1,0 +1,54 @@
+"""The commands that show events: with values for who has the ring, with placeholders for all others."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cqrs_cli.cli.main import main
+from tests.personal.people import FIRST, People
+
+pytestmark = pytest.mark.kafka
+
+#: A call, and what it prints.
+Said = Callable[..., str]
+
+SHOWING = [
+    ("show", "customer", "ann", "--history"),
+    ("show", "customer", "ann", "-o", "json"),
+    ("tail", "customer", "events"),
+    ("tail", "customer", "events", "-n", "1", "-o", "json"),
+    ("trace", "c-1", "-o", "json", "--since", "2026-01-01"),
+]
+
+
+@pytest.fixture
+def said(people: People, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Said:
+    """`cqrs` in the project of the people."""
+    monkeypatch.chdir(people.folder)
+
+    def call(*arguments: str, with_ring: bool) -> str:
+        people.configure(with_ring=with_ring)
+        capfd.readouterr()
+        status = main(arguments)
+        printed = capfd.readouterr()
+        assert status == 0, printed.err
+        return printed.out
+
+    return call
+
+
+@pytest.mark.parametrize("arguments", SHOWING, ids=" ".join)
+def test_values_are_for_who_has_the_ring(said: Said, people: People, arguments: tuple[str, ...]) -> None:
+    people.meet("ann", FIRST)
+    seen, blind = said(*arguments, with_ring=True), said(*arguments, with_ring=False)
+    assert "Ann Smith" in seen and "ann@home" in seen
+    assert "x@invalid" in blind and not any(word in blind for word in ("Ann", "$sealed"))
+    people.erase("ann", FIRST)
+    erased = said(*arguments, with_ring=True)
+    assert not any(word in erased for word in ("Ann", "$sealed"))
+
+
+def test_dry_run_knows_the_person(said: Said, people: People) -> None:
+    people.meet("ann", FIRST)
+    command = "send", "customer", "ann", "Register", "name=Ann Brown", "--dry-run"
+    assert "Ann Brown" in said(*command, with_ring=True)

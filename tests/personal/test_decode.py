@@ -1,0 +1,33 @@
+"""Events for consumers in Python: with the values that the project's ring opens."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import cqrs_cli as cqrs
+from tests.personal.people import FIRST, People
+
+pytestmark = pytest.mark.kafka
+
+
+def names(people: People) -> list[Any]:
+    """The names in the events, as a consumer decodes them."""
+    topic = people.topics.events
+    records = [one for one in people.harness.records("events") if b"Registered" in (one.value or b"")]
+    messages = [
+        SimpleNamespace(value=one.value, topic=topic, partition=0, offset=one.offset) for one in records
+    ]
+    return [cqrs.decode(one, project=people.folder).event.name for one in messages]  # type: ignore[attr-defined]
+
+
+def test_consumers_get_values_with_the_ring(people: People) -> None:
+    people.configure(with_ring=True)
+    people.meet("ann", FIRST)
+    assert names(people) == ["Ann Smith"]
+
+
+def test_consumers_without_ring_get_placeholders(people: People) -> None:
+    people.configure(with_ring=False)
+    people.meet("ann", FIRST)
+    assert names(people) == [""]
