@@ -1,0 +1,79 @@
+"""A projection of personal data: it has them while their key is in force, and drops them as it hears of the end."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.personal.people import FIRST, SECOND, People
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.skipif(find_spec("sqlalchemy") is None, reason="needs the extra `projections`"),
+]
+
+_CODE = """
+from collections.abc import Sequence
+
+from sqlalchemy import Column, Connection, MetaData, String, Table, insert, update
+
+import cqrs_cli as cqrs
+from people.customer import Registered
+
+metadata = MetaData()
+names = Table("names", metadata, Column("id", String(50), primary_key=True), Column("name", String(50)))
+
+
+def project(db: Connection, events: Sequence[cqrs.Recorded[Registered | cqrs.Erased]]) -> None:
+    for one in events:
+        match one.event:
+            case Registered(name=name):
+                db.execute(insert(names).values(id=one.aggregate_id, name=name))
+            case cqrs.Erased():
+                db.execute(update(names).where(names.c.id == one.aggregate_id).values(name="erased"))
+
+
+projection = cqrs.Projection(project, metadata)
+"""
+
+
+def projected(people: People, connection: Connection, database: str) -> Mapping[str, str]:
+    """The names by id, after all events that are there."""
+    from sqlalchemy import text
+
+    from cqrs_cli.following.projections.database import open_database, parse_database, reading
+    from cqrs_cli.following.projections.load import load_projection
+    from cqrs_cli.following.projections.prepare import ends, prepare_projection
+    from cqrs_cli.following.projections.task import project_share
+
+    folder = people.folder
+    (folder / "projections").mkdir(exist_ok=True)
+    (folder / "projections/names.py").write_text(_CODE)
+    loaded = load_projection("names", folder, "people")
+    place = parse_database(f"sqlite:///{database}.db", folder)
+    made = prepare_projection(people.harness.settings, connection, loaded, place, print)
+    assert made.live is not None
+    plan = replace(made.live, targets=ends(made.live))
+    results = list(project_share(plan, 0, 1, folder, folder))
+    assert [result.error for result in results] == [None]
+    engine = open_database(place)
+    with reading(engine).begin() as db:
+        rows = db.execute(text("select id, name from names")).all()
+    engine.dispose()
+    return {str(id): str(name) for id, name in rows}
+
+
+def test_projection_opens_and_hears_of_the_end(people: People) -> None:
+    people.meet("ann", FIRST)
+    people.meet("bob", SECOND)
+    assert projected(people, people.connection, "seen") == {"ann": "Ann Smith", "bob": "Ann Smith"}
+    people.erase("ann", FIRST)
+    assert projected(people, people.connection, "seen") == {"ann": "erased", "bob": "Ann Smith"}
+    assert projected(people, people.connection, "later") == {"ann": "erased", "bob": "Ann Smith"}
+
+
+def test_projection_without_ring_has_placeholders(people: People) -> None:
+    people.meet("ann", FIRST)
+    assert projected(people, people.blind, "blind") == {"ann": ""}
