@@ -76,12 +76,20 @@ class PartitionKeys:
         self._seen[events] = seen
 
     def read_on(self) -> None:
-        """Read the keys up to their end as it is now."""
+        """Read the keys up to their end as it is now.
+
+        Raises `ContradictionError` for a topic that ends before what was read: keys that are gone were not erased.
+        """
         start, end = self._log.bounds(self._partition)
+        if end < self._read:
+            raise ContradictionError(
+                f"{self._log.topic} partition {self._partition} ends at {end}, before the {self._read} that was read",
+                "the topic was truncated or replaced: restore it before anything is read by its keys",
+            )
         for records in self._log.read(self._partition, max(start, self._read), end):
             for subject, wrapped in self._records(records):
                 self._known[subject] = self._known.get(subject, _NOTHING).with_record(wrapped)
-        self._read = self._end = max(end, self._read)
+        self._read = self._end = end
 
     def find(self, ring: Ring, events: int, need: Need) -> DataKey | None:
         """The key of a value, None for one that is gone; after `learn`."""

@@ -194,3 +194,11 @@ def test_foreign_key_record_is_named(opener: EventOpener, keys: KeysInMemory) ->
     keys.records.append(Record(0, 0, b"c-42", b'{"kid":7}'))
     with pytest.raises(ContradictionError, match=r"customer\.keys:0@0 is not a key"):
         opener.opened(0, [event(0, ANN, FIRST)])
+
+
+def test_cut_topic_is_no_erasure(opener: EventOpener, keys: KeysInMemory) -> None:
+    keys.put("c-42", FIRST)
+    opener.opened(0, [event(0, ANN, FIRST)])
+    keys.records.clear()
+    with pytest.raises(ContradictionError, match=r"customer\.keys partition 0 ends at 0, before the 1"):
+        opener.opened(0, [event(1, ANN, SECOND, "c-41")])
