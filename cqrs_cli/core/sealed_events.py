@@ -26,9 +26,18 @@ class EventMarks(NamedTuple):
 
 def event_marks(aggregate: Aggregate) -> EventMarks | None:
     """The marks of an aggregate; None for one without personal fields, whose events have no sealed members."""
+    return _marks_of(aggregate, aggregate.events) if aggregate.has_personal_fields else None
+
+
+def masked_command(aggregate: Aggregate, document: bytes) -> bytes:
+    """The document of a deferred command with placeholders in its personal fields, as `masked_event` gives it."""
     if not aggregate.has_personal_fields:
-        return None
-    fields = {kind: personal_fields(cls) for kind, cls in aggregate.events.items()}
+        return document
+    return masked_event(_marks_of(aggregate, aggregate.commands), document)
+
+
+def _marks_of(aggregate: Aggregate, classes: Mapping[str, type[Struct]]) -> EventMarks:
+    fields = {kind: personal_fields(cls) for kind, cls in classes.items()}
     return EventMarks(
         aggregate.name,
         {kind: {one.wire: one.erased for one in some} for kind, some in fields.items() if some},

@@ -8,7 +8,7 @@ from cqrs_cli.core.aggregate.erased import ERASED
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.sealed_data import seal_data
 from cqrs_cli.core.personal.sealing import DataKey, SealPlace
-from cqrs_cli.core.sealed_events import event_marks, masked_event, read_marked
+from cqrs_cli.core.sealed_events import event_marks, masked_command, masked_event, read_marked
 from tests.core import tally
 from tests.core.personal.customer import CUSTOMER, Registered
 
@@ -41,6 +41,12 @@ def test_retired_events_lose_what_was_sealed() -> None:
 def test_other_records_stay() -> None:
     for value in (b"?", b"{}", document(b"null"), document(b'{"key":"x"}', ERASED)):
         assert masked(value) is value
+
+
+def test_deferred_commands_are_masked() -> None:
+    found = json.loads(masked_command(CUSTOMER, document(SEALED, "customer.Register")))["data"]
+    assert found == {"name": "", "mail": "x@invalid", "plan": "free"}
+    assert masked_command(tally.AGGREGATE, b"?") == b"?"
 
 
 def test_only_marked_aggregates_are_looked_at() -> None:

@@ -8,7 +8,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.command_filter import CommandFilter
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, DryRun, deadline, option
-from cqrs_cli.errors import UsageError
+from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
@@ -54,9 +54,10 @@ deferred = subgroup("deferred", "The commands that wait: list, release or cancel
 def list_deferred(cli: Cli, aggregate: AggregateName, wanted: DeferralFilter) -> None:
     """List the commands that wait, by due time.
 
-    A command is `parked` until it is due, then `released` until it is decided; or `cancelled`.
+    A command is `parked` until it is due, then `released` until it is decided; or `cancelled`. Personal fields have
+    placeholders.
     """
-    _print(cli, _waiting(cli, aggregate, wanted), bool(wanted))
+    _print(cli, aggregate, _waiting(cli, aggregate, wanted), bool(wanted))
 
 
 Everything = Annotated[bool, option("--all", "Without a filter: every one.")]
@@ -114,14 +115,27 @@ def _waiting(cli: Cli, aggregate: str, wanted: DeferralFilter) -> "list[Deferral
         return waiting(connection, cli.topics(aggregate), cli.settings.partitioner, keep)
 
 
-def _print(cli: Cli, found: "list[Deferral]", narrowed: bool) -> None:
+def _print(cli: Cli, aggregate: str, found: "list[Deferral]", narrowed: bool) -> None:
     from cqrs_cli.cli.render.deferred import deferral
 
+    mask = _masking(cli, aggregate)
     for entry in found:
-        cli.result(*deferral(entry))
+        cli.result(*deferral(entry, mask))
     cli.flush()
     if not found:
         cli.note("no command like that waits" if narrowed else "no command waits")
+
+
+def _masking(cli: Cli, aggregate: str) -> "Callable[[bytes], bytes]":
+    """What puts placeholders into the personal fields of a command that waits."""
+    from functools import partial
+
+    from cqrs_cli.core.sealed_events import masked_command
+
+    try:
+        return partial(masked_command, cli.aggregate(aggregate))
+    except ConfigurationError:  # it can be looked at without the code, as it waits: sealed
+        return bytes
 
 
 def _request(
@@ -139,7 +153,7 @@ def _request(
     if not rehearse:
         _send(cli, aggregate, found, "cqrs.Cancel" if verb == "cancel" else "cqrs.Release")
         return
-    _print(cli, found, bool(wanted))
+    _print(cli, aggregate, found, bool(wanted))
     if found:
         cli.note(f"dry run: {counted(len(found), 'command')} to {verb}, nothing was sent")
 

@@ -10,11 +10,13 @@ from cqrs_cli.client.queries.deferred import command_type
 from cqrs_cli.core.messages.timestamps import rfc3339
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cqrs_cli.core.deferral.entry import Deferral
 
 
-def deferral(entry: "Deferral") -> Result:
-    """A command that waits, on one line."""
+def deferral(entry: "Deferral", mask: "Callable[[bytes], bytes]") -> Result:
+    """A command that waits, on one line; in the document as `mask` gives it."""
     due = rfc3339(entry.due)
     state = "cancelled" if entry.cancelled else "released" if entry.said is not None else "parked"
     document = {
@@ -27,7 +29,7 @@ def deferral(entry: "Deferral") -> Result:
         "offset": entry.offset,
         "said": entry.said,
         "cancelled": entry.cancelled,
-        "command": msgspec.Raw(entry.command),
+        "command": msgspec.Raw(mask(entry.command)),
     }
     attempt = f"attempt {entry.attempt}" if entry.attempt else ""
     parts = (due, f"{state:<9}", entry.subject, command_type(entry), entry.id, entry.reason, attempt)

@@ -13,6 +13,7 @@ from tests.cli.conftest import Cqrs
         (["bank_account", "events", "--out", "full"], "full exists and is not empty; name a new folder"),
         (["bank_account", "events", "--out", "full/file"], "full/file is a file; name a folder after --out"),
         (["acount", "events", "--out", "new"], "known: bank_account"),
+        (["bank_account", "events", "--out", "new", "--personal"], "bank_account has no personal fields"),
         (["bank_account", "events", "--out", "new", "--conf", "x"], "--conf x: no value"),
     ],
 )
