@@ -126,6 +126,24 @@ KEYED = [
         f"{_ERASED}::test_shard_in_plain_text",
     ),
     Mutation(
+        "deciding again forgets that there was a key",
+        "cqrs_cli/scans/whatif/redeciding.py",
+        (("            self.keys.fold(placed.message for placed in some)\n", ""),),
+        "tests/jobs/whatif/test_personal.py::test_erasures_make_no_difference",
+    ),
+    Mutation(
+        "deciding again erases what waits",
+        "cqrs_cli/scans/whatif/redeciding.py",
+        (("[self.keys.as_sent(each) for each in some]", "some"),),
+        "tests/jobs/whatif/test_personal.py::test_deferred_commands_are_decided_as_sent",
+    ),
+    Mutation(
+        "deciding again shows personal values",
+        "cqrs_cli/proof/whatif/difference.py",
+        (("return event.data if cls is None else Raw(", "return event.data or Raw("),),
+        "tests/jobs/whatif/test_personal.py::test_values_are_decided_on_and_not_shown",
+    ),
+    Mutation(
         "status sums up personal fields",
         "cqrs_cli/status/shards.py",
         (("digest.state_digest(summed, aggregate_id,", "digest.aggregate_digest(aggregate_id,"),),

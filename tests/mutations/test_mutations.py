@@ -43,6 +43,7 @@ _PURE = (
     "tests/ownership/trials/",
     "tests/ownership/test_code_watch.py",
     "tests/kafka/test_blame.py",
+    "tests/jobs/whatif/test_personal.py",
     "tests/jobs/whatif/test_settings.py",
     "tests/cli/test_tracebacks.py",
     "tests/client/test_erasing.py",

@@ -64,6 +64,7 @@ def family_members(split: Split, parent: Redeciding, is_whole: bool, stack: Exit
             rules, parent.today, parent.other, *stores, parent.payloads, parent.batch, is_family=True
         )
         child.inherit(split.partition)
+        child.keys.in_force.update(parent.keys.in_force)
         yield Member(number, child, is_whole)
 
 

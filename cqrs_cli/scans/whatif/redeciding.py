@@ -33,10 +33,12 @@ from cqrs_cli.proof.whatif.difference import (
     blame_of,
     compare_decisions,
     compare_states,
+    masked_state,
     owner_clock,
     was_given_up,
 )
 from cqrs_cli.scans.verify.pairs import side_by_side
+from cqrs_cli.scans.whatif.masked import HistoricKeys
 from cqrs_cli.scans.whatif.parked import changes_of
 from cqrs_cli.scans.whatif.payloads import HistoricPayloads
 from cqrs_cli.state.lmdb_store import LmdbStore
@@ -84,12 +86,14 @@ class Redeciding:
         self._moment = _Moment()
         rules = self.rules
         self._payloads = HistoricPayloads(self.payloads, rules.topic, rules.partition)
+        self.keys = HistoricKeys(self.today)
 
     def fold_before(self, events: Iterator[OwnerRecord[EventEnvelope]]) -> None:
         """Fold the events before the stretch, with both codes."""
         while some := list(islice(events, self.batch)):
             _fold(self.today, self._was, some)
             _fold(self.other, self._would, some)
+            self.keys.fold(placed.message for placed in some)
 
     def remember_before(self, outcomes: Iterator[OwnerRecord[OutcomeEnvelope]]) -> None:
         """Remember the decisions before the stretch, and what waits; the clock is the greatest time among them."""
@@ -107,7 +111,7 @@ class Redeciding:
         """Decide the commands of the stretch again; the differences, in their order."""
         remaining = iter(commands)
         while some := list(islice(remaining, self.batch)):
-            for part in self._payloads.parts(some):
+            for part in self._payloads.parts([self.keys.as_sent(each) for each in some]):
                 yield from self._decide(part)
                 _fold(self.today, self._was, [event for each in part for event in each.events])
         self._would.flush()
@@ -131,7 +135,8 @@ class Redeciding:
             if self.is_family and partition_of is not None and partition_of(name.encode()) != own:
                 continue  # it has moved
             self.progress.aggregates += 1
-            found = compare_states(self.rules.partition, name, was, would)
+            masked = masked_state(self.today, was), masked_state(self.other, would)
+            found = compare_states(self.rules.partition, name, *masked)
             if found is not None:
                 yield found
 
@@ -143,6 +148,7 @@ class Redeciding:
                 difference = self._decide_one(batch, each)
                 if difference is not None:
                     found.append(difference)
+        self.keys.learn(batch.done)
         last = some[-1].record.offset
         self.progress.commands += len(some)
         self.progress.last = last
@@ -186,6 +192,7 @@ class Redeciding:
             self._payloads.known,
             refused,
             blamed,
+            self.keys.in_force.get,
         )
 
     def _remembered(self, subject: str, command_id: str) -> DedupEntry | None:

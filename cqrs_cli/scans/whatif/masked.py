@@ -1,0 +1,86 @@
+"""Personal fields of a history that is decided again: no ring is asked for, so what is sealed is not opened.
+
+Commands are there as they were sent. Events and states of history have placeholders, and are compared without personal
+fields. Each aggregate has a key where history had one: another one, which no other batch needs to know.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.context import Decisions
+from cqrs_cli.core.messages.command import CommandEnvelope, read_command
+from cqrs_cli.core.messages.event import EventEnvelope
+from cqrs_cli.core.messages.payload_reference import with_data, with_reference
+from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.data_keys import random_key
+from cqrs_cli.core.personal.masking import mask_data
+from cqrs_cli.core.personal.sealed_data import has_seals, may_look_sealed
+from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.proof.keys import key_of_event
+from cqrs_cli.proof.whatif.decided import DecidedCommand
+
+
+@dataclass
+class HistoricKeys:
+    """The keys of aggregates with personal fields, and the commands that wait: 500 bytes for each of them."""
+
+    aggregate: Aggregate
+    in_force: dict[str, DataKey] = field(default_factory=dict)
+    _sent: dict[str, CommandEnvelope] = field(default_factory=dict)  # what waits, by its place
+
+    def fold(self, events: Iterable[EventEnvelope]) -> None:
+        """Take in what history's events say of keys."""
+        for event in events if self.aggregate.has_personal_fields else ():
+            try:
+                key = key_of_event(event)
+            except ValueError:  # `cqrs verify` reports it
+                continue
+            if key is not None and key.ends:
+                self.in_force.pop(event.subject, None)
+            elif key is not None and event.subject not in self.in_force:
+                self.in_force[event.subject] = random_key()
+
+    def learn(self, done: Decisions) -> None:
+        """Take in what a batch has made and ended."""
+        for subject, key in done.keys.items():
+            if key is None:
+                self.in_force.pop(subject, None)
+            else:
+                self.in_force[subject] = key
+
+    def as_sent(self, each: DecidedCommand) -> DecidedCommand:
+        """The command with the data that its sender sent: history has sealed what it said again.
+
+        Of a command that waited before the stretch there are placeholders. One that was ERASED stays as it is.
+        """
+        verdict = each.outcome.data
+        if not self.aggregate.has_personal_fields or verdict.reason == Reason.ERASED.name:
+            return each
+        try:
+            envelope = read_command(each.record)
+        except Refused:
+            return each
+        if isinstance(verdict.deferredfrom, str):
+            sent = self._sent.get(verdict.deferredfrom)
+            if verdict.status != "deferred":
+                self._sent.pop(verdict.deferredfrom, None)
+            return each._replace(record=self._said_again(each.record, envelope, sent))
+        if verdict.status == "deferred" and verdict.reason != Reason.MOVED.name:
+            self._sent[f"{verdict.partition}/{verdict.offset}"] = envelope
+        return each
+
+    def _said_again(self, record: Record, envelope: CommandEnvelope, sent: CommandEnvelope | None) -> Record:
+        cls, data = self.aggregate.commands.get(envelope.type), bytes(envelope.data)
+        if cls is None or record.value is None:
+            return record
+        if sent is not None and (reference := sent.reference()) is not None:
+            folder = f"{sent.dataref}".rpartition("/")[0]
+            return replace(record, value=with_reference(record.value, folder, reference))
+        if not may_look_sealed(data) or not has_seals(data):
+            return record
+        plain = mask_data(cls, data) if sent is None else bytes(sent.data)
+        return replace(record, value=with_data(record.value, plain))

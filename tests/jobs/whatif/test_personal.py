@@ -1,0 +1,60 @@
+"""Histories with personal fields, decided again: no key is needed, and nothing personal is compared or shown."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.proof.whatif.difference import HistoryDifference
+from tests.jobs.whatif.rehearsed import RULES, Logs, decided_again
+from tests.proof.deferred.sealed import Parked, later
+from tests.proof.history import History
+from tests.proof.sealed import TALLY, Add, Added, Sealed, Tally, erase, evolve, says
+
+
+def again(told: History, other: Aggregate = TALLY, **how: Any) -> list[HistoryDifference]:
+    logs = Logs(told.commands, told.outcomes, told.events)
+    return decided_again(logs, replace(RULES, topic_id="T"), TALLY, other, **how)
+
+
+@pytest.mark.pins("whatif")
+@pytest.mark.parametrize("batch", [1, 2, 100])
+@pytest.mark.parametrize("start", [0, 1, 2, 5])
+def test_erasures_make_no_difference(start: int, batch: int) -> None:
+    """From any command on, in any batches: there is a key where history had one."""
+    told = Sealed([says(2, "Ann"), says(1, "Bob", "b"), erase(), erase(), says(1, "Cem"), erase("b")])
+    assert again(told, start=start, batch=batch) == []
+
+
+@pytest.mark.pins("whatif")
+@pytest.mark.parametrize("batch", [1, 100])
+@pytest.mark.parametrize(
+    "told", [Parked(later("Ann")), Parked(later("Ann"), erase()), Parked(later("Ann"), says(1, "Bob"))]
+)
+def test_deferred_commands_are_decided_as_sent(told: Parked, batch: int) -> None:
+    assert again(told, batch=batch) == []
+
+
+def greeting(command: Add, tally: Tally) -> Iterator[Added]:
+    if command.who == "Ann":
+        yield Added(7, f"Dear {command.who}")
+
+
+OTHER = Aggregate.of("tally", cqrs.Decider(greeting, evolve, Tally()))
+
+
+def test_values_are_decided_on_and_not_shown() -> None:
+    told = Sealed([says(1, "Ann"), says(1, "Bob")])
+    first, second, state = again(told, OTHER)
+    assert (first.kind, second.kind, second.would_result, state.kind) == (
+        "events",
+        "outcome",
+        "unchanged",
+        "state",
+    )
+    shown = b"".join(one.was + one.would for one in (first, second, state))
+    assert b"Ann" not in shown and b"Bob" not in shown and b"$sealed" not in shown
+    assert b'"by":7,"who":""' in first.would
