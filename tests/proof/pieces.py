@@ -15,6 +15,7 @@ from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.scans.verify.kept import begin_folder, leave, load_carried
 from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.store import Store
 from cqrs_cli.state.trace_index import TraceIndex
 from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, History, home
 from tests.proof.reading import event_of, letter_of, outcome_of
@@ -74,7 +75,14 @@ class Topics(NamedTuple):
     deferred: Sequence[Record] | None = None
 
 
-def prove_piece(scope: Scope, topics: Topics, look: Look, before: Path | None, after: Path) -> Report:
+def prove_piece(
+    scope: Scope,
+    topics: Topics,
+    look: Look,
+    before: Path | None,
+    after: Path,
+    conclude: Callable[[Proof, Store], object] = lambda *_: None,
+) -> Report:
     """One verify, which goes on from the folder `before` and leaves the folder `after`."""
     earlier = None if before is None else load_carried(before)
     with ExitStack() as stack:
@@ -97,6 +105,7 @@ def prove_piece(scope: Scope, topics: Topics, look: Look, before: Path | None, a
         if topics.deferred is not None:
             proof.conclude_deferred(one for one in topics.commands if one.offset >= decided.surely)
         assert proof.carried is not None
+        conclude(proof, store)
         store.close()
         leave(after, proof.carried, indexes)
         return proof.report()
