@@ -1,6 +1,7 @@
 """Customers in real topics: their keys are proved, with the ring and without it."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.state.store import WriteBatch
 from tests.jobs.verify.customers import RING_FILE, customers, decide, erased, put_key, registered, remake_keys
-from tests.jobs.verify.proving import shard
+from tests.jobs.verify.proving import call, certified, shard
 from tests.proof.sealed import key
+from tests.support import ROOT
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 from tests.support.rewriting import edited, rewrite
@@ -127,3 +129,31 @@ def test_seals_of_a_shard_are_judged(told: TopicHarness, name: bytes, found: str
         store.apply(WriteBatch(store.token(), at, at, {"bob": replace_struct(saved, state=state)}))
     (violation,) = told.violations("state")
     assert found in violation
+
+
+@pytest.mark.pins("certified")
+def test_erasure_changes_no_certificate(told: TopicHarness) -> None:
+    """The keys topic is compacted, and not certified."""
+    before = certified(told).certificate
+    put_key(told, "bob", None)
+    now = certified(told, before)
+    assert (now.changes, now.checked) == ([], 9)
+
+
+@pytest.mark.pins("verifiable")
+def test_command_names_what_is_left(told: TopicHarness) -> None:
+    code = told.folder / "project" / "aggregates"
+    code.mkdir(parents=True)
+    (code.parent / "cqrs.toml").touch()
+    (code / "__init__.py").touch()
+    shutil.copy(ROOT / "tests" / "core" / "personal" / "customer.py", code)
+    clean = call(told, "verify", "customer", "--erased")
+    assert clean.returncode == 0, clean.stderr
+    assert "customer: 1 aggregate erased" in clean.stdout and "no violation" in clean.stdout
+    assert f"1 record of {told.topics.commands} with values as they were sent" in clean.stdout
+    put_key(told, "ann", key(1))
+    found = call(told, "verify", "customer", "--erased", "-o", "json")
+    document = json.loads(found.stdout)
+    assert (found.returncode, document["erased"], document["violation_count"]) == (5, 1, 1)
+    assert f"is key {key(1).kid} of 'ann', which was ended" in document["violations"][0]
+    assert "something is left of what was erased from customer" in found.stderr
