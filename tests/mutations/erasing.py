@@ -196,7 +196,7 @@ ERASING = [
     Mutation(
         "an exception of the code is quoted",
         "cqrs_cli/core/aggregate/aggregate.py",
-        (("raised(error, self.package, not self.has_personal_fields)", "raised(error, self.package)"),),
+        (("package or self.package, not self.has_personal_fields)", "package or self.package)"),),
         f"{_WORDS}::test_outcome_has_no_personal_value",
     ),
     Mutation(

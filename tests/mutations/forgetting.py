@@ -49,8 +49,8 @@ FORGETTING = [
         "cqrs_cli/following/gateway/guard.py",
         (
             (
-                "        erasing = _bears(request, self._erase_token)\n",
-                "        erasing = _bears(request, self._erase_token or self._token)\n",
+                "erasing, seeing = _bears(request, tokens.erase), ",
+                "erasing, seeing = _bears(request, tokens.erase or tokens.every), ",
             ),
         ),
         f"{_HTTP}::test_erasing_needs_its_own_token",
