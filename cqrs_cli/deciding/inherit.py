@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from msgspec.structs import replace as changed
 
@@ -47,12 +48,13 @@ def inherit_ahead(
 ) -> None:
     """Before the split: fold what is visible of the keys that a partition will have, so that little is left behind it.
 
-    The shard knows how far that is. Deferred commands are inherited behind the split alone.
+    The shard knows how far that is. Deferred commands are inherited behind the split alone. Where a parent has split
+    already, it is folded up to there.
     """
-    keeps = KeyHome(holding.partitioner, holding.judging, holding.number)
-    for number in holding.lineage.parents(holding.number):
+    keeps, lineage = KeyHome(holding.partitioner, holding.judging, holding.number), holding.lineage
+    for number, child in pairwise((*lineage.parents(holding.number), holding.number)):
         parent = replace(log, partition=number, keeps=keeps)
-        split = _visible(parent)
+        split = lineage.birth(child) or _visible(parent)
         cache.learn_keys(keeps)
         _fold_parent(parent, aggregate, cache, split, window)
 
@@ -62,8 +64,8 @@ def _visible(parent: PartitionLog) -> Split:
     outcomes = parent.bounds("outcomes")
     events = parent.bounds("events")  # at least those of the outcomes
     last = parent.last_record("outcomes", *outcomes)
-    clock = 0 if last is None else last.timestamp
-    return Split(parent.partition, 0, 0, 0, events[1], outcomes[1], 0, clock)
+    end, clock = (0, 0) if last is None else (last.offset + 1, last.timestamp)
+    return Split(parent.partition, 0, 0, 0, events[1], end, 0, clock)
 
 
 def _fold_parent(
@@ -79,10 +81,20 @@ def _fold_parent(
 
 
 def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> None:
-    """Refuse a shard that has a decision behind the split: Kafka lost the commit after it was visible."""
-    if (held := cache.inherited().get(split.partition, FoldedOfParent()).commands) > split.commands:
+    """Refuse a shard that has a decision behind the split, as Kafka lost the commit after it was visible; and one that
+    has seen outcomes behind it: by their later clock it has left out ids that are remembered still.
+    """
+    held = cache.inherited().get(split.partition, FoldedOfParent())
+    if held.commands > split.commands:
         raise CorruptError(
-            f"the shard knows decisions of {parent.place('commands')} up to {held}, the log up to {split.commands}",
+            f"the shard knows decisions of {parent.place('commands')} up to {held.commands}, the log up to"
+            f" {split.commands}",
+            REBUILD,
+        )
+    if held.outcomes > split.outcomes:
+        raise CorruptError(
+            f"the shard was made behind the split of {parent.place('outcomes')}: up to {held.outcomes}, not"
+            f" {split.outcomes}",
             REBUILD,
         )
 

@@ -135,8 +135,20 @@ GROWING = [
     Mutation(
         "a child's shard may be ahead of its parent",
         "cqrs_cli/deciding/inherit.py",
-        (("FoldedOfParent()).commands) > split.commands", "FoldedOfParent()).commands) < 0"),),
+        (("if held.commands > split.commands:", "if held.commands < 0:"),),
         "tests/deciding/rebuild/test_grown.py::test_shard_ahead_is_made_again",
+    ),
+    Mutation(
+        "a child's shard may be made behind the split",
+        "cqrs_cli/deciding/inherit.py",
+        (("if held.outcomes > split.outcomes:", "if held.outcomes < 0:"),),
+        "tests/deciding/rebuild/test_grown.py::test_shard_behind_the_split_is_made_again",
+    ),
+    Mutation(
+        "a child's shard is made behind an old split",
+        "cqrs_cli/deciding/inherit.py",
+        (("lineage.birth(child) or _visible(parent)", "_visible(parent)"),),
+        "tests/deciding/rebuild/test_grown.py::test_second_growth_takes_made_shards",
     ),
     Mutation(
         "a child is not warm before the split",

@@ -104,6 +104,37 @@ def test_shard_ahead_is_made_again(pair: TopicHarness) -> None:
     check(pair, 0, machine="new")
 
 
+def test_shard_behind_the_split_is_made_again(pair: TopicHarness) -> None:
+    """It was to be made before the growth, and the parents had split, and decided more, before it was."""
+    plan = prepared(pair.plan(once=False, machine="new"), "counter", 4)
+    grow(pair, 4)
+    quietly(pair.plan())
+    pair.send(*round_of(2))
+    quietly(pair.plan())
+    eventually(lambda: pair.settled("outcomes"))
+    rebuild_shards(plan, lambda now: None, lambda text: None)
+    made = pair.shard_path("new", 3).stat().st_ino
+    pair.send(*round_of(0))
+    quietly(pair.plan(machine="new"))
+    assert pair.shard_path("new", 3).stat().st_ino != made
+    check(pair, 0, 2, machine="new")
+
+
+def test_second_growth_takes_made_shards(pair: TopicHarness) -> None:
+    """The grandparents have decided more since they split."""
+    grow(pair, 4)
+    quietly(pair.plan())
+    pair.send(*round_of(2))
+    quietly(pair.plan())
+    eventually(lambda: pair.settled("outcomes"))
+    build(pair, 8, "new")
+    grow(pair, 8)
+    places = {one: pair.shard_path("new", one).stat().st_ino for one in range(8)}
+    quietly(pair.plan(machine="new"))
+    assert {one: pair.shard_path("new", one).stat().st_ino for one in range(8)} == places
+    check(pair, 0, 2, machine="new")
+
+
 def test_number_must_fit(pair: TopicHarness) -> None:
     with pytest.raises(UsageError, match="3 is no multiple"):
         build(pair, 3, "new")
