@@ -1,13 +1,15 @@
 """The lineage log of an aggregate: one partition, from which nothing is ever deleted, read as a whole."""
 
 from collections.abc import Iterator
+from contextlib import closing
+from itertools import chain
 
 from cqrs_cli.core.lineage import LineageError, PartitionLineage, fold_lineage
 from cqrs_cli.core.messages.growth import Grow, Growth, growth_value, read_growth
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation, producer
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation, bulk_consumer, producer
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.topics import Topics
 
@@ -18,20 +20,29 @@ class HiddenLineageError(readers.StalledError):
     """
 
 
-def read_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
-    """The lineage up to its high watermark. `count`: the partitions of an aggregate without a wish.
+#: Seconds that an operator's command waits for a hidden record: an owner that was killed leaves one for 20 s.
+HIDDEN_PATIENCE = 40.0
+
+
+def read_lineage(
+    connection: Cluster, topics: Topics, count: int, patience: float = REQUEST_TIMEOUT
+) -> PartitionLineage:
+    """The lineage up to its high watermark. `count`: the partitions of an aggregate without a wish. `patience`: seconds
+    that a record may be hidden.
 
     Raises `ContradictionError` for a record that cannot follow, `HiddenLineageError` for one that cannot be seen.
     """
-    return _read(connection, topics, count, "read_uncommitted")
+    return _read(connection, topics, count, "read_uncommitted", patience)
 
 
 def visible_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
     """The lineage as far as no transaction hides it."""
-    return _read(connection, topics, count, "read_committed")
+    return _read(connection, topics, count, "read_committed", REQUEST_TIMEOUT)
 
 
-def _read(connection: Cluster, topics: Topics, count: int, isolation: Isolation) -> PartitionLineage:
+def _read(
+    connection: Cluster, topics: Topics, count: int, isolation: Isolation, patience: float
+) -> PartitionLineage:
     start, end = readers.bounds(connection, topics.lineage, [0], isolation)[0]
     if start > 0:
         raise ContradictionError(
@@ -40,7 +51,7 @@ def _read(connection: Cluster, topics: Topics, count: int, isolation: Isolation)
         )
     growths: list[Growth] = []
     lineage = fold_lineage((), count)
-    for record in _records(connection, topics, start, end):
+    for record in _records(connection, topics, start, end, patience):
         try:
             growths.append(read_growth(record.value))
             lineage = fold_lineage(growths, count)
@@ -51,12 +62,13 @@ def _read(connection: Cluster, topics: Topics, count: int, isolation: Isolation)
     return lineage
 
 
-def _records(connection: Cluster, topics: Topics, start: int, end: int) -> Iterator[Record]:
-    try:
-        for records in readers.read(connection, topics.lineage, 0, start, end):
-            yield from records
-    except readers.StalledError as error:
-        raise HiddenLineageError(error.message, "a partition is splitting: try again") from error
+def _records(connection: Cluster, topics: Topics, start: int, end: int, patience: float) -> Iterator[Record]:
+    with closing(bulk_consumer(connection, fetch_wait_max_ms=10)) as reader:
+        found = readers.read_with(connection, reader, topics.lineage, 0, start, end, patience=patience)
+        try:
+            yield from chain.from_iterable(found if start < end else ())
+        except readers.StalledError as error:
+            raise HiddenLineageError(error.message, "a partition is splitting: try again") from error
 
 
 def wish(connection: Cluster, topics: Topics, grow: Grow) -> PartitionLineage:
@@ -78,4 +90,4 @@ def wish(connection: Cluster, topics: Topics, grow: Grow) -> PartitionLineage:
             f"{topics.lineage} could not be written: {failures[0] if failures else 'no answer'}",
             "try again: the same command completes what was begun",
         )
-    return read_lineage(connection, topics, grow.before)
+    return read_lineage(connection, topics, grow.before, HIDDEN_PATIENCE)

@@ -12,6 +12,7 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.tables import make_control, make_tables
 from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.kafka.lineage_log import HiddenLineageError
 from tests.following.projections.feeding import (
     ListTail,
     Logs,
@@ -86,6 +87,28 @@ def test_projection_of_before_goes_on(file: DatabaseAddress, while_growing: bool
     for made, there in (first, (grown(file), LOGS)):
         take(made)
         assert errors(projected(made, there, loaded)) == []
+    assert told(file) == model(LOGS)
+
+
+class HiddenPlan(GrownPlan):
+    """The split is hidden at first, by the transaction of an owner that was killed."""
+
+    def lineage(self, aggregate: str) -> PartitionLineage | None:
+        if _HIDING:
+            raise HiddenLineageError(_HIDING.pop())
+        return super().lineage(aggregate)
+
+
+_HIDING: list[str] = []
+
+
+def test_hidden_split_is_waited_for(file: DatabaseAddress) -> None:
+    notes: list[str] = []
+    made, loaded = grown(file, kind=HiddenPlan), recent_orders()
+    take(made, loaded)
+    _HIDING.append("it is hidden")
+    assert errors(projected(made, LOGS, loaded, notes=notes)) == []
+    assert not _HIDING and any("it is hidden" in note for note in notes)
     assert told(file) == model(LOGS)
 
 
