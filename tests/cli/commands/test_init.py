@@ -9,7 +9,7 @@ import pytest
 from cqrs_cli.cli.main import main
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import broker as embedded
-from tests.support import AGGREGATES
+from tests.support import AGGREGATES, ROOT
 
 DeliveryReport = Callable[..., Any]
 
@@ -140,3 +140,17 @@ def test_manifests_need_no_broker(root: Path, capfd: pytest.CaptureFixture[str])
 @pytest.mark.parametrize("flags", [["--kafka", "shop"], ["--manifests", "strimzi", "--dry-run"]])
 def test_manifests_go_with_other_flags(root: Path, flags: list[str]) -> None:
     assert main(["init", *flags]) == 2
+
+
+def test_personal_fields_get_keys(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """In the same number of partitions, and in manifests, too; no other aggregate has any."""
+    shutil.copy(ROOT / "examples/customers/customers/customer.py", root / "aggregates")
+    assert main(["init", "--dry-run", "--partitions", "3", "-o", "json"]) == 0
+    topics = json.loads(capfd.readouterr().out)["topics"]
+    keys = [one for one in topics if one["topic"].endswith(".keys")]
+    assert keys == [{"topic": "customer.keys", "result": "unknown", "partitions": 3}]
+    assert main(["init", "--manifests", "strimzi", "-o", "json"]) == 0
+    items = json.loads(capfd.readouterr().out)["items"]
+    assert [one["metadata"]["name"] for one in items if one["metadata"]["name"].endswith(".keys")] == [
+        "customer.keys"
+    ]
