@@ -3,7 +3,9 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from confluent_kafka import TopicPartition
@@ -22,10 +24,21 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.writer import KEY_CAUSE
 from cqrs_cli.keys.address import ring_at
 from tests.following.processes.stage import Stage, records
+from tests.support.brokers import broker
 from tests.support.commands import Sent
 from tests.support.harness import TopicHarness
-from tests.support.raw import Raw
+from tests.support.raw import Raw, raw
 from tests.support.waiting import eventually
+
+
+@contextmanager
+def credulous_broker(folder: Path) -> Iterator[Connection]:
+    """A broker that believes what producers say of their transactions, as all did before Kafka 3.6."""
+    with broker(folder) as credulous:
+        with raw(credulous.connection) as its:
+            its.configure_broker("transaction.partition.verification.enable", "false")
+        yield credulous.connection
+
 
 #: A part of an owner's transaction: each gets a marker of its own at the end, or none.
 Part = Literal["events", "outcomes", "keys", "position"]

@@ -15,14 +15,19 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.deciding.growing import check, first_rounds, released, round_of
 from tests.deciding.growing import counters as counters_on
-from tests.deciding.personal import STATE, customers, opened, register
 from tests.following.processes.stage import Stage, orders
 from tests.support import ROOT, hanging_growth
-from tests.support.brokers import broker as broker_of_its_own
 from tests.support.checkout import verified
 from tests.support.commands import increments
 from tests.support.growth import finals, grow, stale
-from tests.support.hanging import Hanging, Part, ReactionPart, decide_hanging, react_hanging
+from tests.support.hanging import (
+    Hanging,
+    Part,
+    ReactionPart,
+    credulous_broker,
+    decide_hanging,
+    react_hanging,
+)
 from tests.support.harness import TopicHarness
 from tests.support.impatience import impatience
 from tests.support.owners import owned, quietly, running
@@ -35,11 +40,9 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
-    """To a broker that believes what producers say of their transactions, as all did before Kafka 3.6."""
-    with broker_of_its_own(tmp_path_factory.mktemp("credulous")) as credulous:
-        with raw(credulous.connection) as broker:
-            broker.configure_broker("transaction.partition.verification.enable", "false")
-        yield credulous.connection
+    """To a broker that believes what producers say of their transactions."""
+    with credulous_broker(tmp_path_factory.mktemp("credulous")) as connection:
+        yield connection
 
 
 @pytest.fixture
@@ -150,34 +153,6 @@ def test_half_a_transaction_is_settled(counters: TopicHarness, broker: Raw, half
     quietly(counters.plan())
     assert [outcome.data.version for outcome in counters.outcomes()] == list(range(1, 11))
     counters.check()
-
-
-#: The same where the batch has made keys.
-KEYED: dict[str, tuple[list[Part], list[Part]]] = {
-    "keys missing": (["events", "outcomes", "position"], ["keys"]),
-    "keys alone": ([], ["keys"]),
-    "keys visible": (["keys", "outcomes"], ["events", "position"]),
-    "no keys visible": (["outcomes", "position"], ["events", "keys"]),
-}
-
-
-@pytest.mark.pins("one-outcome")
-@pytest.mark.parametrize("half", sampled(KEYED, "keys missing", "keys alone"))
-def test_half_a_transaction_with_keys(
-    connection: Connection, prefix: str, tmp_path: Path, broker: Raw, half: str
-) -> None:
-    """A key that was committed stays, and one that was not is made again."""
-    visible, hidden = KEYED[half]
-    people = customers(connection, prefix, tmp_path)
-    people.send(register("c-1"))
-    quietly(people.plan())
-    decide_hanging(people, broker, [register("c-2"), register("c-3")], visible, hidden)
-    with impatience(), running(people.plan()) as owner:
-        assert owner.error() is None
-        (note,) = owner.notes()
-    assert "KAFKA-20734" in note and ("it is committed" in note) is bool(visible)
-    quietly(people.plan(machine="other"))
-    assert opened(people) == opened(people, "other") == dict.fromkeys(("c-1", "c-2", "c-3"), STATE)
 
 
 #: The same of a process that has two commands for each event, in two topics.

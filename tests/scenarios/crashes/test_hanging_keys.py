@@ -1,0 +1,57 @@
+"""A transaction that has made keys, and that Kafka has left open in part: no key that events need is lost."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.deciding.personal import STATE, customers, opened, register
+from tests.support.hanging import Part, credulous_broker, decide_hanging
+from tests.support.impatience import impatience
+from tests.support.owners import quietly, running
+from tests.support.raw import Raw, raw
+from tests.support.sampling import sampled
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    """To a broker that believes what producers say of their transactions."""
+    with credulous_broker(tmp_path_factory.mktemp("credulous")) as connection:
+        yield connection
+
+
+@pytest.fixture
+def broker(connection: Connection) -> Iterator[Raw]:
+    with raw(connection) as broker:
+        yield broker
+
+
+#: The parts of a transaction that are visible, and those that are left open.
+KEYED: dict[str, tuple[list[Part], list[Part]]] = {
+    "keys missing": (["events", "outcomes", "position"], ["keys"]),
+    "keys alone": ([], ["keys"]),
+    "keys visible": (["keys", "outcomes"], ["events", "position"]),
+    "no keys visible": (["outcomes", "position"], ["events", "keys"]),
+}
+
+
+@pytest.mark.pins("one-outcome")
+@pytest.mark.parametrize("half", sampled(KEYED, "keys missing", "keys alone"))
+def test_half_a_transaction_with_keys(
+    connection: Connection, prefix: str, tmp_path: Path, broker: Raw, half: str
+) -> None:
+    """A key that was committed stays, and one that was not is made again."""
+    visible, hidden = KEYED[half]
+    people = customers(connection, prefix, tmp_path)
+    people.send(register("c-1"))
+    quietly(people.plan())
+    decide_hanging(people, broker, [register("c-2"), register("c-3")], visible, hidden)
+    with impatience(), running(people.plan()) as owner:
+        assert owner.error() is None
+        (note,) = owner.notes()
+    assert "KAFKA-20734" in note and ("it is committed" in note) is bool(visible)
+    quietly(people.plan(machine="other"))
+    assert opened(people) == opened(people, "other") == dict.fromkeys(("c-1", "c-2", "c-3"), STATE)
