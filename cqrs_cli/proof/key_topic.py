@@ -1,6 +1,6 @@
 """Keys as a proof knows them, compared with the keys topic, which is read after the other logs, and with shards."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -30,12 +30,17 @@ class KeyProof:
         self._deferred, self._findings = deferred, findings
 
     def conclude(
-        self, known: Iterable[tuple[str, bytes, WrappedKey | None]], since: Iterable[Record]
+        self,
+        known: Iterable[tuple[str, bytes, WrappedKey | None]],
+        since: Iterable[Record],
+        is_ours: Callable[[str], bool] = lambda subject: True,
     ) -> None:
         """Compare with the keys topic. `known`: by aggregate what the store has noted, and its key in the topic;
-        `since`: the events that came since.
+        `since`: the events that came since. `is_ours`: false for an aggregate that has moved: its deferred commands may
+        still stand here.
         """
-        parked = [(one.at, *one.sealed) for one in self._deferred.entries.values() if one.sealed is not None]
+        sealed = ((one.at, *one.sealed) for one in self._deferred.entries.values() if one.sealed is not None)
+        parked = [one for one in sealed if is_ours(one[1])]
         ended = {*ended_in(self._events, self.surely), *ended_since(since)}
         topic = KeyTopic(parked, ended, self._findings)
         for subject, noted, found in known:

@@ -155,7 +155,7 @@ def state_faults(trace: KeyTrace, cls: type[State], saved: StoredState) -> Itera
             continue
         if kid in trace.ended and saved.version >= trace.erased:
             yield f"has {name!r} sealed with key {kid}, which had ended"
-        elif kid not in (trace.kid, *trace.ended) and trace != KeyTrace():
+        elif trace.kid is not None and kid not in (trace.kid, *trace.ended):
             yield f"has {name!r} sealed with key {kid}, which no event names"
 
 

@@ -1,7 +1,7 @@
 """The keys topic of one partition in a proof: the latest key of each aggregate, in a temporary store on disk."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import ring_at
 from cqrs_cli.keys.topic import WrappedKey, read_key
+from cqrs_cli.proof.key_topic import KeyProof
 from cqrs_cli.proof.keys import KeyRing
 from cqrs_cli.scans.verify.pairs import side_by_side
 from cqrs_cli.scans.verify.plan import ProofPlan
@@ -52,10 +53,17 @@ class LatestKeys:
             self._topics.aggregate, self.find, lambda subject, wrapped: ring.unwrap(topic, subject, wrapped)
         )
 
-    def known(self, noted: Store) -> Known:
+    def conclude(self, proof: KeyProof, noted: Store, since: Iterable[Record]) -> None:
+        """Compare with what a proof has found, and `noted` in its store. `since`: the events that came since."""
+        proof.conclude(self._known(noted), since, self._is_ours)
+
+    def _is_ours(self, subject: str) -> bool:
+        return self._home.has(subject.encode())
+
+    def _known(self, noted: Store) -> Known:
         """Each of our aggregates that a proof has noted something of, or that has a key."""
         for name, proved, found in side_by_side(noted.items(), self._store.items()):
-            if self._home.has(name.encode()):
+            if self._is_ours(name):
                 yield name, b"" if proved is None else proved.state, _key(found)
 
     def _read(self) -> None:

@@ -140,7 +140,7 @@ class _PartitionProof:
             proof.conclude_deferred(chain.from_iterable(waiting))
         if keys is not None:
             since = self._read("events", bounds["events"][1], self._bounds("events")[1])
-            proof.keys.conclude(keys.known(self.scratch.store), chain.from_iterable(since))
+            keys.conclude(proof.keys, self.scratch.store, chain.from_iterable(since))
         compared = self._compare_state(proof, decided.surely, bounds["events"][1])
         earlier, read_now = None if self.earlier is None else self.earlier.report, self.teller.records
         return ProofResult(self.log.partition, proof.report(), earlier, compared=compared, records=read_now)

@@ -1,0 +1,70 @@
+"""Customers whose partitions grow: their keys stay where they are, and are proved where their aggregates went."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.jobs.verify.driver import plan_verify, proved_by, verify_here
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.scans.erased.prove import prove_erased
+from cqrs_cli.scans.verify.since import resumed_from
+from tests.deciding.personal import customers, erase, register
+from tests.jobs.verify.customers import put_key
+from tests.support.commands import FAR, command
+from tests.support.growth import grow, stale
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+
+pytestmark = pytest.mark.kafka
+
+NAMES = [f"c-{number}" for number in range(8)]
+
+
+def proved_on(people: TopicHarness) -> list[str]:
+    """The violations that `verify --continue` finds, from one call to the next."""
+    plan = plan_verify(people.connection, people.topics, people.settings)
+    with resumed_from(people.folder / "proved", proved_by(plan)) as work:
+        return [str(one) for one in verify_here(replace(plan, since=work)).violations]
+
+
+@pytest.fixture
+def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    """All have a key and a command that waits; half are erased before the growth, a quarter behind it."""
+    people = customers(connection, prefix, tmp_path)
+    waiting = [command("customer.Register", one, f"{one}.late", LATE, notbefore=FAR) for one in NAMES]
+    people.send(*map(register, NAMES), *waiting, *map(erase, NAMES[:4]))
+    quietly(people.plan())
+    assert proved_on(people) == []
+    grow(people, 2)
+    people.send(*(stale(register(one, 1), 1) for one in NAMES[:2]), *map(erase, NAMES[4:6]))
+    people.send(*(command("cqrs.Release", one, f"{one}.go", {"id": f"{one}.late"}) for one in NAMES))
+    quietly(people.plan())
+    quietly(people.plan())
+    return people
+
+
+LATE = {"name": "late-needle-77", "mail": "late-needle-77@home"}
+
+
+@pytest.mark.pins("verifiable")
+def test_keys_are_proved_over_a_growth(people: TopicHarness) -> None:
+    reasons = [one.data.reason for number in (0, 1) for one in people.outcomes(number)]
+    assert reasons.count("ERASED") == 6
+    assert people.violations("state") == []
+    assert proved_on(people) == []
+    done = prove_erased(people.connection, people.topics, people.aggregate, people.settings)
+    assert [*map(str, done.found), *map(str, done.topics.found), *done.endless] == []
+    assert (done.count, sorted(done.topics.erased)) == (0, NAMES[:6])
+
+
+@pytest.mark.pins("verifiable")
+def test_lost_keys_are_named_over_a_growth(people: TopicHarness) -> None:
+    """Those that a child has inherited, and those that are the parent's; each once."""
+    put_key(people, NAMES[6], None)
+    put_key(people, NAMES[7], None)
+    put_key(people, NAMES[0], None)
+    lost = people.violations()
+    assert sorted(name for one in lost for name in NAMES if f"{name!r}" in one) == [NAMES[0], *NAMES[6:]]
+    assert {people.home(one) for one in NAMES} == {0, 1}
+    assert len(lost) == 3
