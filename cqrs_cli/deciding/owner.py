@@ -196,7 +196,7 @@ class DecidingOwner:
             cache.learn_keys(holding.keeps)
             inherit_keys(log, self.aggregate, cache, holding, window)
             fold_events(log, self.aggregate, cache, events, accepted)
-            cache.check_keys()
+            cache.check_keys(accepted is not None)
             failpoints.reached("recover.events")
             fold_deferred(log, cache, deferred)
             failpoints.reached("recover.deferred")

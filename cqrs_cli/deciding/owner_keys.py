@@ -57,7 +57,7 @@ class OwnerKeys:
         self._wrapped: dict[str, WrappedKey | None] = {}  # those of the batch that is being written
         self.read = 0  # offset of the keys topic
         self._learnt = 0  # up to here it was read when the partition was taken over
-        self._is_level = False
+        self._is_level = self._is_forgiving = False
         self.doubts: dict[str, str] = {}  # kid → subject: not in force, and no `Erased` has named it yet
 
     @property
@@ -102,8 +102,14 @@ class OwnerKeys:
         self.read = self._learnt = end
         self._write(noted)
 
-    def check_level(self, events: int) -> None:
-        """Note that all events are folded; raises `ContradictionError` for a key that is gone and was not erased."""
+    def check_level(self, events: int, accepted: bool = False) -> None:
+        """Note that all events are folded; raises `ContradictionError` for a key that is gone and was not erased.
+
+        `accepted`: events were lost, and an operator has accepted that; the erasures may be among them.
+        """
+        self._is_forgiving = accepted
+        if accepted:
+            self.doubts.clear()
         if self.doubts:
             raise self._lost(*next(iter(self.doubts.items())))
         self._is_level = True
@@ -198,9 +204,10 @@ class OwnerKeys:
         if key is not None and key.kid == kid:
             return key
         if kid not in self._known(subject).ended:
-            if self._is_level:
+            if not self._is_level:
+                self.doubts[kid] = subject
+            elif not self._is_forgiving:
                 raise self._lost(kid, subject)
-            self.doubts[kid] = subject
         return None
 
     def _lost(self, kid: str, subject: str) -> ContradictionError:

@@ -106,7 +106,7 @@ def split(session: OwnerSession, cache: StateCache, at: int) -> None:
     session.mine = claim
     session.holding = holding._replace(lineage=holding.lineage.with_record(record))
     cache.learn_keys(session.holding.keeps, afresh=True)
-    cache.check_keys()
+    cache.check_keys(session.mine.accepted is not None)
     drop_moved(cache, session.holding.keeps)
 
 

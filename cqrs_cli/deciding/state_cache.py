@@ -152,10 +152,10 @@ class StateCache:
             afresh = afresh or (keeps is not None and self._kept() < keeps.among)
             self.keys.learn(int(self._store.noted(_KEYS) or 0), keeps, afresh)
 
-    def check_keys(self) -> None:
-        """Raise `ContradictionError` for a lost key; all events are folded."""
+    def check_keys(self, accepted: bool = False) -> None:
+        """Raise `ContradictionError` for a lost key, unless a loss was `accepted`; all events are folded."""
         if self.keys is not None:
-            self.keys.check_level(self.positions.events)
+            self.keys.check_level(self.positions.events, accepted)
 
     @property
     def pending(self) -> int:

@@ -1,6 +1,6 @@
 """An owner seals what rests in its shard, knows its keys again, and stops where one was lost."""
 
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -125,6 +125,22 @@ def test_lost_key_stops_recovery(owner: Owning, logs: Logs) -> None:
     assert reading.store.noted(DOUBTFUL)
     logs.keys.records[0] = key
     assert Owning(logs).recover().state() == ANN
+
+
+@pytest.mark.parametrize("shard", [True, False])
+def test_accepted_loss_may_hold_erasures(owner: Owning, logs: Logs, shard: bool) -> None:
+    """The topic of events was restored to a moment before an erasure, the keys were not."""
+    owner.states.flush()
+    owner.decide(erase(1))
+    logs.events.pop()
+    late = again(owner, cache=False, shard=shard)
+    with pytest.raises(ContradictionError) if not shard else nullcontext():
+        late.recover()
+    late.states.check_keys(accepted=True)
+    assert late.state() == mask(ANN)
+    late.decide(register(2, "d"))
+    late.states.flush()
+    assert not late.store.noted(DOUBTFUL)
 
 
 def test_lost_key_stops_deciding(owner: Owning, logs: Logs) -> None:

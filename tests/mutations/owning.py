@@ -68,7 +68,7 @@ OWNING = [
     Mutation(
         "an owner decides without a key that was lost",
         _OWNER_KEYS,
-        (("            if self._is_level:", "            if False:"),),
+        (("            elif not self._is_forgiving:", "            elif False:"),),
         f"{_KEYS}::test_lost_key_stops_deciding",
     ),
     Mutation(

@@ -63,7 +63,7 @@ def build_shard(
                 claim = None if is_unborn else parse_claim(log.committed().metadata)
                 window = plan.deciding.window
                 fold_visible(log, aggregate, cache, claim, window, measures, topic_id, holding)
-                cache.check_keys()
+                cache.check_keys(claim is not None and claim.accepted is not None)
                 break
             except ContradictionError as error:
                 if will_last(error) or lasting.lasts(plan.timing.contradicted):
