@@ -51,11 +51,11 @@ def seal_values(data: bytes, values: Mapping[str, bytes], key: DataKey, place: S
 def open_data(cls: type[Struct], data: bytes, find_key: FindKey, place: SealPlace) -> bytes:
     """The JSON of a message with its sealed members opened: placeholders where the key is gone.
 
-    A member that is not sealed stays: it was written before its field was marked, or is a placeholder. Raises
-    `SealError` for one that names its key and does not open.
+    A member that is not sealed stays: it was written before its field was marked, or is a placeholder. One that is
+    opens by whatever name it has: an upcaster may know it by an earlier one. Raises `SealError` for one that names its
+    key and does not open.
     """
-    erased = {one.wire: one.erased for one in personal_fields(cls)}
-    return _opened(data, personal_values(cls, data), erased, find_key, place)
+    return open_retired(data, {one.wire: one.erased for one in personal_fields(cls)}, find_key, place)
 
 
 def open_retired(data: bytes, erased: Mapping[str, bytes], find_key: FindKey, place: SealPlace) -> bytes:
@@ -108,7 +108,7 @@ def _opened(
 ) -> bytes:
     opened: dict[str, Raw] = {}
     for name, value in values.items():
-        if is_sealed(value):
+        if SEAL_MARK in value and is_sealed(value):
             key = find_key(kid_of(value))
             plain = erased.get(name, b"null") if key is None else key.open(value, place._replace(field=name))
             opened[name] = Raw(plain)

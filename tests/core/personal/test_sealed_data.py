@@ -115,3 +115,16 @@ def test_moved_retired_value_never_opens() -> None:
         open_retired(data, {}, KNOWN, PLACE._replace(subject="c-43"))
     with pytest.raises(NotSealedError):
         open_retired(b'{"name":{"$sealed":"AAAA"}}', {}, KNOWN, PLACE)
+
+
+def test_value_of_an_earlier_name_opens() -> None:
+    """An upcaster gets it: without its key as null, since no mark says its placeholder."""
+    data = seal_data(Registered, encode_json(Registered("Ann", "ann@home", "free")), KEY, PLACE)
+    found = open_data(Customer, data.replace(b'"mail"', b'"post"'), NONE, PLACE)
+    assert decode(found) == {"name": "", "post": None, "plan": "free"}
+    earlier = seal_data(Registered, encode_json(Registered("Ann", "ann@home", "free")), KEY, PLACE)
+    assert decode(open_data(Order, earlier, KNOWN, PLACE)) == {
+        "name": "Ann",
+        "mail": "ann@home",
+        "plan": "free",
+    }
