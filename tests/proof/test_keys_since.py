@@ -38,7 +38,7 @@ def told() -> Sealed:
 
 
 @pytest.mark.pins("verifiable")
-def test_erasure_that_is_under_way_is_no_loss(told: Sealed, tmp_path: Path) -> None:
+def test_erasure_under_way_is_no_loss(told: Sealed, tmp_path: Path) -> None:
     """The owner has committed it, and verify has seen its key go; the next one judges its command."""
     under_way = looks(told, [2], ahead=(1, 1, 1, 1))
     told.keys = {}
