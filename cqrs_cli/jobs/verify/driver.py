@@ -19,7 +19,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.proof.findings import MAX_NAMED, Report
-from cqrs_cli.registry import names
+from cqrs_cli.registry import load, names
 from cqrs_cli.scans.verify.moved import find_lost
 from cqrs_cli.scans.verify.plan import ProofPlan, ProofResult
 from cqrs_cli.scans.verify.since import Proved
@@ -81,14 +81,16 @@ def plan_verify(
     Where `dedup_window` was changed, the settings hold the shortest there ever was, and `longest_window` is the
     longest. Raises `ConfigurationError` for missing ACLs, and for topics that are missing or set up wrongly.
     """
+    package = settings.aggregates if names(settings.aggregates, settings.root) else None
+    personal = package is not None and load(topics.aggregate, package, settings.root).has_personal_fields
     with Admin(connection) as admin:
-        if missing := admin.missing_acls(needs("read", topics)):
+        if missing := admin.missing_acls(needs("read", topics, personal)):
             raise refusal(missing, "read")
         found = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return ProofPlan(
         connection,
         found,
-        settings.aggregates if names(settings.aggregates, settings.root) else None,
+        package,
         settings.root,
         settings.partitioner,
         milliseconds(settings.dedup_window),
