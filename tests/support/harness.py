@@ -8,14 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are its public names
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
-
 from cqrs_cli import registry
 from cqrs_cli.core import digest
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -40,6 +32,7 @@ from cqrs_cli.state.shard import open_readonly
 from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from tests.support import ROOT
 from tests.support.commands import Sent
+from tests.support.configuring import configure
 from tests.support.waiting import eventually
 
 Written = tuple[bytes | None, bytes | None, int]
@@ -86,14 +79,7 @@ class TopicHarness:
 
     def configure(self, kind: Kind, name: str, value: str) -> None:
         """Change a setting of a topic, and wait until the broker shows it."""
-        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, self.topics.name(kind), incremental_configs=[entry])
-        admin = AdminClient(self.connection.librdkafka())
-        for done in admin.incremental_alter_configs([resource]).values():
-            done.result(10)
-        topic = self.topics.name(kind)
-        with Admin(self.connection) as shown:
-            eventually(lambda: shown.describe([topic])[topic].configs.get(name) == value)
+        configure(self.connection, self.topics.name(kind), {name: value})
 
     def home(self, key: str) -> int:
         """The partition that a key belongs to."""

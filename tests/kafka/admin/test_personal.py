@@ -1,14 +1,13 @@
 """The keys topic of an aggregate with personal fields, on a real broker."""
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # type: ignore[attr-defined]  # its public names
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import PLAIN_KINDS, TopicPlan, Topics
-from tests.support.waiting import eventually
+from tests.support.configuring import configure
 
 pytestmark = pytest.mark.kafka
 
@@ -28,7 +27,7 @@ def _make_and_grow(admin: Admin, topics: Topics) -> None:
     for kind in PLAIN_KINDS:
         with pytest.raises(ConfigurationError, match=rf"{kind} has (retention|segment)\.ms="):
             ensure_topics(admin, topics, plan)
-        set_configs(admin, topics.name(kind), plan.configs(kind))
+        configure(admin.connection, topics.name(kind), plan.configs(kind))
     (*_, made) = ensure_topics(admin, topics, plan, dry_run=True)
     assert made == (topics.keys, "missing", 2)
     assert ensure_topics(admin, topics, plan)[-1] == (topics.keys, "created", 2)
@@ -38,15 +37,3 @@ def _make_and_grow(admin: Admin, topics: Topics) -> None:
     found = check_topics(admin, topics, plan)
     assert (found.partitions, [found.keys_partition(one) for one in range(4)]) == (4, [0, 1, 0, 1])
     assert found.keys_id == admin.describe([topics.keys])[topics.keys].topic_id
-
-
-def set_configs(admin: Admin, name: str, configs: dict[str, str]) -> None:
-    """As kafka-configs.sh does, and wait until the broker shows them."""
-    client = AdminClient(admin.connection.librdkafka())
-    entries = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in configs.items()
-    ]
-    resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=entries)
-    for done in client.incremental_alter_configs([resource]).values():
-        done.result(10)
-    eventually(lambda: admin.describe([name])[name].configs.items() >= configs.items())

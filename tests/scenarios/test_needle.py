@@ -1,0 +1,196 @@
+"""Secrets go through every command of the CLI, and owners are killed: no disk has them but where the page says so.
+
+docs/personal.md has the table. Commands and dead letters hold what senders sent until their retention is over; all
+that cqrs writes is sealed, and what is sealed cannot be opened once its key is gone.
+"""
+
+import json
+import re
+import secrets
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.failpoints import VARIABLE
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import PLAIN_KINDS
+from cqrs_cli.keys.topic import BEAT
+from tests.support import ROOT
+from tests.support.brokers import broker
+from tests.support.configuring import configure
+from tests.support.project import LOCAL, Project
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+SETTINGS = """
+aggregates = "customers"
+personal_keys = "file:keys.json"
+payload_store = "payloads"
+payload_threshold = "2KiB"
+checkpoints = "checkpoints"
+checkpoint_every = "1s"
+"""
+
+#: These show what senders sent.
+PLAIN = [("tail", "customer", "dead-letters"), ("trace", "c-1", "--since", "2026-01-01")]
+
+#: These show what cqrs has written.
+LOOKING = [
+    ("show", "customer", "c-1", "--history"),
+    ("tail", "customer", "events"),
+    ("tail", "customer", "outcomes"),
+    ("status", "customer", "--digest"),
+    ("deferred", "list", "customer"),
+    ("dead-letters", "list", "customer"),
+    ("describe", "customer"),
+    ("keys", "status", "customer"),
+    ("verify", "customer", *LOCAL),
+    ("project", "mailing_list", "--once"),
+]
+
+#: These write files.
+WRITING = [
+    ("replay", "customer", "--out", "replayed", *LOCAL),
+    ("export", "customer", "events", "--out", "exported", *LOCAL),
+    ("certificate", "make", "customer", "certificate", *LOCAL),
+]
+
+
+class Shop(Project):
+    """The customers, and one secret for each of their personal values."""
+
+    def __init__(self, folder: Path, connection: Connection, disk: Path) -> None:
+        super().__init__(folder, connection, "")
+        self.disk = disk
+        self.needles: list[str] = []
+        self.said = ""
+        self.plain: set[str] = set()  # payloads of commands, as senders have stored them
+
+    def needle(self) -> str:
+        self.needles.append(secrets.token_hex(12))
+        return self.needles[-1]
+
+    def look(self, *arguments: str) -> str:
+        """What a command prints, which must succeed; what it says beside it is kept."""
+        with self.running(*arguments) as process:
+            out, err = process.communicate(timeout=180)
+        assert process.returncode == 0, err
+        self.said += err
+        return out
+
+    def found(self, *folders: Path) -> set[str]:
+        """The files below the folders that have any of the needles."""
+        wanted = [needle.encode() for needle in self.needles]
+        files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+        return {
+            str(path)
+            for path in files
+            if any(needle in data for data in [path.read_bytes()] for needle in wanted)
+        }
+
+    def customers(self) -> int:
+        """On the mailing list."""
+        with closing(sqlite3.connect(self.folder / "projections.db")) as db:
+            (count,) = db.execute("SELECT count(*) FROM mailing_list").fetchone()
+            db.execute("VACUUM")
+            return int(count)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    """With a broker of its own, whose disk is read."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    folder = Path(shutil.copytree(ROOT / "examples/customers", tmp_path / "shop", ignore=ignored))
+    (folder / "cqrs.toml").write_text(SETTINGS)
+    (folder / "payloads").mkdir()
+    with broker(tmp_path / "broker") as started:
+        made = Shop(folder, started.connection, tmp_path / "broker")
+        made.look("keys", "init")
+        made.look("init", "customer", "--partitions", "2")
+        yield made
+
+
+def sent(shop: Shop, numbers: range, **attributes: str) -> None:
+    """A customer each, whose address is a payload; some mails are wrong, and one command has a field too many."""
+    lines = []
+    for number in numbers:
+        at = "@" if number % 4 else ""
+        register = {"name": shop.needle(), "mail": f"{shop.needle()}{at}x", "country": "GB"}
+        move = {"address": shop.needle() * 200, "country": "IE"}
+        wrong = {**move, "nothing": shop.needle()}
+        for name, data in (("Register", register), ("Move", move), ("Move", wrong)):
+            lines.append({"type": f"customer.{name}", "subject": f"c-{number}", "data": data, **attributes})
+    file = shop.folder.parent / "commands.ndjson"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    shop.look("send", "--file", str(file))
+    file.unlink()
+    shop.plain |= shop.found(shop.folder / "payloads")
+
+
+def killed(shop: Shop, point: str) -> None:
+    """A run whose worker is killed there, and that ends by itself."""
+    reached = shop.folder.parent / secrets.token_hex(4)
+    variable = {VARIABLE: f"{point}:1:kill@{reached}"}
+    with shop.running("run", "customer", "--once", *LOCAL, **variable) as run:
+        _, err = run.communicate(timeout=180)
+    assert reached.exists() and run.returncode == 0, err
+    shop.said += err
+
+
+def outside(shop: Shop) -> set[str]:
+    """The files that have a needle, and may not: what senders sent is left out."""
+    found = shop.found(shop.folder, shop.disk) - shop.plain
+    return {path for path in found if not any(f"/customer.{kind}-" in path for kind in PLAIN_KINDS)}
+
+
+def wrapped_keys(shop: Shop) -> set[bytes]:
+    """The wrapped keys on the broker's disk."""
+    logs = [path.read_bytes() for path in shop.disk.rglob("customer.keys-*/*.log")]
+    return {found for log in logs for found in re.findall(rb'"key":"([^"]+)"', log)}
+
+
+def goes_with_compaction(shop: Shop, keys: set[bytes]) -> None:
+    """The wrapped keys themselves leave the disk. Beats, which owners append in an hour, let the segments close."""
+    configure(shop.connection, "customer.keys", {"segment.ms": "100", "max.compaction.lag.ms": "1"})
+    producer, (value, key) = clients.producer(shop.connection), BEAT
+
+    def is_compacted() -> bool:
+        for partition in range(2):
+            producer.produce("customer.keys", value, key, partition)
+        producer.flush()
+        return not wrapped_keys(shop) & keys
+
+    eventually(is_compacted, within=180)
+
+
+def test_no_disk_has_what_was_erased(shop: Shop) -> None:
+    sent(shop, range(4))
+    sent(shop, range(4, 6), notbefore="2999-01-01T00:00:00Z")
+    killed(shop, "commit.after")
+    sent(shop, range(2, 4))
+    killed(shop, "apply.inside")
+    for arguments in (*PLAIN, *LOOKING, *WRITING):
+        shop.look(*arguments)
+    assert outside(shop) == {str(shop.folder / "projections.db")} and shop.customers() == 3
+    before, until = shop.json("replay", "customer", *LOCAL)["digest"], datetime.now(UTC).isoformat()
+    keys = wrapped_keys(shop)
+    assert len(keys) == 6
+
+    for number in range(6):
+        shop.look("erase", "customer", f"c-{number}", "--no-wait")
+    killed(shop, "commit.after")
+    for arguments in LOOKING:
+        said = shop.look(*arguments)
+        assert not any(needle in said for needle in shop.needles), arguments
+    assert shop.customers() == 0
+    assert outside(shop) == set()
+    assert not any(needle in shop.said for needle in shop.needles)
+    assert shop.json("replay", "customer", "--until", until, *LOCAL)["digest"] == before
+    goes_with_compaction(shop, keys)
