@@ -20,8 +20,7 @@ from cqrs_cli.core.personal.sealed_data import (
     may_look_sealed,
     open_data,
     open_retired,
-    personal_values,
-    seal_values,
+    seal_needed,
 )
 from cqrs_cli.core.personal.sealing import DataKey, SealPlace
 from cqrs_cli.errors import ContradictionError
@@ -154,9 +153,7 @@ class OwnerKeys:
 
         Without a key in force its personal fields hold nothing personal: no event that is left says it.
         """
-        values = personal_values(self._aggregate.state, data)
-        key = self.key_of(subject) if values else None
-        return data if key is None else seal_values(data, values, key, self._place(subject))
+        return seal_needed(self._aggregate.state, data, lambda: self.key_of(subject), self._place(subject))
 
     def records(self, keys: Mapping[str, DataKey | None]) -> list[tuple[bytes | None, bytes]]:
         """The records of the keys that a batch has changed: (value, subject)."""

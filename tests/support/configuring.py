@@ -22,7 +22,8 @@ def configure(connection: Cluster, topic: str, configs: Mapping[str, str]) -> No
         for name, value in configs.items()
     ]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    for done in AdminClient(connection.librdkafka()).incremental_alter_configs([resource]).values():
+    client = AdminClient(connection.librdkafka())
+    for done in client.incremental_alter_configs([resource]).values():
         done.result(10)
     with Admin(connection) as admin:
         eventually(lambda: admin.describe([topic])[topic].configs.items() >= configs.items())

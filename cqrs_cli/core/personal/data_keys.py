@@ -5,13 +5,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from cqrs_cli.core.personal.sealed_data import (
-    has_seals,
-    may_look_sealed,
-    open_data,
-    personal_values,
-    seal_values,
-)
+from cqrs_cli.core.personal.sealed_data import has_seals, may_look_sealed, open_data, seal_needed
 from cqrs_cli.core.personal.sealing import KID_BYTES, SECRET_BYTES, DataKey, SealPlace
 
 #: The key of an aggregate that is in force, by its id.
@@ -56,10 +50,7 @@ class DataKeys:
         """
         if may_look_sealed(data) and has_seals(data):
             raise ValueError("a member has the shape of a sealed value")
-        values = personal_values(cls, data)
-        return (
-            seal_values(data, values, self._needed(subject), self._place(subject, place)) if values else data
-        )
+        return seal_needed(cls, data, lambda: self._needed(subject), self._place(subject, place))
 
     def opened(self, cls: type[Struct], data: bytes, subject: str, place: str) -> bytes:
         """The JSON of a message that an owner has sealed; raises `ErasedKeyError` if its key is gone."""

@@ -38,14 +38,25 @@ def kids_of(cls: type[Struct], data: bytes) -> set[str]:
 
 def seal_data(cls: type[Struct], data: bytes, key: DataKey, place: SealPlace) -> bytes:
     """The JSON of a message with its personal members sealed; `place` is the message's, its field does not count."""
-    values = personal_values(cls, data)
-    return seal_values(data, values, key, place) if values else data
+    return seal_needed(cls, data, lambda: key, place)
 
 
-def seal_values(data: bytes, values: Mapping[str, bytes], key: DataKey, place: SealPlace) -> bytes:
-    """The JSON of a message with these of its members sealed."""
-    sealed = {name: Raw(key.seal(value, place._replace(field=name))) for name, value in values.items()}
-    return write_members(read_members(data) | sealed)
+def seal_needed(
+    cls: type[Struct], data: bytes, key_of: Callable[[], DataKey | None], place: SealPlace
+) -> bytes:
+    """The same; the key is asked for only if a member says something. Without one the data stay."""
+    fields, key = personal_fields(cls), None
+    if not fields:
+        return data
+    there = read_members(data)
+    for one in fields:
+        if one.wire not in there or (value := bytes(there[one.wire])) == one.erased:
+            continue
+        if key is None and (key := key_of()) is None:
+            return data
+        field = SealPlace(place.aggregate, place.subject, place.place, one.wire)
+        there[one.wire] = Raw(key.seal(value, field))
+    return data if key is None else write_members(there)
 
 
 def open_data(cls: type[Struct], data: bytes, find_key: FindKey, place: SealPlace) -> bytes:

@@ -8,7 +8,8 @@ It is bound to its place: aggregate, subject, place in the log, field. So it ope
 show. It names its key by a random id, its kid, never by a number.
 """
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
+from binascii import b2a_base64
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 #: Bytes of a key's id, of a data key (two of AES-256), and of what SIV adds.
 KID_BYTES, SECRET_BYTES, SIV_BYTES = 8, 64, 16
+
+
+_URLSAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class SealError(ValueError):
@@ -84,7 +88,7 @@ class DataKey:
 
     def seal(self, value: bytes, place: SealPlace) -> bytes:
         """The JSON of the sealed value, from the JSON of the plain one."""
-        return b'{"$sealed":"%b"}' % as_text(self._kid + self._cipher.encrypt(value, place.bound())).encode()
+        return b'{"$sealed":"%b"}' % _spelt(self._kid + self._cipher.encrypt(value, place.bound()))
 
     def open(self, sealed: bytes, place: SealPlace) -> bytes:
         """The JSON of the plain value; raises `NotSealedError`, `OtherKeyError` or `DamagedSealError`."""
@@ -129,7 +133,11 @@ def _parts(sealed: bytes) -> tuple[str, bytes]:
 
 def as_text(data: bytes) -> str:
     """Base64url without padding."""
-    return urlsafe_b64encode(data).rstrip(b"=").decode()
+    return _spelt(data).decode()
+
+
+def _spelt(data: bytes) -> bytes:
+    return b2a_base64(data, newline=False).translate(_URLSAFE, b"=")
 
 
 def from_text(text: str) -> bytes:
