@@ -7,36 +7,20 @@ that cqrs writes is sealed, and what is sealed cannot be opened once its key is 
 import json
 import re
 import secrets
-import shutil
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from cqrs_cli.failpoints import VARIABLE
 from cqrs_cli.kafka import clients
-from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.topics import KINDS, PLAIN_KINDS
+from cqrs_cli.kafka.topics.topics import PLAIN_KINDS
 from cqrs_cli.keys.topic import BEAT
-from tests.support import ROOT
-from tests.support.brokers import broker
+from tests.scenarios.erasing.shop import Shop
 from tests.support.configuring import configure
-from tests.support.project import LOCAL, Project
+from tests.support.project import LOCAL
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
-
-SETTINGS = """
-aggregates = "customers"
-personal_keys = "file:keys.json"
-payload_store = "payloads"
-payload_threshold = "2KiB"
-checkpoints = "checkpoints"
-checkpoint_every = "1s"
-"""
 
 #: These show what senders sent.
 PLAIN = [("tail", "customer", "dead-letters"), ("trace", "c-1", "--since", "2026-01-01")]
@@ -61,62 +45,6 @@ WRITING = [
     ("export", "customer", "events", "--out", "exported", *LOCAL),
     ("certificate", "make", "customer", "certificate", *LOCAL),
 ]
-
-
-class Shop(Project):
-    """The customers, and one secret for each of their personal values."""
-
-    def __init__(self, folder: Path, connection: Connection, disk: Path) -> None:
-        super().__init__(folder, connection, "")
-        self.disk = disk
-        self.needles: list[str] = []
-        self.said = ""
-        self.plain: set[str] = set()  # payloads of commands, as senders have stored them
-
-    def needle(self) -> str:
-        self.needles.append(secrets.token_hex(12))
-        return self.needles[-1]
-
-    def look(self, *arguments: str) -> str:
-        """What a command prints, which must succeed; what it says beside it is kept."""
-        with self.running(*arguments) as process:
-            out, err = process.communicate(timeout=180)
-        assert process.returncode == 0, err
-        self.said += err
-        return out
-
-    def found(self, *folders: Path) -> set[str]:
-        """The files below the folders that have any of the needles."""
-        wanted = [needle.encode() for needle in self.needles]
-        files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-        return {
-            str(path)
-            for path in files
-            if any(needle in data for data in [path.read_bytes()] for needle in wanted)
-        }
-
-    def customers(self) -> int:
-        """On the mailing list."""
-        with closing(sqlite3.connect(self.folder / "projections.db")) as db:
-            (count,) = db.execute("SELECT count(*) FROM mailing_list").fetchone()
-            db.execute("VACUUM")
-            return int(count)
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    """With a broker of its own, whose disk is read."""
-    ignored = shutil.ignore_patterns("__pycache__")
-    folder = Path(shutil.copytree(ROOT / "examples/customers", tmp_path / "shop", ignore=ignored))
-    (folder / "cqrs.toml").write_text(SETTINGS)
-    (folder / "payloads").mkdir()
-    with broker(tmp_path / "broker") as started:
-        made = Shop(folder, started.connection, tmp_path / "broker")
-        made.look("keys", "init")
-        made.look("init", "customer", "--partitions", "2")
-        for kind in (*KINDS, "keys"):
-            configure(made.connection, f"customer.{kind}", {"compression.type": "uncompressed"})
-        yield made
 
 
 def sent(shop: Shop, numbers: range, **attributes: str) -> None:
@@ -192,6 +120,7 @@ def test_no_disk_has_what_was_erased(shop: Shop) -> None:
         said = shop.look(*arguments)
         assert not any(needle in said for needle in shop.needles), arguments
     assert shop.customers() == 0
+    assert "no violation" in shop.look("verify", "customer", "--erased", "--look-in", "projections.db")
     assert outside(shop) == set()
     assert not any(needle in shop.said for needle in shop.needles)
     assert shop.json("replay", "customer", "--until", until, *LOCAL)["digest"] == before

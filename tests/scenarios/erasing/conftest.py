@@ -1,0 +1,38 @@
+"""A shop for each test."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.topics.topics import KINDS
+from tests.scenarios.erasing.shop import Shop
+from tests.support import ROOT
+from tests.support.brokers import broker
+from tests.support.configuring import configure
+
+SETTINGS = """
+aggregates = "customers"
+personal_keys = "file:keys.json"
+payload_store = "payloads"
+payload_threshold = "2KiB"
+checkpoints = "checkpoints"
+checkpoint_every = "1s"
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    """Two partitions, nothing in them; on the disk, bytes are as they were sent."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    folder = Path(shutil.copytree(ROOT / "examples/customers", tmp_path / "shop", ignore=ignored))
+    (folder / "cqrs.toml").write_text(SETTINGS)
+    (folder / "payloads").mkdir()
+    with broker(tmp_path / "broker") as started:
+        made = Shop(folder, started, tmp_path / "broker")
+        made.look("keys", "init")
+        made.look("init", "customer", "--partitions", "2")
+        for kind in (*KINDS, "keys"):
+            configure(made.connection, f"customer.{kind}", {"compression.type": "uncompressed"})
+        yield made
