@@ -19,7 +19,7 @@ from tests.support.project import LOCAL, Project, stages
 from tests.support.traffic import Client, traffic
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.faults]
 
 RUN = ("run", "bank_account", "counter", "--process", "before", *LOCAL)
 

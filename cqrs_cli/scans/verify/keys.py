@@ -8,7 +8,7 @@ from pathlib import Path
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.errors import ContradictionError
+from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import KafkaKeysLog
@@ -88,11 +88,19 @@ class LatestKeys:
 def latest_keys(
     plan: ProofPlan, aggregate: Aggregate | None, home: KeyHome, stack: ExitStack
 ) -> LatestKeys | None:
-    """The keys of personal fields, if there may be any: without the code (None), if they have a topic."""
+    """The keys of personal fields, if there may be any: without the code (None), if they have a topic to be seen."""
     connection, topics = plan.connection, plan.aggregate.topics
-    if not (readers.exists(connection, topics.keys) if aggregate is None else aggregate.has_personal_fields):
+    if not (_sees_keys(connection, topics) if aggregate is None else aggregate.has_personal_fields):
         return None
     return LatestKeys(connection, topics, home, stack)
+
+
+def _sees_keys(connection: Connection, topics: Topics) -> bool:
+    """False without the right, too: a broker does not tell whether a topic exists that one may not read."""
+    try:
+        return readers.exists(connection, topics.keys)
+    except ConfigurationError:
+        return False
 
 
 def _key(saved: StoredState | None) -> WrappedKey | None:
