@@ -233,7 +233,7 @@ ERASING = [
         "a mark is taken off as if nothing was sealed",
         "cqrs_cli/core/aggregate/shapes.py",
         (('yield Difference(path, "unmarked"', 'yield Difference(path, "wider"'),),
-        "tests/core/aggregate/test_compatibility.py::test_mark_may_not_be_taken_off",
+        "tests/core/aggregate/test_mark_changes.py::test_mark_may_not_be_taken_off",
     ),
     Mutation(
         "a contract does not have the marks",

@@ -85,6 +85,7 @@ def test_senders_may_not_seal(data: str, attributes: dict[str, str]) -> None:
     assert data.encode() in written
     done = decide_batch(CUSTOMER, [replace(sent, value=written)], context())
     assert verdicts(done) == ["INVALID_PAYLOAD"] and done.keys == {}
+    assert b"a member has the shape of a sealed value" in done.outcomes[0][0]
 
 
 def test_decide_may_not_seal() -> None:
