@@ -1,18 +1,18 @@
 """Events with sealed members, on their way to a reader: opened, or with placeholders where the key is gone. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.erased import ERASED, Erased
+from cqrs_cli.core.aggregate.erased import ERASED, read_erased
 from cqrs_cli.core.messages.json import read_members, write_members
 from cqrs_cli.core.messages.payload_reference import with_data
 from cqrs_cli.core.personal.marks import personal_fields
-from cqrs_cli.core.personal.sealed_data import SEAL_MARK, FindKey, open_retired
-from cqrs_cli.core.personal.sealing import SealPlace, is_sealed, kid_of
+from cqrs_cli.core.personal.sealed_data import SEAL_MARK, FindKey, kids_in, open_retired
+from cqrs_cli.core.personal.sealing import SealPlace, is_sealed
 
 _ERASED = ERASED.encode()
 
@@ -55,18 +55,14 @@ class MarkedEvent(Struct, gc=False):
     @property
     def ends(self) -> str | None:
         """The id of the key that it ends: for an `Erased`. Raises `ValueError` for one that is malformed."""
-        return _read_erased(self.data).key if self.type == ERASED else None
+        return read_erased(self.data).key if self.type == ERASED else None
 
     def kids(self) -> set[str]:
         """The ids of the keys that its sealed members name; raises `NotSealedError` for one that names none."""
-        return {kid_of(value) for value in self._values() if is_sealed(value)}
-
-    def _values(self) -> Iterator[bytes]:
-        return map(bytes, read_members(self.data).values())
+        return kids_in(bytes(self.data))
 
 
 _read_marked = msgspec.json.Decoder(MarkedEvent).decode
-_read_erased = msgspec.json.Decoder(Erased).decode
 
 
 def may_be_marked(value: bytes | None) -> bool:

@@ -12,7 +12,7 @@ from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.core.messages.payload_reference import payload_folder, refer, with_data, with_reference
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.personal.data_keys import DataKeys, ErasedKeyError
-from cqrs_cli.core.personal.sealed_data import has_seals, may_look_sealed
+from cqrs_cli.core.personal.sealed_data import has_seals
 
 #: Seals the data of an event, by its number.
 SealEvent = Callable[[int, Event, bytes], bytes]
@@ -42,7 +42,7 @@ class Sealer:
 
         def unseal(data: bytes) -> bytes:
             if case.entry is None:
-                if may_look_sealed(data) and has_seals(data):
+                if has_seals(data):
                     raise Refused(Reason.INVALID_PAYLOAD, "a member has the shape of a sealed value")
                 return data
             try:

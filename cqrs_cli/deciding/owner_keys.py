@@ -19,7 +19,6 @@ from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.personal.sealed_data import (
     may_look_sealed,
     open_data,
-    open_retired,
     seal_needed,
 )
 from cqrs_cli.core.personal.sealing import DataKey, SealPlace
@@ -139,8 +138,7 @@ class OwnerKeys:
             return event
         cls, find = self._aggregate.events.get(event.type), partial(self._find, event.subject)
         place = SealPlace(self._aggregate.name, event.subject, event.id, "")
-        opened = open_retired(data, {}, find, place) if cls is None else open_data(cls, data, find, place)
-        return replace(event, data=Raw(opened))
+        return replace(event, data=Raw(open_data(cls, data, find, place)))
 
     def open_state(self, subject: str, data: bytes) -> bytes:
         """The JSON of a state from the shard, opened; raises `SealError`."""

@@ -2,21 +2,22 @@
 
 from collections.abc import Iterator
 
+from cqrs_cli.core.erasure import ERASE
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.sealed_data import has_seals
+from cqrs_cli.core.personal.sealed_data import has_seals, kids_in
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import Findings
-from cqrs_cli.proof.keys import EventKey, KeyTrace, kids_in, read_trace, trace_bytes
+from cqrs_cli.proof.keys import EventKey, KeyTrace, read_trace, trace_bytes
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import EventsTrace, OutcomeTrace
 
 #: The type of the command that erases, in its outcomes.
-_ERASE = "cqrs.Erase."
+_ERASE = f"{ERASE}."
 
 #: The reason of a deferred command whose key is gone when it is said again.
-_GONE = "ERASED"
+_GONE = Reason.ERASED.name
 
 #: Reasons of the checks up to the one that reads the data, which opens what is sealed.
 _UNOPENED = {reason.name for reason in Reason if reason.check <= 7}

@@ -12,10 +12,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from cqrs_cli.core.aggregate.decider import State
-from cqrs_cli.core.aggregate.erased import ERASED, Erased
+from cqrs_cli.core.aggregate.erased import ERASED, read_erased
 from cqrs_cli.core.messages.event import EventEnvelope
-from cqrs_cli.core.messages.json import read_members
-from cqrs_cli.core.personal.sealed_data import personal_values
+from cqrs_cli.core.personal.sealed_data import SEAL_MARK, kids_in, personal_values, sealed_members
 from cqrs_cli.core.personal.sealing import (
     KID_BYTES,
     DataKey,
@@ -27,9 +26,6 @@ from cqrs_cli.core.personal.sealing import (
 )
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.keys.topic import WrappedKey
-
-#: In all data that have a sealed member, and in few others.
-_MARK = b'"$sealed"'
 
 #: Keys of aggregates that are kept unwrapped, to open the next events of the same ones.
 _UNWRAPPED = 10_000
@@ -58,18 +54,6 @@ def trace_bytes(trace: KeyTrace) -> bytes:
     return _encode(trace)
 
 
-def sealed_members(data: bytes) -> dict[str, bytes]:
-    """The members of data in JSON that have the shape of a sealed value, at first sight."""
-    if _MARK not in data:
-        return {}
-    return {name: bytes(value) for name, value in read_members(data).items() if is_sealed(bytes(value))}
-
-
-def kids_in(data: bytes) -> set[str]:
-    """The ids of the keys that sealed members name; raises `ValueError` for one that is no sealed value."""
-    return {kid_of(value) for value in sealed_members(data).values()}
-
-
 class _Document(Struct):
     data: Raw = Raw(b"{}")
 
@@ -79,7 +63,7 @@ _document = msgspec.json.Decoder(_Document).decode
 
 def kids_of_document(document: bytes) -> set[str]:
     """The same for the document of a command; none for what is none."""
-    if _MARK not in document:
+    if SEAL_MARK not in document:
         return set()
     try:
         return kids_in(bytes(_document(document).data))
@@ -94,13 +78,10 @@ class EventKey(NamedTuple):
     ends: bool = False
 
 
-_erased = msgspec.json.Decoder(Erased).decode
-
-
 def key_of_event(event: EventEnvelope) -> EventKey | None:
     """The key that an event names, if it names one; raises `ValueError` for two, and for what names none."""
     if event.type == ERASED:
-        kid = _erased(event.data).key
+        kid = read_erased(event.data).key
         if len(from_text(kid)) != KID_BYTES:
             raise ValueError(f"{kid!r:.50} is the id of no key")
         return EventKey(kid, ends=True)

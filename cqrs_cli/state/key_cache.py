@@ -28,7 +28,7 @@ from cqrs_cli.state.store import NotOwnerError
 #: Address space, not disk. Doubled when full.
 _MAP_SIZE = 1 << 26
 
-#: KeyStore of subjects are hashes of this length, so this one is none.
+#: Keys of subjects are hashes of this length, so this one is none.
 _HEAD = b"head"
 
 _by_key: Callable[[tuple[bytes, object]], bytes] = itemgetter(0)

@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import msgspec
-
 from cqrs_cli.client.history import find_ranges
 from cqrs_cli.client.queries.deferred import waiting
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.erased import ERASED, Erased
+from cqrs_cli.core.aggregate.erased import ERASED, read_erased
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.sealed_data import personal_values
@@ -19,8 +17,6 @@ from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.payloads.check_out import checked_out
-
-_read_erased = msgspec.json.Decoder(Erased).decode
 
 
 @dataclass
@@ -69,7 +65,7 @@ def _count(found: PersonalRecords, aggregate: Aggregate, event: EventEnvelope) -
     """Count an event; it is plain if it was written before its fields were marked."""
     found.events += 1
     if event.type == ERASED:
-        found.ended[event.causationid] = _read_erased(event.data).key
+        found.ended[event.causationid] = read_erased(event.data).key
     cls = aggregate.events.get(event.type)
     values = {} if cls is None else personal_values(cls, bytes(event.data))
     found.plain += not all(map(is_sealed, values.values()))

@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+from msgspec import Raw
+
 from cqrs_cli.core.aggregate.decider import Event, State
 from cqrs_cli.core.personal.masking import mask
 
@@ -14,6 +17,10 @@ class Erased(Event):
     """The personal fields of this aggregate were erased: the key with this id is gone, and with it what it sealed."""
 
     key: str
+
+
+#: The event in its data; raises `ValueError` (msgspec's errors are) for any other data.
+read_erased: Callable[[Raw | bytes], Erased] = msgspec.json.Decoder(Erased).decode
 
 
 def with_erasing(evolve: Callable[[Any, Any], State], hears_erased: bool) -> Callable[[State, Event], State]:

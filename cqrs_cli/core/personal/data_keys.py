@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from cqrs_cli.core.personal.sealed_data import has_seals, may_look_sealed, open_data, seal_needed
+from cqrs_cli.core.personal.sealed_data import has_seals, open_data, seal_needed
 from cqrs_cli.core.personal.sealing import KID_BYTES, SECRET_BYTES, DataKey, SealPlace
 
 #: The key of an aggregate that is in force, by its id.
@@ -48,7 +48,7 @@ class DataKeys:
 
         Raises `ValueError` if it has a member that looks sealed: nobody could tell it from one that is.
         """
-        if may_look_sealed(data) and has_seals(data):
+        if has_seals(data):
             raise ValueError("a member has the shape of a sealed value")
         return seal_needed(cls, data, lambda: self._needed(subject), self._place(subject, place))
 

@@ -15,7 +15,7 @@ FindKey = Callable[[str], DataKey | None]
 _M = TypeVar("_M")
 
 #: In all data that have a sealed member, and in few others.
-SEAL_MARK = b"$sealed"
+SEAL_MARK = b'"$sealed"'
 
 
 def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
@@ -31,9 +31,19 @@ def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
     return {one.wire: value for one, value in values if value != one.erased}
 
 
-def kids_of(cls: type[Struct], data: bytes) -> set[str]:
-    """The ids of the keys that the sealed members name; raises `NotSealedError` for one that names none."""
-    return {kid_of(value) for value in personal_values(cls, data).values() if is_sealed(value)}
+def sealed_members(data: bytes) -> dict[str, bytes]:
+    """The members of data in JSON that have the shape of a sealed value, as cqrs writes it: without escapes.
+
+    Raises `ValueError` for data that are no object, and may have one.
+    """
+    if SEAL_MARK not in data:
+        return {}
+    return {name: bytes(value) for name, value in read_members(data).items() if is_sealed(bytes(value))}
+
+
+def kids_in(data: bytes) -> set[str]:
+    """The ids of the keys that sealed members name; raises `ValueError` for one that names none."""
+    return {kid_of(value) for value in sealed_members(data).values()}
 
 
 def seal_data(cls: type[Struct], data: bytes, key: DataKey, place: SealPlace) -> bytes:
@@ -59,14 +69,15 @@ def seal_needed(
     return data if key is None else write_members(there)
 
 
-def open_data(cls: type[Struct], data: bytes, find_key: FindKey, place: SealPlace) -> bytes:
+def open_data(cls: type[Struct] | None, data: bytes, find_key: FindKey, place: SealPlace) -> bytes:
     """The JSON of a message with its sealed members opened: placeholders where the key is gone.
 
     A member that is not sealed stays: it was written before its field was marked, or is a placeholder. One that is
-    opens by whatever name it has: an upcaster may know it by an earlier one. Raises `SealError` for one that names its
-    key and does not open.
+    opens by whatever name it has: an upcaster may know it by an earlier one. `cls`: its class; None for an event whose
+    class is gone. Raises `SealError` for one that names its key and does not open.
     """
-    return open_retired(data, {one.wire: one.erased for one in personal_fields(cls)}, find_key, place)
+    erased = {} if cls is None else {one.wire: one.erased for one in personal_fields(cls)}
+    return open_retired(data, erased, find_key, place)
 
 
 def open_retired(data: bytes, erased: Mapping[str, bytes], find_key: FindKey, place: SealPlace) -> bytes:
@@ -80,8 +91,8 @@ def open_retired(data: bytes, erased: Mapping[str, bytes], find_key: FindKey, pl
 
 
 def has_seals(data: bytes) -> bool:
-    """True if any member has the shape of a sealed value. Senders and `decide` may not give one."""
-    return any(is_sealed(bytes(value)) for value in read_members(data).values())
+    """True if a member has the shape of a sealed value, however it is spelt. Senders and `decide` may not give one."""
+    return may_look_sealed(data) and any(is_sealed(bytes(value)) for value in read_members(data).values())
 
 
 def may_look_sealed(data: bytes) -> bool:
@@ -99,12 +110,7 @@ def sealed_as_placeholders(decode: Callable[[bytes], _M], cls: type[Struct] | No
 
     def decode_as_placeholders(data: bytes) -> _M:
         if SEAL_MARK in bytes(data):
-            whole = bytes(data)
-            data = (
-                open_retired(whole, {}, _no_key, nowhere)
-                if cls is None
-                else open_data(cls, whole, _no_key, nowhere)
-            )
+            data = open_data(cls, bytes(data), _no_key, nowhere)
         return decode(data)
 
     return decode_as_placeholders

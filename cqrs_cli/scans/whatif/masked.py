@@ -18,7 +18,7 @@ from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.data_keys import random_key
 from cqrs_cli.core.personal.masking import mask_data
-from cqrs_cli.core.personal.sealed_data import has_seals, may_look_sealed
+from cqrs_cli.core.personal.sealed_data import has_seals
 from cqrs_cli.core.personal.sealing import DataKey
 from cqrs_cli.proof.keys import key_of_event
 from cqrs_cli.proof.whatif.decided import DecidedCommand
@@ -80,7 +80,7 @@ class HistoricKeys:
         if sent is not None and (reference := sent.reference()) is not None:
             folder = f"{sent.dataref}".rpartition("/")[0]
             return replace(record, value=with_reference(record.value, folder, reference))
-        if not may_look_sealed(data) or not has_seals(data):
+        if not has_seals(data):
             return record
         plain = mask_data(cls, data) if sent is None else bytes(sent.data)
         return replace(record, value=with_data(record.value, plain))

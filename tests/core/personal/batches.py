@@ -10,9 +10,8 @@ from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.sealed_data import kids_of
+from cqrs_cli.core.personal.sealed_data import kids_in
 from cqrs_cli.core.personal.sealing import KID_BYTES, SECRET_BYTES, DataKey
-from tests.core.personal.customer import CUSTOMER
 from tests.support.commands import command
 
 AT = 1_000_000
@@ -69,5 +68,5 @@ def kids(done: Decisions) -> list[str]:
         if event.type == "cqrs.Erased":
             found.append(f"({json.loads(bytes(event.data))['key']})")
         else:
-            found += kids_of(CUSTOMER.events[event.type], bytes(event.data))
+            found += kids_in(bytes(event.data))
     return found

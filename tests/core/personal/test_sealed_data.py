@@ -12,7 +12,7 @@ from cqrs_cli.core.personal.masking import mask, mask_data
 from cqrs_cli.core.personal.sealed_data import (
     FindKey,
     has_seals,
-    kids_of,
+    kids_in,
     open_data,
     open_retired,
     personal_values,
@@ -53,7 +53,7 @@ def test_message_without_its_key_is_masked(message: Struct) -> None:
 def test_only_what_says_something_needs_a_key(message: Struct) -> None:
     needs = mask(message) != message
     assert bool(personal_values(type(message), encode_json(message))) == needs
-    assert kids_of(type(message), sealed(message)) == ({KEY.kid} if needs else set())
+    assert kids_in(sealed(message)) == ({KEY.kid} if needs else set())
 
 
 @given(messages)
@@ -106,7 +106,7 @@ def test_retired_event_without_seals_stays(message: Struct) -> None:
     data = encode_json(message)
     assert open_retired(data, {}, NONE, PLACE) is data
     assert not has_seals(data)
-    assert has_seals(sealed(message)) == bool(kids_of(type(message), sealed(message)))
+    assert has_seals(sealed(message)) == bool(kids_in(sealed(message)))
 
 
 def test_moved_retired_value_never_opens() -> None:

@@ -12,7 +12,7 @@ from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.checks import fingerprint_of
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.marks import Personal
-from cqrs_cli.core.personal.sealed_data import kids_of, open_data, seal_data
+from cqrs_cli.core.personal.sealed_data import kids_in, open_data, seal_data
 from cqrs_cli.core.personal.sealing import DataKey, SealPlace
 from cqrs_cli.keys.topic import KnownKeys
 
@@ -122,7 +122,7 @@ def open_with(data: bytes, kid: str) -> bytes:
 @cache
 def kid_named(what: str, data: bytes) -> str | None:
     """The key that a message is sealed with."""
-    return next(iter(kids_of(_CLASSES[what], data)), None)
+    return next(iter(kids_in(data)), None)
 
 
 def kid_in(known: KnownKeys) -> str | None:
