@@ -1,4 +1,4 @@
-"""What opens the personal fields of events for commands that show records as they stand in the log."""
+"""The opener of the personal fields of events for commands that show records as they stand in the log."""
 
 from typing import TYPE_CHECKING
 

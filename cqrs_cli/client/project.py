@@ -37,7 +37,7 @@ class ProjectAggregates:
         return found
 
     def opener(self, aggregate: Aggregate, events: str) -> "EventOpener":
-        """What opens the aggregate's events in this topic; the same one each time: it has read the keys."""
+        """The opener of the aggregate's events in this topic; the same one each time: it has read the keys."""
         found = self._openers.get(events)
         if found is None:
             found = self._openers[events] = self._made_opener(aggregate, events)

@@ -70,7 +70,7 @@ def _abridged(value: object) -> str:
 
 
 def _class_name(value: object) -> str:
-    """What is said of a value in which personal values of the event may be."""
+    """The words for a value in which personal values of the event may be."""
     return type(value).__name__
 
 

@@ -1,4 +1,4 @@
-"""What a batch does with personal fields: it seals what it writes, opens what an owner has sealed, and erases."""
+"""Personal fields in a batch: it seals what it writes, opens what an owner has sealed, and erases."""
 
 from collections.abc import Callable
 
@@ -27,14 +27,15 @@ class Sealer:
         done.keys = self._keys.changed
 
     def sealing(self, subject: str, offset: int) -> SealEvent:
-        """What seals the events of the command at an offset."""
+        """The function that seals the events of the command at an offset."""
         before = f"{self._context.partition}/{offset}/"
         return lambda index, event, data: self._keys.sealed(type(event), data, subject, f"{before}{index}")
 
     def unsealing(self, case: Case, envelope: CommandEnvelope) -> Callable[[bytes], bytes] | None:
-        """What check 7 opens the data of a command with: only an owner, who says it again, may have sealed a member.
+        """The function with which check 7 opens the data of a command.
 
-        None for a reserved command, which has no personal field.
+        Only an owner, who says it again, may have sealed a member. None for a reserved command, which has no personal
+        field.
         """
         cls = self._commands.get(envelope.type)
         if cls is None:

@@ -1,4 +1,4 @@
-"""What an owner does for the keys of its partition besides deciding, each in a transaction of its own.
+"""An owner's work for the keys of its partition besides deciding, each in a transaction of its own.
 
 Nobody else may write there: a tool that had read a key before it was erased would bring it back.
 """

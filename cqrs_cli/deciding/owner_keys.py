@@ -34,7 +34,7 @@ READY = 10_000
 
 
 class OwnerKeys:
-    """What is known of the keys, on disk, and what a batch has changed that is committed but not there yet."""
+    """The keys as they are known on disk, and what a batch has changed that is committed but not there yet."""
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ class ErasedAggregate:
 
     @property
     def trace(self) -> KeyTrace:
-        """What a state of it may have: nothing that is sealed with a key that has ended."""
+        """The trace that a state of it is held against: nothing that is sealed with a key that has ended."""
         return KeyTrace(None, tuple(self.ended), 0, self.last.version)
 
 

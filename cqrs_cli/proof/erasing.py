@@ -115,7 +115,7 @@ def _after(before: KeyTrace, key: EventKey, at: int, version: int) -> KeyTrace:
 
 
 def _contradiction(before: KeyTrace, key: EventKey, subject: str) -> str | None:
-    """What is wrong with an event that names a key."""
+    """The fault of an event that names a key, None if it has none."""
     if key.kid in before.ended:
         what = "ends" if key.ends else "is sealed with"
         return f"{what} key {key.kid} of {subject!r}, which had ended before"

@@ -19,7 +19,7 @@ from cqrs_cli.state.store import Store
 
 
 class KeyProof:
-    """What a proof has found of keys. Commands below `surely` are decided."""
+    """The findings of a proof about keys. Commands below `surely` are decided."""
 
     surely = 0
 

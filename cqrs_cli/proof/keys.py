@@ -32,7 +32,7 @@ _UNWRAPPED = 10_000
 
 
 class KeyTrace(Struct, frozen=True, array_like=True, gc=False):
-    """What the events of an aggregate say of its keys, up to the one at offset `at`."""
+    """The words of an aggregate's events about its keys, up to the one at offset `at`."""
 
     kid: str | None = None  # of the key in force; None: there is none, or none that an event has needed
     ended: tuple[str, ...] = ()  # the keys that an `Erased` has ended
@@ -141,7 +141,7 @@ def state_faults(trace: KeyTrace, cls: type[State], saved: StoredState) -> Itera
 
 
 def judge_key(subject: str, trace: KeyTrace, found: WrappedKey | None) -> str | None:
-    """What is wrong with the key of an aggregate in the topic."""
+    """The fault of an aggregate's key in the topic, None if it has none."""
     if found is not None and found.kid in trace.ended:
         return f"is behind the end of key {found.kid} of {subject!r}, which is in the keys topic again"
     wanted = trace.kid

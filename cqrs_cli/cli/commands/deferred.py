@@ -127,7 +127,7 @@ def _print(cli: Cli, aggregate: str, found: "list[Deferral]", narrowed: bool) ->
 
 
 def _masking(cli: Cli, aggregate: str) -> "Callable[[bytes], bytes]":
-    """What puts placeholders into the personal fields of a command that waits."""
+    """The function that puts placeholders into the personal fields of a command that waits."""
     from functools import partial
 
     from cqrs_cli.core.sealed_events import masked_command

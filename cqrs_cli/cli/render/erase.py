@@ -1,4 +1,4 @@
-"""What there is of an aggregate with personal fields."""
+"""The records of an aggregate with personal fields."""
 
 from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.result import Result
@@ -7,7 +7,7 @@ from cqrs_cli.words import counted
 
 
 def personal_data(aggregate: str, id: str, found: PersonalRecords) -> Result:
-    """What there is, and what becomes of it when it is erased."""
+    """The records that there are, and what becomes of them when it is erased."""
     document = {
         "aggregate": aggregate,
         "id": id,

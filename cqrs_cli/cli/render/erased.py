@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def proved_erased(aggregate: str, done: "ErasedProof") -> Result:
-    """What is left, and what still waits."""
+    """The things that are left, and those that still wait."""
     return Result(_document(aggregate, done), _lines(aggregate, done))
 
 

@@ -38,7 +38,7 @@ def changed_ring(file: Path, how: str, master: str) -> Result:
 
 
 def ring_by_hand(address: "KeyRingAddress", how: str, month: str) -> Result:
-    """What is to be done with a ring that is in no file."""
+    """The next step for a ring that is in no file."""
     form = f'{{"{month}": "KEY IN BASE64"{"" if how == "made" else ", …"}}}'
     lines = [
         f"{address.shown} is not a file: {_BY_HAND[how]}, as JSON:",
@@ -84,7 +84,7 @@ def keys_in_use(ring: Sequence[str], found: "Mapping[str, Mapping[str, MasterUse
 
 
 def free_master(name: str) -> str:
-    """What to do with a master key that nothing needs."""
+    """The next step for a master key that nothing needs."""
     return (
         f"nothing of these aggregates is under {name}: destroy it if nobody else has this ring;"
         " nobody can read backups of before then"

@@ -1,4 +1,4 @@
-"""What the log holds of one aggregate with personal fields, before it is erased and after."""
+"""The records of one aggregate with personal fields, before it is erased and after."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -93,7 +93,7 @@ class AggregateFollower:
         self._thread = threading.Thread(target=self._run, name=f"following {aggregate.name}", daemon=True)
 
     def open_events(self, only: str | None = None) -> EventOpener:
-        """What opens the events, or those of one aggregate, for who may see personal values. Close it."""
+        """The opener of the events, or of those of one aggregate, for who may see personal values. Close it."""
         return event_opener(self.connection, self.connection.keys, self.topics, self._marks, only)
 
     def log(self, partition: int) -> PartitionLog:

@@ -129,7 +129,7 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
 
 
 def _view(plan: ExportPlan, aggregate: Aggregate) -> EventView:
-    """What opens or masks the personal fields of events."""
+    """The opener, or the masker, of the personal fields of events."""
     connection, marks = plan.connection, event_marks(aggregate)
     if plan.personal:
         return event_opener(connection, connection.keys, plan.topics, marks)

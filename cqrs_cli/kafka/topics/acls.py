@@ -67,7 +67,7 @@ def needs(role: Role, topics: Topics, personal: bool = False) -> list[RequiredAc
 
 
 def _of_all(role: Role, topics: Topics) -> list[RequiredAcl]:
-    """What every aggregate takes."""
+    """The rights that every aggregate takes."""
     names = [*map(topics.name, KINDS), topics.lineage]
     commands, events, outcomes, dead_letters, deferred = map(topics.name, KINDS)
     match role:
