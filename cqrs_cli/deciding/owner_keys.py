@@ -21,7 +21,7 @@ from cqrs_cli.core.personal.sealed_data import (
     open_data,
     seal_needed,
 )
-from cqrs_cli.core.personal.sealing import DataKey, SealPlace
+from cqrs_cli.core.personal.sealing import STATE, DataKey, SealPlace
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.keys.reading import KeysLog, key_records
@@ -116,7 +116,6 @@ class OwnerKeys:
     def key_of(self, subject: str) -> DataKey | None:
         """The key in force; raises `ContradictionError` for one that the ring cannot unwrap."""
         if subject in self._ready:
-            self._ready.move_to_end(subject)
             return self._ready[subject]
         wrapped = self._known(subject).current
         key = None if wrapped is None else self._ring.unwrap(self._log.topic, subject, wrapped)
@@ -151,7 +150,7 @@ class OwnerKeys:
 
         Without a key in force its personal fields hold nothing personal: no event that is left says it.
         """
-        return seal_needed(self._aggregate.state, data, lambda: self.key_of(subject), self._place(subject))
+        return seal_needed(self._aggregate.state, data, self.key_of, self._place(subject))
 
     def records(self, keys: Mapping[str, DataKey | None]) -> list[tuple[bytes | None, bytes]]:
         """The records of the keys that a batch has changed: (value, subject)."""
@@ -212,7 +211,7 @@ class OwnerKeys:
         )
 
     def _place(self, subject: str) -> SealPlace:
-        return SealPlace(self._aggregate.name, subject, "state", "")
+        return SealPlace(self._aggregate.name, subject, STATE, "")
 
     def _end(self, subject: str, kid: str) -> None:
         self.doubts.pop(kid, None)

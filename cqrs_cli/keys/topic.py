@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.sealing import DamagedSealError, DataKey, as_text, from_text, library
+from cqrs_cli.core.personal.sealing import DamagedSealError, DataKey, as_text, bound, from_text, library
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV
@@ -41,22 +41,17 @@ class WrappedKey(Struct, frozen=True):
 
 def wrap_key(cipher: "AESSIV", master: str, topic: str, subject: str, key: DataKey) -> WrappedKey:
     """The data key under the master key of this name, which `cipher` has."""
-    closed = cipher.encrypt(key.secret, _bound(topic, subject, key.kid))
+    closed = cipher.encrypt(key.secret, bound((topic, subject, key.kid)))
     return WrappedKey(key.kid, master, as_text(closed))
 
 
 def unwrap_key(cipher: "AESSIV", topic: str, subject: str, wrapped: WrappedKey) -> DataKey:
     """The data key of a record; raises `DamagedSealError` if this master key does not open it here."""
     try:
-        secret = cipher.decrypt(from_text(wrapped.key), _bound(topic, subject, wrapped.kid))
+        secret = cipher.decrypt(from_text(wrapped.key), bound((topic, subject, wrapped.kid)))
     except (ValueError, library().InvalidTag):
         raise DamagedSealError(f"the key {wrapped.kid} does not open") from None
     return DataKey(wrapped.kid, secret)
-
-
-def _bound(topic: str, subject: str, kid: str) -> list[bytes]:
-    """The place of a key: a record that was moved to another subject or topic does not open."""
-    return [topic.encode(), subject.encode(), kid.encode()]
 
 
 _decode = msgspec.json.Decoder(WrappedKey).decode

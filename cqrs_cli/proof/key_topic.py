@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.sealing import STATE
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.deferred_log import DeferredLog
@@ -53,7 +54,7 @@ class KeyProof:
             saved = view.saved(subject)
         yield from state_faults(read_trace(b"" if saved is None else saved.state), cls, stored)
         if self._scope.personal is not None and self._scope.personal.ring is not None:
-            yield from self._scope.personal.ring.faults(subject, "state", stored.state)
+            yield from self._scope.personal.ring.faults(subject, STATE, stored.state)
 
 
 def ended_in(events: Index, first: int) -> Iterator[tuple[str, str]]:

@@ -176,7 +176,8 @@ class Aggregate:
         else than a state, `ValueError` for data or a state that cannot be read back, and whatever `evolve` raises.
         """
         decoders, evolve, cls = self.decode_event, self.decider.evolve, self.state
-        encode, decode_state = self.quick_encode, self.decode_state
+        encode = self.quick_encode
+        decode_state = msgspec.json.Decoder(cls).decode  # nothing is sealed in between
         if self.has_personal_fields:
             evolve = with_erasing(evolve, self.hears_erased)
 

@@ -48,24 +48,24 @@ def kids_in(data: bytes) -> set[str]:
 
 def seal_data(cls: type[Struct], data: bytes, key: DataKey, place: SealPlace) -> bytes:
     """The JSON of a message with its personal members sealed; `place` is the message's, its field does not count."""
-    return seal_needed(cls, data, lambda: key, place)
+    return seal_needed(cls, data, lambda _: key, place)
 
 
 def seal_needed(
-    cls: type[Struct], data: bytes, key_of: Callable[[], DataKey | None], place: SealPlace
+    cls: type[Struct], data: bytes, key_of: Callable[[str], DataKey | None], place: SealPlace
 ) -> bytes:
-    """The same; the key is asked for only if a member says something. Without one the data stay."""
+    """The same; the subject's key is asked for only if a member says something. Without one the data stay."""
     fields, key = personal_fields(cls), None
     if not fields:
         return data
-    there = read_members(data)
-    for one in fields:
-        if one.wire not in there or (value := bytes(there[one.wire])) == one.erased:
+    there, (aggregate, subject, at, _) = read_members(data), place
+    for _, wire, erased, _ in fields:
+        raw = there.get(wire)
+        if raw is None or (value := bytes(raw)) == erased:
             continue
-        if key is None and (key := key_of()) is None:
+        if key is None and (key := key_of(subject)) is None:
             return data
-        field = SealPlace(place.aggregate, place.subject, place.place, one.wire)
-        there[one.wire] = Raw(key.seal(value, field))
+        there[wire] = Raw(key.seal(value, (aggregate, subject, at, wire)))
     return data if key is None else write_members(there)
 
 

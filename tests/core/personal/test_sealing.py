@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.personal.sealing import (
+    STATE,
     DamagedSealError,
     DataKey,
     NotSealedError,
@@ -47,7 +48,8 @@ VECTORS = {
 
 values = st.binary(min_size=1, max_size=100)
 keys = st.binary(min_size=72, max_size=72).map(DataKey.of_random)
-places = st.builds(SealPlace, *[st.text("ab/", max_size=3)] * 4)
+parts = st.text("ab/", max_size=3)
+places = st.builds(SealPlace, parts, parts, st.just(STATE) | parts, parts)
 
 
 @pytest.mark.parametrize("vector", VECTORS)
@@ -115,6 +117,13 @@ def test_other_shapes_are_not_sealed(sealed: bytes) -> None:
 
 def test_equal_values_do_not_show() -> None:
     assert KEY.seal(b'"Ann"', PLACE._replace(subject="c-43"))[30:] != SEALED[30:]
+
+
+def test_changed_state_is_sealed_anew() -> None:
+    key, place = DataKey.of_random(bytes(range(72))), PLACE._replace(place=STATE)
+    first = key.seal(b'"Ann"', place)
+    assert key.seal(b'"Ann"', place) is first
+    assert key.open(key.seal(b'"Bob"', place), place) == b'"Bob"'
 
 
 def test_secret_is_not_shown() -> None:
