@@ -1,16 +1,27 @@
 """An aggregate as the shard has it, and as it is decided on."""
 
+from typing import Protocol
+
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.personal.sealing import SealError
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.errors import ContradictionError
 
 
+class StateSeal(Protocol):
+    """Seals the personal members of states for a store, and opens them again."""
+
+    def seal_state(self, subject: str, data: bytes) -> bytes:
+        """The JSON of a state as the store has it."""
+
+    def open_state(self, subject: str, data: bytes) -> bytes:
+        """The JSON of a state from the store, opened; raises `SealError`."""
+
+
 def pack(
-    aggregate: Aggregate, aggregate_id: str, folded: Folded, keys: OwnerKeys | None = None
+    aggregate: Aggregate, aggregate_id: str, folded: Folded, keys: StateSeal | None = None
 ) -> StoredState:
     """The aggregate as the shard stores it, sealed by the keys of an aggregate with personal fields."""
     data = aggregate.encode_state(folded.state)
@@ -20,7 +31,7 @@ def pack(
 
 
 def unpack(
-    aggregate: Aggregate, aggregate_id: str, saved: StoredState, keys: OwnerKeys | None = None
+    aggregate: Aggregate, aggregate_id: str, saved: StoredState, keys: StateSeal | None = None
 ) -> Folded:
     """The aggregate to decide on; raises `ContradictionError` if the code cannot read what the code wrote."""
     try:

@@ -16,7 +16,7 @@ from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.stored import DedupEntry, StateView
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner_keys import OwnerKeys
-from cqrs_cli.deciding.packing import pack, unpack
+from cqrs_cli.deciding.packing import StateSeal, pack, unpack
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.state.decoded_states import DecodedStates
 from cqrs_cli.state.store import Positions, Store, WriteBatch
@@ -27,11 +27,9 @@ CACHE_BYTES = 64 * 1024 * 1024
 #: Aggregates that are dropped at once: in LMDB each dirties a page.
 _PORTION = 10_000
 
-#: Names of notes in the shard: by how many partitions its aggregates were last sorted out, and what it has of parents.
-_KEPT, _INHERITED = "kept", "inherited"
-
-#: Another, of the events up to which keys have changed.
-_KEYS = "keys"
+#: Names of notes in the shard: by how many partitions its aggregates were last sorted out, what it has of parents, and
+#: the events up to which keys have changed.
+_KEPT, _INHERITED, _KEYS = "kept", "inherited", "keys"
 
 #: The note of a shard with placeholders for what is sealed with a key that no `Erased` has named yet.
 DOUBTFUL = "doubtful"
@@ -58,14 +56,16 @@ class StateCache:
         token: str,
         budget: float = CACHE_BYTES,
         keys: OwnerKeys | None = None,
+        seal: StateSeal | None = None,
     ) -> None:
         """`budget`: bytes that decoded states may take: half of it those that are kept, half those to be applied.
-        `keys`: to seal and open by.
+        `keys`: to seal and open by; `seal`: the same for a store that has no keys in a topic.
         """
         self._aggregate = aggregate
         self._store = store
         self._token = token
         self.keys = keys
+        self._seal = keys if seal is None else seal
         self._view: StateView | None = None
         self._flushed = self.positions = store.positions()
         self._states: dict[str, Folded] = {}
@@ -97,7 +97,7 @@ class StateCache:
         saved = self._view.saved(aggregate_id)
         if saved is None:
             return None
-        folded = unpack(self._aggregate, aggregate_id, saved, self.keys)
+        folded = unpack(self._aggregate, aggregate_id, saved, self._seal)
         self._decoded.keep_all({aggregate_id: folded}, [len(saved.state)])
         return folded
 
@@ -224,7 +224,7 @@ class StateCache:
         remembered: Mapping[tuple[str, str], DedupEntry],
         deferred: Mapping[str, Deferral | None],
     ) -> None:
-        packed = {name: pack(self._aggregate, name, folded, self.keys) for name, folded in states.items()}
+        packed = {name: pack(self._aggregate, name, folded, self._seal) for name, folded in states.items()}
         doubts = self.keys is not None and self._flush_keys(self.keys, end)
         self._store.apply(WriteBatch(self._token, self._flushed, end, packed, remembered, deferred))
         self._flushed = end

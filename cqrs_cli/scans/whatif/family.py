@@ -61,7 +61,14 @@ def family_members(split: Split, parent: Redeciding, is_whole: bool, stack: Exit
         stores = scratch(stack, parent.rules.window, (parent.was, parent.would))
         rules = replace(parent.rules, partition=number)
         child = Redeciding(
-            rules, parent.today, parent.other, *stores, parent.payloads, parent.batch, is_family=True
+            rules,
+            parent.today,
+            parent.other,
+            *stores,
+            parent.payloads,
+            parent.batch,
+            is_family=True,
+            scratch_key=parent.scratch_key,
         )
         child.inherit(split.partition)
         child.keys.in_force.update(parent.keys.in_force)

@@ -6,6 +6,7 @@ fields. Each aggregate has a key where history had one: another one, which no ot
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -18,10 +19,31 @@ from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.data_keys import random_key
 from cqrs_cli.core.personal.masking import mask_data
-from cqrs_cli.core.personal.sealed_data import has_seals
-from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.core.personal.sealed_data import has_seals, open_data, seal_data
+from cqrs_cli.core.personal.sealing import STATE, DataKey, SealPlace
 from cqrs_cli.proof.keys import key_of_event
 from cqrs_cli.proof.whatif.decided import DecidedCommand
+
+
+class ScratchSeal(NamedTuple):
+    """Seals states by one key that nobody else has: a temporary file is of no use to who finds it."""
+
+    aggregate: Aggregate
+    key: DataKey
+
+    def seal_state(self, subject: str, data: bytes) -> bytes:
+        return seal_data(self.aggregate.state, data, self.key, self._place(subject))
+
+    def open_state(self, subject: str, data: bytes) -> bytes:
+        return open_data(self.aggregate.state, data, lambda _: self.key, self._place(subject))
+
+    def _place(self, subject: str) -> SealPlace:
+        return SealPlace(self.aggregate.name, subject, STATE, "")
+
+
+def scratch_seal(aggregate: Aggregate, key: DataKey) -> ScratchSeal | None:
+    """The seal of an aggregate with personal fields."""
+    return ScratchSeal(aggregate, key) if aggregate.has_personal_fields else None
 
 
 @dataclass

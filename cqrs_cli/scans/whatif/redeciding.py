@@ -19,6 +19,8 @@ from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import restored
 from cqrs_cli.core.messages.reasons import Reason
+from cqrs_cli.core.personal.data_keys import random_key
+from cqrs_cli.core.personal.sealing import DataKey
 from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding.deferred_fold import entries_of
@@ -38,7 +40,7 @@ from cqrs_cli.proof.whatif.difference import (
     was_given_up,
 )
 from cqrs_cli.scans.verify.pairs import side_by_side
-from cqrs_cli.scans.whatif.masked import HistoricKeys
+from cqrs_cli.scans.whatif.masked import HistoricKeys, scratch_seal
 from cqrs_cli.scans.whatif.parked import changes_of
 from cqrs_cli.scans.whatif.payloads import HistoricPayloads
 from cqrs_cli.state.lmdb_store import LmdbStore
@@ -78,11 +80,14 @@ class Redeciding:
     batch: int = BATCH
     #: The stores are or will be those of several partitions: an id is noted with the partition that decided it.
     is_family: bool = False
+    #: Seals the personal fields of states in the stores, which are files; children have their parent's.
+    scratch_key: DataKey = field(default_factory=random_key)
     progress: RehearsedCounts = field(default_factory=RehearsedCounts)
 
     def __post_init__(self) -> None:
-        self._was = StateCache(self.today, self.was, self.was.token())
-        self._would = StateCache(self.other, self.would, self.would.token())
+        was, would = (scratch_seal(code, self.scratch_key) for code in (self.today, self.other))
+        self._was = StateCache(self.today, self.was, self.was.token(), seal=was)
+        self._would = StateCache(self.other, self.would, self.would.token(), seal=would)
         self._moment = _Moment()
         rules = self.rules
         self._payloads = HistoricPayloads(self.payloads, rules.topic, rules.partition)

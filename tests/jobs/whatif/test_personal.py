@@ -1,6 +1,7 @@
 """Histories with personal fields, decided again: no key is needed, and nothing personal is compared or shown."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,10 @@ import pytest
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.proof.whatif.decided import Lookahead, join_history, placed_events, placed_outcomes
 from cqrs_cli.proof.whatif.difference import HistoryDifference
+from cqrs_cli.scans.whatif.family import scratch
+from cqrs_cli.scans.whatif.redeciding import Redeciding
 from tests.jobs.whatif.rehearsed import RULES, Logs, decided_again
 from tests.proof.deferred.sealed import Parked, later
 from tests.proof.history import History
@@ -36,6 +40,19 @@ def test_erasures_make_no_difference(start: int, batch: int) -> None:
 )
 def test_deferred_commands_are_decided_as_sent(told: Parked, batch: int) -> None:
     assert again(told, batch=batch) == []
+
+
+def test_temporary_files_are_sealed() -> None:
+    told = Sealed([says(1, "Ann"), says(1, "Bob"), says(2, "Cem", "b")])
+    with ExitStack() as stack:
+        stores = scratch(stack, RULES.window)
+        redeciding = Redeciding(replace(RULES, topic_id="T"), TALLY, TALLY, *stores, batch=1)
+        outcomes = Lookahead(placed_outcomes(told.outcomes))
+        events = Lookahead(placed_events(told.events))
+        assert list(redeciding.decide(join_history(told.commands, outcomes, events))) == []
+        kept = [saved.state for store in stores for _, saved in store.items()]
+    assert len(kept) == 4 and any(b"$sealed" in state for state in kept)
+    assert not any(name in state for state in kept for name in (b"Ann", b"Bob", b"Cem"))
 
 
 def greeting(command: Add, tally: Tally) -> Iterator[Added]:
