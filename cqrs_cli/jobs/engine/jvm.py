@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cqrs_cli.errors import ConfigurationError, CqrsError
+from cqrs_cli.jobs.engine.class_archive import AT_EXIT, DRIVER_OPTIONS, archive_option
 from cqrs_cli.storage.private import PRIVATE_FILE, PRIVATE_FOLDER, opener
 from cqrs_cli.system import java
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Seconds that a JVM gets to end after its input has closed, before it is killed.
 END_WITHIN = 10.0
+
+#: The same for one that writes a class data archive: eight seconds where nothing else runs.
+WRITE_WITHIN = 300.0
 
 #: The messages of the JVM and spark-submit about wrong arguments.
 _CAUSE = re.compile(r"^(?:Error: |Exception in thread [^:]*: |(?=Invalid ))(.+)$", re.MULTILINE)
@@ -49,12 +53,17 @@ def started(conf: Mapping[str, str], log: Path, loopback: bool) -> Iterator["Cli
     Raises `UnavailableError` when Java is missing or too old, `ConfigurationError` for arguments that it refuses or
     a log that cannot be written, `CqrsError` when it does not come up for another reason.
     """
-    with _environment(loopback, java.find_java()), _opened(log) as output:
-        gateway = _launched(conf, output, log)
+    chosen = java.find_java()
+    options = conf.get(DRIVER_OPTIONS, "")
+    within = END_WITHIN if AT_EXIT not in options else WRITE_WITHIN
+    with _environment(loopback, chosen), _opened(log) as output:
+        gateway = _launched(
+            {**conf, DRIVER_OPTIONS: f"{archive_option(chosen)} {options}".strip()}, output, log
+        )
         try:
             yield gateway
         finally:
-            _end(gateway)
+            _end(gateway, within)
 
 
 def is_gone(context: "SparkContext", within: float = 0.0) -> bool:
@@ -96,14 +105,14 @@ def _ended(log: Path) -> CqrsError:
     return ConfigurationError(f"Spark does not start: {cause[1]}", f"check --master and --conf; see {log}")
 
 
-def _end(gateway: "ClientServer") -> None:
+def _end(gateway: "ClientServer", within: float = END_WITHIN) -> None:
     """Close the JVM's input and wait; kill it when that is not enough."""
     process: subprocess.Popen[bytes] = gateway.proc
     gateway.shutdown()
     assert process.stdin is not None
     process.stdin.close()
     try:
-        process.wait(END_WITHIN)
+        process.wait(within)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cqrs_cli import failpoints
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError, UsageError
 from cqrs_cli.jobs.engine import jvm
+from cqrs_cli.jobs.engine.class_archive import DRIVER_OPTIONS
 from cqrs_cli.registry import source_archive
 from cqrs_cli.system.memory import ARENAS
 
@@ -149,7 +150,7 @@ def _settings(master: str, conf: Mapping[str, str], name: str, loopback: bool) -
         **conf,
         **FIXED,
         **{f"spark.executorEnv.{name}": value for name, value in failpoints.environment().items()},
-        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {conf.get('spark.driver.extraJavaOptions', '')}".strip(),
+        DRIVER_OPTIONS: f"{JAVA_OPTIONS} {conf.get(DRIVER_OPTIONS, '')}".strip(),
     }
 
 

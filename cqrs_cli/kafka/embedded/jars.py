@@ -5,13 +5,13 @@ next to its place and renamed: an interrupted download leaves nothing that would
 """
 
 import hashlib
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
+from cqrs_cli.system.cache import user_cache
 from cqrs_cli.system.lock import file_lock
 
 #: How long a command waits for another one's download, seconds.
@@ -25,12 +25,8 @@ Fetch = Callable[[Path, OnCount], None]
 
 
 def cache_folder(release: KafkaRelease = EMBEDDED) -> Path:
-    """`kafka-<version>` in CQRS_CACHE_DIR, else in the user's cache."""
-    own = os.environ.get("CQRS_CACHE_DIR")
-    if own:
-        return Path(own).expanduser() / f"kafka-{release.version}"
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "cqrs" / f"kafka-{release.version}"
+    """`kafka-<version>` in the user's cache."""
+    return user_cache() / f"kafka-{release.version}"
 
 
 def ensure(
