@@ -14,11 +14,15 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.ownership.session import Session
 
 #: Partitions that are retired at once.
 WORKERS = 8
+
+#: Tries to leave a claim.
+_TRIES = 3
 
 #: Given a position and the claim there, the claim to leave; None to leave it as it is.
 ClaimChange = Callable[[int, Claim], Claim | None]
@@ -52,18 +56,27 @@ def leave_claim(begin: Callable[[], Session[Any]], change: ClaimChange) -> None:
     """Fence a partition's owner and replace its claim by what `change` makes of the position and the claim.
 
     It is asked before and after the fence, which may let a last commit through; None leaves the claim as it is. Without
-    a broker nothing happens.
+    a broker nothing happens. An owner that begins again before it can see the new claim fences us: then we try again.
     """
-    try:
-        with begin() as session:
-            seen = session.committed_by(session.watcher)
-            claim = parse_claim(seen.metadata)
-            if claim is None or seen.offset is None or change(seen.offset, claim) is None:
-                return
-            session.writer.fence()
-            found = session.found()
-            last = None if found is None else change(*found)
-            if found is not None and last is not None:
-                session.leave(found[0], last)
-    except (KafkaException, CqrsError):
-        pass  # fenced by a newer run, or no broker: either way there is nothing left to end
+    for _ in range(_TRIES):
+        try:
+            with begin() as session:
+                _leave(session, change)
+            return
+        except KafkaException as error:
+            if error_kind(error) is not ErrorKind.BROKEN:
+                return  # no broker: there is nothing left to end
+        except CqrsError:
+            return
+
+
+def _leave(session: Session[Any], change: ClaimChange) -> None:
+    seen = session.committed_by(session.watcher)
+    claim = parse_claim(seen.metadata)
+    if claim is None or seen.offset is None or change(seen.offset, claim) is None:
+        return  # a newer run has it
+    session.writer.fence()
+    found = session.found()
+    last = None if found is None else change(*found)
+    if found is not None and last is not None:
+        session.leave(found[0], last)

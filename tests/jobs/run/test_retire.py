@@ -11,13 +11,15 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from cqrs_cli.deciding import retire as retiring
+from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.jobs.engine.long_job import LongJob
 from cqrs_cli.jobs.run import Owning
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.ownership.claim import TERMINAL
+from cqrs_cli.ownership.claim import TERMINAL, Claim, terminal
 from cqrs_cli.ownership.ending import Ending
-from cqrs_cli.ownership.retire import retire_all
+from cqrs_cli.ownership.retire import leave_claim, retire_all
 from cqrs_cli.ownership.timing import Timing
 from tests.support.commands import increments
 from tests.support.driver import Context
@@ -61,6 +63,31 @@ def test_old_offset_gets_no_last_claim(counters: TopicHarness) -> None:
         retiring.retire(plan)
         offset, last = counters.standing()
         assert offset == 5 and last is not None and last.attempt == TERMINAL
+
+
+@pytest.mark.kafka
+def test_fenced_retirements_are_repeated(counters: TopicHarness) -> None:
+    """The fenced owner begins again before the last claim is there, and fences whoever was about to leave it."""
+    counters.send(*increments(2))
+    plan = counters.plan()
+    quietly(plan)
+    (place,) = plan.partitions()
+    begun, asked = list[int](), list[Claim]()
+
+    def beginning() -> OwnerSession:
+        begun.append(len(begun))
+        return OwnerSession(plan, place, plan.claim(place, 0), 1, Measures())
+
+    def change(_: int, claim: Claim) -> Claim | None:
+        if len(begun) == 1 and asked:
+            quietly(replace(plan, submission=1))  # between our fence and our claim
+        asked.append(claim)
+        return terminal(claim, plan.run)
+
+    leave_claim(beginning, change)
+    _, last = counters.standing()
+    assert last is not None and last.attempt == TERMINAL
+    assert len(begun) == 2
 
 
 class Stopping:
