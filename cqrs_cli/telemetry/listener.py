@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import Self
 
 from cqrs_cli.telemetry.datagrams import Address, signed_body
@@ -32,6 +33,8 @@ class DatagramListener(ABC):
 
     def __exit__(self, *_: object) -> None:
         self._closing = True
+        with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as waking:
+            waking.sendto(b"", self._socket.getsockname())  # it would notice by its timeout, later
         self._thread.join()
         self._socket.close()
 

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +52,19 @@ def test_unsigned_reports_are_ignored(reports: Reports) -> None:
         stranger.sendto(b"", (reports.address.host, reports.address.port))
     send(reports, OwnerReport("counter", 0, 0, 0, 1, "decide"))
     assert reports.latest()[HERE].step == "decide"
+
+
+def test_closing_wakes_the_listener() -> None:
+    """It does not wait for a report, nor for the time after which it would look."""
+    reports = Reports("127.0.0.1")
+    reports._socket.settimeout(60)
+    with reports:
+        send(reports, OwnerReport("counter", 0, 0, 0, 1, "decide"))  # from now on it waits for 60 s
+        listening = reports._thread
+        closing = threading.Thread(target=reports.__exit__)
+        closing.start()
+        closing.join(30)
+        assert not listening.is_alive()
 
 
 def test_each_note_is_told_once(reports: Reports) -> None:
