@@ -62,17 +62,20 @@ class Cli(Printer):
             raise UnavailableError("the embedded Kafka does not run", "start it: cqrs kafka start")
         return running.bootstrap_server
 
-    def broker(self) -> "Broker":
-        """The embedded broker, started when it is down. Only the first start downloads it, and shows how far it is."""
+    def broker(self, brief: bool = False) -> "Broker":
+        """The embedded broker, started when it is down: `brief`, if it is to be stopped soon.
+
+        Only the first start downloads it, and shows how far it is.
+        """
         from cqrs_cli.kafka.embedded import broker as embedded
 
         running = embedded.broker_status(self.settings.root)
         if running is not None:
             return running
         if self.quiet or not sys.stderr.isatty():
-            return embedded.start_broker(self.settings.root, self.note)
+            return embedded.start_broker(self.settings.root, self.note, brief=brief)
         with self.working("starting the embedded Kafka") as now:
-            return embedded.start_broker(self.settings.root, now, now)
+            return embedded.start_broker(self.settings.root, now, now, brief=brief)
 
     def aggregate(self, name: str) -> "Aggregate":
         """The aggregate of that name; raises `UsageError` naming those that exist."""

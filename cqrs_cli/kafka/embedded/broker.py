@@ -45,8 +45,9 @@ def start_broker(
     note: Note = lambda _: None,
     progress: Note | None = None,
     release: KafkaRelease = EMBEDDED,
+    brief: bool = False,
 ) -> Broker:
-    """The project's broker, serving; one that must be started is of `release`.
+    """The project's broker, serving; one that must be started is of `release`, and starts fast if it is to be `brief`.
 
     `note` and `progress` tell of the one download, as `jars.ensure` says.
     Raises `UnavailableError` without Java or when the broker does not come up (naming its log),
@@ -64,7 +65,7 @@ def start_broker(
             broker_process.wait(home, state, files.log_size(home))
             return _broker(home, state)
         note("starting the embedded Kafka")
-        return _broker(home, _started(java, library, home, state, release), started=True)
+        return _broker(home, _started(java, library, home, state, release, brief), started=True)
 
 
 def stop_broker(root: Path, ending: Callable[[], object] = lambda: None) -> bool:
@@ -94,13 +95,15 @@ def broker_status(root: Path) -> Broker | None:
 
 
 def _started(
-    java: Path, library: Path, home: Path, before: BrokerState | None, release: KafkaRelease
+    java: Path, library: Path, home: Path, before: BrokerState | None, release: KafkaRelease, brief: bool
 ) -> BrokerState:
     cluster_id = broker_process.format_data(java, library, home)
     for tries_left in reversed(range(_TRIES)):
         log_start = files.log_size(home)
         ports = broker_process.choose_ports(before)
-        state = broker_process.spawn_broker(java, library, home, cluster_id, ports, release=release)
+        state = broker_process.spawn_broker(
+            java, library, home, cluster_id, ports, release=release, brief=brief
+        )
         try:
             broker_process.wait(home, state, log_start)
             break
