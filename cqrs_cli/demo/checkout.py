@@ -34,11 +34,13 @@ TOLD = Counter(
     [
         ("order.Place", "accepted"),
         ("payment.Request", "accepted"),
-        ("order.Cancel", "deferred"),
         ("order.Cancel", "accepted"),
         ("payment.CallOff", "accepted"),
     ]
 )
+
+#: On a machine so busy that the time is up before the cancellation is decided for the first time, it need not wait.
+WAITS = Counter([("order.Cancel", "deferred")])
 
 #: What belongs to the order is not older than this, in ms: the brokers' clocks may differ from ours.
 _SKEW = 3_600_000
@@ -56,7 +58,7 @@ class Timeout(NamedTuple):
         found = Counter(
             (node.command.type, _status(node)) for node in _commands(self.lineage) if node.command
         )
-        differing = (TOLD - found) + (found - TOLD)
+        differing = (TOLD - found) + (found - TOLD - WAITS)
         return [
             f"{type} of {self.order} ended {found[type, status]} times as {status}, not {TOLD[type, status]}"
             for type, status in differing

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli import registry
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 #: Seconds that the run may take, however busy the machine.
 _LONGEST = 120.0
+
+#: Seconds between two looks, of the driver at the run and of its owners at their claims: somebody waits for it.
+_LOOK = 0.1
 
 Place = tuple[int, int]  # partition and offset of a command
 
@@ -101,7 +106,7 @@ class Play:
         self.topics = Topics(AGGREGATE, settings.topic_prefix)
         self.accounts = accounts(name)
         self.story = tell(self.aggregate, name)
-        self._places: list[Place] = []
+        self._places: dict[int, Place] = {}  # by the number of the step
 
     def send(self) -> None:
         """The story goes into the commands topic, one record after the other."""
@@ -109,21 +114,29 @@ class Play:
             ensure_topics(admin, self.topics, TopicPlan(partitions=self.settings.partitions))
         self._before = self._ends()
         with CommandProducer(self.connection, self.settings.partitioner) as sender:
-            for step in self.story:
-                sender.send(self.topics.commands, step.key.encode(), step.value, self._delivered)
-                sender.flush()
+            for number, step in enumerate(self.story):
+                sender.send(
+                    self.topics.commands, step.key.encode(), step.value, partial(self._delivered, number)
+                )
+            sender.flush()
 
-    def _delivered(self, partition: int, offset: int) -> None:
-        self._places.append((partition, offset))
+    def _delivered(self, number: int, partition: int, offset: int) -> None:
+        self._places[number] = (partition, offset)
 
     def run(
-        self, context: "SparkContext", order: CheckoutPlay, told: Callable[[StoryTold], None]
+        self,
+        context: "SparkContext",
+        order: CheckoutPlay,
+        told: Callable[[StoryTold], None],
+        over: Callable[[], None],
     ) -> StoryTold:
         """Decide and react, as `cqrs run` does, until the order's payment is called off.
 
-        The order is placed, and `told` called, as soon as the story is decided and the process listens.
+        The order is placed, and `told` called, as soon as the story is decided and the process listens; `over` when the
+        payment is called off, before the run ends.
         """
         plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate, **order.aggregates})
+        plan = replace(plan, timing=replace(plan.timing, progress_interval=_LOOK, idle_check=_LOOK))
         hears = order.hearing(plan)
         tasks = min(len(plan.partitions()) + len(hears.subscriptions), slots(context))
         deadline = time.monotonic() + _LONGEST
@@ -138,6 +151,7 @@ class Play:
                 )
                 told(story[0])
             if decided >= len(self.story) + TOLD.total() and order.is_called_off():
+                over()
                 raise _Over
             if time.monotonic() > deadline:
                 raise UnavailableError(f"the demo did not end within {_LONGEST:g} s", "cqrs doctor")
@@ -149,12 +163,10 @@ class Play:
     def outcomes(self) -> list[StepOutcome]:
         """The steps with their outcomes, from the outcomes topic; raises `CqrsError` for a step that has none."""
         verdicts = self._verdicts()
-        for step, place in zip(self.story, self._places, strict=True):
-            if place not in verdicts:
+        for number, step in enumerate(self.story):
+            if self._places[number] not in verdicts:
                 raise CqrsError(f"no outcome for {step.says!r}", "cqrs doctor looks for the cause")
-        return [
-            StepOutcome(step, verdicts[place]) for step, place in zip(self.story, self._places, strict=True)
-        ]
+        return [StepOutcome(step, verdicts[self._places[number]]) for number, step in enumerate(self.story)]
 
     def _verdicts(self) -> dict[Place, Verdict]:
         """The verdicts written since the story was sent, by the place of their command."""

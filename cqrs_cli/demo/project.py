@@ -23,7 +23,7 @@ ORDER, PAYMENT, PROCESS = "order", "payment", "checkout"
 PROJECTION = "recent_orders"
 
 #: Seconds that an order may wait for its payment: here the three days of the example are as short as that.
-ORDER_PATIENCE = 3
+ORDER_PATIENCE = 1
 
 #: Prefix of the demo's topics on a broker that is not its own.
 PREFIX = "demo."

@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,9 @@ from cqrs_cli.errors import CqrsError
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from cqrs_cli.demo.checkout import CheckoutPlay
+    from cqrs_cli.demo.checkout import CheckoutPlay, Timeout
     from cqrs_cli.demo.play import Performance, Play, StoryTold
+    from cqrs_cli.demo.read_model import ReadModel
     from cqrs_cli.settings.settings import Settings
 
 
@@ -74,36 +75,42 @@ def _perform(cli: Cli) -> "Performance":
     """Act by act. Each is shown to people when it is over; programs get one document at the end."""
     import secrets
 
-    from cqrs_cli.cli.render.queries.trace import trace_text
     from cqrs_cli.demo import project
     from cqrs_cli.demo.checkout import CheckoutPlay
     from cqrs_cli.demo.play import Performance, Play
     from cqrs_cli.demo.read_model import fill_read_model
+    from cqrs_cli.demo.warm import warm_session
     from cqrs_cli.following.processes.load import PROCESSES
     from cqrs_cli.jobs.engine.session import project_session
 
     show = cli.stdout.print if cli.output == "text" else _hide
     name = secrets.token_hex(3)
-    with ExitStack() as spark, ThreadPoolExecutor(1) as aside:
+    with ExitStack() as spark, ThreadPoolExecutor(2) as aside:
         session = project_session(cli.settings, "demo", "", packages=[PROCESSES])
-        starting = aside.submit(spark.enter_context, session)  # beside the broker: each takes seconds
-        play = Play(cli.settings, cli.connection(), name)
-        checkout = CheckoutPlay(cli.settings, cli.connection(), name)
+        starting = aside.submit(warm_session, spark, session)  # beside the broker: each takes seconds
+        if not cli.settings.bootstrap_server:
+            cli.broker(brief=True)
+        connection = cli.connection()
+        play, checkout = Play(cli.settings, connection, name), CheckoutPlay(cli.settings, connection, name)
         with cli.working("creating topics, sending commands"):
+            making = aside.submit(checkout.make_topics)
             play.send()
-            checkout.make_topics()
+            making.result()
         with cli.working("starting Spark"):
             context = starting.result()
-        told = _run(cli, show, play, checkout, context)
-        timeout = checkout.timeout()
-        process = f"{PROCESSES}/{project.PROCESS}.py"
-        show(f"An order that nobody pays; its process, {process}, gives it {project.ORDER_PATIENCE} s:\n")
-        show(trace_text(timeout.lineage))
+        told, timeout, filling = _run(
+            cli,
+            show,
+            play,
+            checkout,
+            context,
+            lambda: aside.submit(fill_read_model, cli.settings, connection, checkout.order),
+        )
         with cli.working("folding all events again"):
             live, replayed = play.live(), play.replay(context)
         show(comparison_text(live, replayed))
-    with cli.working("filling a table from the events"):
-        orders = fill_read_model(cli.settings, cli.connection(), timeout.order)
+        with cli.working("filling a table from the events"):
+            orders = filling.result()
     code = f"projections/{project.PROJECTION}.py"
     show(f"The order as a row of a database; its projection is {code}:\n")
     show(table(orders.rows, read_model_columns(orders.rows)) if orders else _MISSING)
@@ -112,11 +119,21 @@ def _perform(cli: Cli) -> "Performance":
 
 
 def _run(
-    cli: Cli, show: Callable[[Any], None], play: "Play", checkout: "CheckoutPlay", context: "SparkContext"
-) -> "StoryTold":
-    """The acts of one run: the story is shown while the order waits for its payment."""
-    from cqrs_cli.demo.project import ORDER_PATIENCE
+    cli: Cli,
+    show: Callable[[Any], None],
+    play: "Play",
+    checkout: "CheckoutPlay",
+    context: "SparkContext",
+    fill: "Callable[[], Future[ReadModel | None]]",
+) -> "tuple[StoryTold, Timeout, Future[ReadModel | None]]":
+    """The acts of one run: the story is shown while the order waits for its payment. The table is filled, and the
+    order's own story shown, while the run ends.
+    """
+    from cqrs_cli.cli.render.queries.trace import trace_text
+    from cqrs_cli.demo.project import ORDER_PATIENCE, PROCESS
+    from cqrs_cli.following.processes.load import PROCESSES
 
+    ended: list[tuple[Timeout, Future[ReadModel | None]]] = []
     with ExitStack() as act:
         act.enter_context(cli.working("deciding"))
 
@@ -128,7 +145,18 @@ def _run(
             show(table(story.accounts.items(), ACCOUNTS))
             act.enter_context(cli.working(f"waiting for a payment, {ORDER_PATIENCE} s"))
 
-        return play.run(context, checkout, told)
+        def over() -> None:
+            act.close()
+            filling = fill()
+            ended.append((checkout.timeout(), filling))
+            show(
+                f"An order that nobody pays; its process, {PROCESSES}/{PROCESS}.py, gives it {ORDER_PATIENCE} s:\n"
+            )
+            show(trace_text(ended[0][0].lineage))
+            act.enter_context(cli.working("ending the run"))
+
+        story = play.run(context, checkout, told, over)
+    return story, *ended[0]
 
 
 def _order(performance: "Performance") -> dict[str, Any]:

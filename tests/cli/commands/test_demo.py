@@ -69,7 +69,6 @@ def test_the_demo_tells_its_story(first: subprocess.CompletedProcess[str]) -> No
         "INVALID_ENVELOPE",
         "the same as the live state",
         "An order that nobody pays",
-        "NOT_YET",
         "CalledOff",
         "its projection is projections/recent_orders.py",
         "To look around (Kafka is stopped: the next command starts it):",
@@ -86,7 +85,7 @@ def test_programs_get_one_document(second: dict[str, Any]) -> None:
 
 
 def test_the_order_times_out(second: dict[str, Any]) -> None:
-    """Its payment is asked for and called off; the cancellation waits, and is said again when the time is up."""
+    """Its payment is asked for and called off; the cancellation waits, unless it is decided late, and is said again."""
     (placed,) = second["order"]["commands"]
     caused = {(one["type"], one["outcome"]["status"]): one for one in placed["events"][0]["commands"]}
     asked, waits, said = (
@@ -94,8 +93,8 @@ def test_the_order_times_out(second: dict[str, Any]) -> None:
         ("order.Cancel", "deferred"),
         ("order.Cancel", "accepted"),
     )
-    assert caused.keys() == {asked, waits, said}
-    assert caused[waits]["outcome"]["due"] <= caused[said]["time"]
+    assert caused.keys() - {waits} == {asked, said}
+    assert waits not in caused or caused[waits]["outcome"]["due"] <= caused[said]["time"]
     (off,) = caused[said]["events"][0]["commands"]
     assert (off["type"], off["outcome"]["status"]) == ("payment.CallOff", "accepted")
 
