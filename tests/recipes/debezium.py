@@ -1,0 +1,65 @@
+"""Debezium's outbox event router with Kafka Connect's transforms and converters, without a database and a worker."""
+
+import subprocess
+from base64 import b64decode
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from cqrs_cli.core.messages.record import Record
+from tests.support.java import compiler
+
+_DEBEZIUM, _KAFKA = "3.2.0.Final", "4.1.0"
+
+#: Debezium's own dependencies are databases and registries, some of them not from Maven Central.
+_ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+
+_LIBRARIES = [
+    *(("io.debezium", f"debezium-{name}", _DEBEZIUM, _ALONE) for name in ("api", "common", "core")),
+    *(("org.apache.kafka", f"connect-{name}", _KAFKA, "") for name in ("json", "transforms")),
+    ("org.slf4j", "slf4j-nop", "1.7.36", ""),
+]
+
+
+@cache
+def _classpath() -> str:
+    """The jars, of Maven; skips the test where they cannot be had."""
+    head = (
+        "<modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>b</artifactId><version>1</version>"
+    )
+    needs = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
+        f"<version>{version}</version>{more}</dependency>"
+        for group, name, version, more in _LIBRARIES
+    )
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "pom.xml").write_text(
+            f"<project>{head}<dependencies>{needs}</dependencies></project>"
+        )
+        resolve = ["mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=classpath"]
+        done = subprocess.run(resolve, cwd=folder, capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip(f"Maven has no Debezium here: {done.stdout.strip()[-200:]}")
+        return (Path(folder) / "classpath").read_text()
+
+
+def routed(settings: str, row: Mapping[str, str]) -> tuple[str, Record]:
+    """The topic and the record that a connector with these settings makes of a row."""
+    columns = [f"{name}={value}" for name, value in row.items()]
+    call = [
+        compiler(),
+        "-cp",
+        _classpath(),
+        str(Path(__file__).with_name("Route.java")),
+        settings,
+        *columns,
+    ]
+    said = subprocess.check_output(call, text=True)
+    parts = {name: b64decode(coded) for name, coded in (line.split() for line in said.splitlines())}
+    headers: list[tuple[str, bytes | None]] = [
+        (name.removeprefix("header."), text) for name, text in parts.items() if name.startswith("header.")
+    ]
+    return parts["topic"].decode(), Record(0, 1000, parts["key"], parts["value"], headers)

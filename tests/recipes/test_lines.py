@@ -1,0 +1,130 @@
+"""The commands of docs/recipes.md do what they are for, and print what is shown."""
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from cqrs_cli.errors import TakenOverError
+from cqrs_cli.kafka.embedded import broker as embedded
+from tests.recipes.page import FILES, on_its_own_broker, open_accounts, shown, type_line
+from tests.support import ROOT
+from tests.support.postgres import binaries, postgres
+from tests.support.project import Project
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+#: The rule that recipe 7 changes.
+RULE = "        case Deposit(amount):\n"
+CHANGED = f"""\
+        case Deposit(amount) if amount > 50:
+            raise cqrs.Rejected("too much at once", code="TOO_MUCH")
+{RULE}"""
+
+
+@contextmanager
+def going_on(project: Project, line: str) -> Iterator[None]:
+    """The command goes on until the block ends, and then ends as it was told."""
+    with project.running(*line.split()[1:]) as process:
+        yield
+        assert process.poll() is None, process.communicate()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        assert process.returncode == 128 + signal.SIGTERM
+
+
+def has_begun(url: str) -> bool:
+    """True once the projection has its positions."""
+    import psycopg
+
+    with psycopg.connect(url) as db:
+        (table,) = db.execute("SELECT to_regclass('cqrs_positions')").fetchone() or (None,)
+        return table is not None and db.execute("SELECT 1 FROM cqrs_positions").fetchone() is not None
+
+
+def orders(url: str) -> list[tuple[object, ...]]:
+    """The rows of the read model."""
+    import psycopg
+
+    with psycopg.connect(url) as db:
+        return db.execute("SELECT order_id, status FROM recent_orders").fetchall()
+
+
+@pytest.mark.skipif(binaries() is None, reason="no PostgreSQL here (Debian: apt-get install postgresql)")
+def test_rows_reach_postgresql(project: Project) -> None:
+    """3: the row is there when the sender is answered, and once more in the tables that were made again."""
+    pytest.importorskip("psycopg", reason="needs the extra `projections`")
+    shutil.copytree(ROOT / "projections", project.folder / "projections")
+    project.cqrs("init", "order", "-q")
+    with postgres() as server:
+        url = server.make_database()
+        lines = [(line.replace("postgresql://shop@db-1/shop", url), printed) for line, printed in shown(3)]
+        (endless, _), (send, answer), (rebuild, nothing) = lines
+        with going_on(project, "cqrs run order"), going_on(project, endless):
+            eventually(lambda: has_begun(url))
+            type_line(project, send, answer)
+            assert orders(url) == [("o-7", "placed")]
+        type_line(project, rebuild, nothing)
+        assert orders(url) == [("o-7", "placed")]
+
+
+def test_changed_rules_take_over(project: Project) -> None:
+    """7: the run before ends by itself."""
+    open_accounts(project)
+    drafts = project.folder / "drafts"
+    drafts.mkdir()
+    (drafts / "__init__.py").touch()
+    rules = (project.folder / "aggregates/bank_account.py").read_text()
+    assert rules.count(RULE) == 1
+    (drafts / "bank_account.py").write_text(rules.replace(RULE, CHANGED))
+    with project.running("run") as before:
+        eventually(lambda: "bank_account" in project.cqrs("status"))
+        for line, printed in shown(7):
+            if line.startswith("cqrs run"):
+                line = line.replace("9501", str(_free_port()))
+                after = project.start(*line.split()[1:])
+                before.communicate(timeout=120)
+                assert before.returncode == TakenOverError.exit_code
+            else:
+                type_line(project, line, printed)
+        after.send_signal(signal.SIGTERM)
+        after.communicate(timeout=60)
+
+
+def test_a_lost_disk_is_restored(project: Project) -> None:
+    """8."""
+    open_accounts(on_its_own_broker(project))
+    try:
+        for line, printed in shown(8):
+            type_line(project, line, printed)
+    finally:
+        embedded.stop_broker(project.folder)
+
+
+def test_the_notebook_counts_events(project: Project) -> None:
+    """9."""
+    open_accounts(project)
+    program = [sys.executable, "-c", FILES["notebook.py"]]
+    said = subprocess.check_output(program, cwd=project.folder, env=project.environment, text=True)
+    assert [line.split()[1:] for line in said.splitlines()[1:]] == [
+        ["bank_account.Deposited", "2"],
+        ["bank_account.Opened", "2"],
+    ]
+
+
+def test_reports_are_those_shown(project: Project) -> None:
+    """10."""
+    open_accounts(project)
+    for line, printed in shown(10):
+        type_line(project, line, printed)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

@@ -1,0 +1,62 @@
+"""docs/recipes.md: its files pass their tests, its programs run, its commands are understood."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cqrs_cli import registry, scaffold
+from cqrs_cli.cli import main
+from cqrs_cli.cli.context import Call
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.recipes.page import FILES, PAGE, imported
+from tests.support import ROOT
+from tests.support.deciding import Owner
+from tests.support.project import Project
+
+if TYPE_CHECKING:
+    from cqrs_cli.kafka.connection.connection import Connection
+
+LINES = [line for block in PAGE.commands() for line in block if line.startswith("cqrs ")]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_every_command_is_understood(line: str) -> None:
+    assert isinstance(main.parse(shlex.split(line)[1:]), Call)
+
+
+def test_there_are_ten() -> None:
+    assert [line.split(".")[0] for line in PAGE.text.splitlines() if line.startswith("## ")] == [
+        f"## {number}" for number in range(1, 11)
+    ]
+
+
+def test_the_recipes_tests_pass(tmp_path: Path) -> None:
+    scaffold.create(tmp_path)
+    for name, text in FILES.items():
+        if "/" in name:
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).with_name("__init__.py").touch()
+            (tmp_path / name).write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "8 passed" in done.stdout
+
+
+@pytest.mark.kafka
+def test_imports_can_be_repeated(project: Project, connection: "Connection", prefix: str) -> None:
+    (project.folder / "commands.ndjson").write_text(imported(project.folder))
+    project.cqrs("init", "bank_account", "-q")
+    for _ in range(2):
+        project.cqrs("send", "--file", "commands.ndjson", "-q")
+    owner = Owner(
+        connection, Topics("bank_account", prefix), registry.load("bank_account", "aggregates", ROOT)
+    )
+    owner.decide()
+    states = {id: (folded.version, folded.state.balance) for id, folded in owner.states.items()}  # type: ignore[attr-defined]
+    assert states == {"a-1": (2, 70), "b-2": (2, 30)}
