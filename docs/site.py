@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -32,8 +33,12 @@ def pages() -> dict[str, str]:
     shown: dict[str, str] = {}
     for name, text in texts.items():
         folder = ROOT if name in BESIDE.values() else DOCS
-        texts[name] = _LINK.sub(lambda link, folder=folder: f"]({_within(link[1], folder, shown)})", text)
+        texts[name] = _LINK.sub(partial(_relinked, folder, shown), text)
     return texts | shown
+
+
+def _relinked(folder: Path, shown: dict[str, str], link: re.Match[str]) -> str:
+    return f"]({_within(link[1], folder, shown)})"
 
 
 def _within(link: str, folder: Path, shown: dict[str, str]) -> str:
