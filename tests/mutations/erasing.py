@@ -172,7 +172,10 @@ ERASING = [
     Mutation(
         "a key opens for another aggregate",
         "cqrs_cli/keys/topic.py",
-        (("[topic.encode(), subject.encode(), kid.encode()]", "[kid.encode()]"),),
+        (
+            ("bound((topic, subject, wrapped.kid))", "bound((wrapped.kid,))"),
+            ("bound((topic, subject, key.kid))", "bound((key.kid,))"),
+        ),
         f"{_TOPIC}::test_moved_or_altered_key_does_not_open",
     ),
     Mutation(
