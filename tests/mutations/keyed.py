@@ -158,8 +158,20 @@ KEYED = [
     Mutation(
         "a cache of before is passed over",
         "cqrs_cli/scans/erased/places.py",
-        (("            yield from self._in_cache(file.parent)\n", ""),),
+        (("in _cached_keys(folder):", "in ():"),),
         f"{_ERASED}::test_cache_of_before_has_the_key",
+    ),
+    Mutation(
+        "a checkpoint is only searched for texts",
+        "cqrs_cli/scans/erased/places.py",
+        (("                    yield from self._in_lmdb(copy.parent, place)\n", ""),),
+        "tests/scans/erased/test_checkpoints.py::test_checkpoint_in_plain_text",
+    ),
+    Mutation(
+        "a copied shard is known by its name alone",
+        "cqrs_cli/scans/erased/places.py",
+        (("        elif _is_lmdb(file):", "        elif False:"),),
+        "tests/scans/erased/test_checkpoints.py::test_checkpoints_that_it_is_pointed_at",
     ),
     Mutation(
         "a value between two chunks is not found",

@@ -109,8 +109,8 @@ def verify_aggregates(
     once their partitions have grown; the workers need it, too.
 
     With --erased it proves, here and without Spark, that nothing is left of the aggregates that were erased: no ended
-    key, no personal value in plain text in topics, shards, checkpoints, payloads and the files that you name. In files
-    it looks for the values that commands still tell. What goes with retention is named, with the time when it is gone.
+    key, no personal value in plain text in topics, shards, checkpoints, payloads and files that you name. In files it
+    looks for values that commands still tell. It names what goes with retention, and when. TMPDIR holds a checkpoint.
 
     The names of the commands below are reserved: an aggregate called process is proved by `cqrs verify -- process`.
     """

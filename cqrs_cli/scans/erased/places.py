@@ -1,8 +1,10 @@
 """Files in which nothing of an erased aggregate may be: shards, caches of keys, checkpoints, payloads, databases."""
 
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import lmdb
@@ -14,11 +16,15 @@ from cqrs_cli.keys.topic import KnownKeys
 from cqrs_cli.proof.erased import ErasedAggregates
 from cqrs_cli.proof.keys import state_faults
 from cqrs_cli.scans.erased.needles import Needles
+from cqrs_cli.state.checkpoint.manifest import DATA_SUFFIX
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.storage.folder import StorageFolder
 
 _CHUNK = 8 << 20
+
+#: Stands in each file of LMDB's, at this offset, in the order of bytes of this machine.
+_MAGIC, _MAGIC_AT = (0xBEEFC0DE).to_bytes(4, sys.byteorder), 16
 
 
 class FoundIn(NamedTuple):
@@ -50,20 +56,22 @@ class FilesLook(NamedTuple):
                     yield from self._in_file(file)
 
     def _in_file(self, file: Path) -> Iterator[FoundIn]:
-        if (at := self.needles.find(_chunks(file))) is not None:
-            yield FoundIn(f"{file} byte {at}", "has an erased value in plain text")
+        yield from self._in_bytes(_chunks(file), str(file))
         if file.name == DATA_FILE:
-            yield from self._in_cache(file.parent)
-            yield from self._in_shard(file.parent)
+            yield from self._in_lmdb(file.parent, str(file.parent))
+        elif _is_lmdb(file):  # a checkpoint, or a copy of a shard
+            with _folder_with(file) as folder:
+                yield from self._in_lmdb(folder, str(file))
 
-    def _in_cache(self, folder: Path) -> Iterator[FoundIn]:
-        kids = self.erased.kids
+    def _in_bytes(self, chunks: Iterable[bytes], place: str, more: str = "") -> Iterator[FoundIn]:
+        if (at := self.needles.find(chunks)) is not None:
+            yield FoundIn(f"{place} byte {at}", f"has an erased value in plain text{more}")
+
+    def _in_lmdb(self, folder: Path, place: str) -> Iterator[FoundIn]:
         for key in _cached_keys(folder):
-            if key.current is not None and key.current.kid in kids:
+            if key.current is not None and key.current.kid in self.erased.kids:
                 what = f"a cache of keys has key {key.current.kid}, which was ended: whoever has the ring can read"
-                yield FoundIn(str(folder), what)
-
-    def _in_shard(self, folder: Path) -> Iterator[FoundIn]:
+                yield FoundIn(place, what)
         try:
             store = LmdbStore(folder, window_ms=1, readonly=True)
         except (CqrsError, lmdb.Error):
@@ -72,22 +80,45 @@ class FilesLook(NamedTuple):
             for name, saved in store.items():
                 one = self.erased.get(name)
                 for what in () if one is None else state_faults(one.trace, self.state, saved):
-                    yield FoundIn(str(folder), f"a shard {what}, of {name!r}")
+                    yield FoundIn(place, f"a shard {what}, of {name!r}")
 
     def look_in_store(
         self, folder: StorageFolder, judged: Callable[[str], str] = lambda name: ""
     ) -> Iterator[FoundIn]:
-        """Look into the files of a folder of a store. `judged`: more to say of a file with a value, by its name."""
+        """Look into the files of a folder of a store. `judged`: more to say of a file with a value, by its name.
+
+        A checkpoint is brought onto this machine's disk, one at a time.
+        """
         for file in folder.files():
-            if (at := self.needles.find(folder.chunks(file.name))) is not None:
-                what = f"has an erased value in plain text{judged(file.name)}"
-                yield FoundIn(f"{folder.uri}/{file.name} byte {at}", what)
+            place, chunks = f"{folder.uri}/{file.name}", folder.chunks(file.name)
+            if file.name.endswith(DATA_SUFFIX):
+                with TemporaryDirectory() as fetched:
+                    copy = Path(fetched, DATA_FILE)
+                    with copy.open("wb") as opened:
+                        opened.writelines(chunks)
+                    yield from self._in_bytes(_chunks(copy), place)
+                    yield from self._in_lmdb(copy.parent, place)
+            else:
+                yield from self._in_bytes(chunks, place, judged(file.name))
 
 
 def _chunks(file: Path) -> Iterator[bytes]:
     with file.open("rb") as opened:
         while chunk := opened.read(_CHUNK):
             yield chunk
+
+
+def _is_lmdb(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(_MAGIC_AT + len(_MAGIC)).endswith(_MAGIC)
+
+
+@contextmanager
+def _folder_with(file: Path) -> Iterator[Path]:
+    """A folder in which LMDB finds the file under the name that it wants, and locks it: nothing is left beside it."""
+    with TemporaryDirectory() as folder:
+        Path(folder, DATA_FILE).symlink_to(file.absolute())
+        yield Path(folder)
 
 
 def _cached_keys(folder: Path) -> Iterator[KnownKeys]:

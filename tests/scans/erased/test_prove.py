@@ -13,39 +13,15 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.scans.erased.prove import ErasedProof, prove_erased
 from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, KeyRecord
-from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.store import Positions, WriteBatch
 from tests.core.personal.customer import Customer
 from tests.jobs.verify.customers import RING, customers, decide, erased, put_key, registered
 from tests.proof.sealed import key
+from tests.scans.erased.planted import ANN, found, keep, proved
 from tests.support.harness import TopicHarness
 from tests.support.rewriting import append, edited, rewrite
 
 pytestmark = pytest.mark.kafka
-
-ANN = "Ann-4711-of-Elm-Street"
-
-
-@pytest.fixture
-def told(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """Ann was erased, and Bob was not."""
-    harness = customers(connection, prefix, tmp_path)
-    decide(harness, registered("ann", ANN), registered("bob", "Bob-of-Elm-Street"), erased("ann"))
-    return harness
-
-
-def proved(told: TopicHarness, *look_in: Path) -> ErasedProof:
-    return prove_erased(told.connection, told.topics, told.aggregate, told.settings, look_in)
-
-
-def found(told: TopicHarness, *look_in: Path) -> str:
-    """The one violation, which has no value in it."""
-    done = proved(told, *look_in)
-    (one,) = [*map(str, done.topics.found), *map(str, done.found)]
-    assert done.count == 1 and ANN not in one
-    return one
 
 
 @pytest.mark.pins("verifiable")
@@ -111,13 +87,6 @@ def test_commands_that_stay_for_ever(told: TopicHarness) -> None:
 
 def shard(told: TopicHarness) -> Path:
     return told.folder / "state" / told.topics.commands.removesuffix(".commands") / "0"
-
-
-def keep(folder: Path, **states: StoredState) -> None:
-    folder.mkdir(parents=True)
-    store = LmdbStore(folder, window_ms=1)
-    store.apply(WriteBatch(store.token(), Positions(), Positions(), states))
-    store.close()
 
 
 @pytest.mark.pins("verifiable")

@@ -1,0 +1,30 @@
+"""An erased customer, and what a test plants of her where nothing may be."""
+
+from pathlib import Path
+
+from cqrs_cli.core.stored import StoredState
+from cqrs_cli.scans.erased.prove import ErasedProof, prove_erased
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.store import Positions, WriteBatch
+from tests.support.harness import TopicHarness
+
+ANN = "Ann-4711-of-Elm-Street"
+
+
+def proved(told: TopicHarness, *look_in: Path) -> ErasedProof:
+    return prove_erased(told.connection, told.topics, told.aggregate, told.settings, look_in)
+
+
+def found(told: TopicHarness, *look_in: Path) -> str:
+    """The one violation, which has no value in it."""
+    done = proved(told, *look_in)
+    (one,) = [*map(str, done.topics.found), *map(str, done.found)]
+    assert done.count == 1 and ANN not in one
+    return one
+
+
+def keep(folder: Path, **states: StoredState) -> None:
+    folder.mkdir(parents=True)
+    store = LmdbStore(folder, window_ms=1)
+    store.apply(WriteBatch(store.token(), Positions(), Positions(), states))
+    store.close()
