@@ -12,7 +12,7 @@ from cqrs_cli.core.lineage import PartitionLineage, adopting_count
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.lineage_log import read_lineage
+from cqrs_cli.kafka.lineage_log import HIDDEN_PATIENCE, read_lineage, visible_lineage
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
@@ -70,27 +70,45 @@ class Chains(NamedTuple):
         return sum(link.end - link.start for link in self.links(log, bounds))
 
 
-def find_chains(connection: Cluster, topics: Topics, partitioner: Partitioner, count: int) -> Chains:
+def find_chains(
+    connection: Cluster,
+    topics: Topics,
+    partitioner: Partitioner,
+    count: int,
+    patience: float = HIDDEN_PATIENCE,
+) -> Chains:
     """The chains of an aggregate whose topics have `count` partitions. One that never grew is asked for no log.
 
+    A split that a transaction hides is not waited for, unless a wish for `count` partitions stands behind it.
+    `patience`: seconds that such a wish may be hidden.
     Raises `ConfigurationError` for topics that have grown otherwise than their lineage says.
     """
-    lineage = find_lineage(connection, topics, count)
-    return Chains((count,) if lineage is None else lineage.counts, partitioner)
+    if not readers.exists(connection, topics.lineage):
+        return Chains((count,), partitioner)
+    lineage = visible_lineage(connection, topics, count)
+    if count not in lineage.counts:
+        lineage = _whole_lineage(connection, topics, count, patience)
+    return Chains(lineage.within(count).counts, partitioner)
 
 
-def find_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage | None:
+def find_lineage(
+    connection: Cluster, topics: Topics, count: int, patience: float = HIDDEN_PATIENCE
+) -> PartitionLineage | None:
     """The lineage of an aggregate whose topics have `count` partitions, as far as they have grown; None if there is no
-    such log.
+    such log. A split that a transaction hides is waited for, `patience` seconds.
 
     Raises what `find_chains` does.
     """
     if not readers.exists(connection, topics.lineage):
         return None
-    lineage = read_lineage(connection, topics, count)
+    return _whole_lineage(connection, topics, count, patience).within(count)
+
+
+def _whole_lineage(connection: Cluster, topics: Topics, count: int, patience: float) -> PartitionLineage:
+    lineage = read_lineage(connection, topics, count, patience)
     if count not in lineage.counts:
         raise another_lineage(topics, count, lineage)
-    return lineage.within(count)
+    return lineage
 
 
 def another_lineage(topics: Topics, count: int, lineage: PartitionLineage) -> ConfigurationError:

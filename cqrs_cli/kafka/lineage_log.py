@@ -20,7 +20,7 @@ class HiddenLineageError(readers.StalledError):
     """
 
 
-#: Seconds that an operator's command waits for a hidden record: an owner that was killed leaves one for 20 s.
+#: Seconds that a command that is run once waits for a hidden record: an owner that was killed leaves one for 20 s.
 HIDDEN_PATIENCE = 40.0
 
 

@@ -9,17 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.growth import Split, growth_value
 from cqrs_cli.deciding.repartition import AggregateStanding, PlannedGrowth, plan_growth, repartition
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
-from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.growing import make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import HIDDEN_PATIENCE, HiddenLineageError, read_lineage
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.ownership.claim import TERMINAL
-from cqrs_cli.ownership.timing import Timing
 from tests.deciding.growing import check, counters, round_of
 from tests.deciding.log_states import claim
 from tests.support.growth import grown_by_hand, lineage
@@ -183,25 +179,6 @@ def test_killed_operators_come_to_one_result(pair: TopicHarness, first: int, sec
             refused += 1
     assert refused == 1 and lineage(pair).counts == (2, pair.partitions)
     assert grown(pair) == {pair.partitions}
-
-
-@pytest.mark.kafka
-def test_hidden_split_is_waited_for(pair: TopicHarness) -> None:
-    """Longer than the broker lets the transaction of a killed owner stand."""
-    assert Timing().transaction_timeout < HIDDEN_PATIENCE
-    grow(pair, 4)
-    writer = clients.producer(pair.connection, transactional_id=pair.topics.group)
-    writer.init_transactions(10)
-    writer.begin_transaction()
-    writer.produce(pair.topics.lineage, growth_value(Split(0, 2, 4, 0, 0, 0, 0, 0)))
-    assert writer.flush(10) == 0
-    with pytest.raises(HiddenLineageError):
-        read_lineage(pair.connection, pair.topics, 4, patience=0.1)
-    operator = threading.Thread(target=grow, args=(pair, 4))
-    operator.start()
-    writer.commit_transaction(10)
-    operator.join(60)
-    assert not operator.is_alive() and len(lineage(pair).splits) == 1
 
 
 @pytest.mark.pins("growing")

@@ -1,0 +1,77 @@
+"""A split that a transaction hides: who waits for it, and how long."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import signature
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.messages.growth import Split, growth_value
+from cqrs_cli.deciding.repartition import repartition
+from cqrs_cli.kafka import chains, clients
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.lineage_log import HIDDEN_PATIENCE, HiddenLineageError, read_lineage
+from cqrs_cli.ownership.timing import Timing
+from tests.deciding.growing import counters
+from tests.support.growth import grow, lineage
+from tests.support.harness import TopicHarness
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    return counters(connection, prefix, tmp_path)
+
+
+@contextmanager
+def splitting(pair: TopicHarness) -> Iterator[None]:
+    """A split is hidden by its open transaction, which is committed at the end."""
+    writer = clients.producer(pair.connection, transactional_id=pair.topics.group)
+    writer.init_transactions(10)
+    writer.begin_transaction()
+    writer.produce(pair.topics.lineage, growth_value(Split(0, 2, 4, 0, 0, 0, 0, 0)))
+    assert writer.flush(10) == 0
+    yield
+    writer.commit_transaction(10)
+
+
+def test_hidden_split_is_waited_for(pair: TopicHarness) -> None:
+    """Longer than the broker lets the transaction of a killed owner stand."""
+    assert Timing().transaction_timeout < HIDDEN_PATIENCE
+    grow(pair, 4)
+    with splitting(pair):
+        with pytest.raises(HiddenLineageError):
+            read_lineage(pair.connection, pair.topics, 4, patience=0.1)
+        operator = threading.Thread(target=repartition, args=(pair.connection, pair.topics, 4, "murmur2"))
+        operator.start()
+    operator.join(60)
+    assert not operator.is_alive() and len(lineage(pair).splits) == 1
+
+
+def test_counts_need_no_split(pair: TopicHarness) -> None:
+    """Who reads whole logs goes on while one is hidden; a wish that is hidden behind it is asked for."""
+    grow(pair, 4)
+    with splitting(pair):
+        assert chains.find_chains(pair.connection, pair.topics, "murmur2", 4).counts == (2, 4)
+        with pytest.raises(HiddenLineageError):
+            chains.find_chains(pair.connection, pair.topics, "murmur2", 8, patience=0.1)
+
+
+def test_splits_are_waited_for_by_their_readers(pair: TopicHarness) -> None:
+    """As long as by `repartition`."""
+    waiting = (chains.find_chains, chains.find_lineage)
+    assert {signature(one).parameters["patience"].default for one in waiting} == {HIDDEN_PATIENCE}
+    grow(pair, 4)
+    found = []
+    reader = threading.Thread(
+        target=lambda: found.append(chains.find_lineage(pair.connection, pair.topics, 4))
+    )
+    with splitting(pair):
+        with pytest.raises(HiddenLineageError):
+            chains.find_lineage(pair.connection, pair.topics, 4, patience=0.1)
+        reader.start()
+    reader.join(60)
+    assert found == [lineage(pair)] and len(lineage(pair).splits) == 1
