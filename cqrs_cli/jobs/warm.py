@@ -14,27 +14,25 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-def make_archive(java: Path) -> Path:
-    """Write the archive, unless it is there.
+def make_archive(java: Path) -> None:
+    """Write the archive for this `java`, where there is none.
 
     Raises `ConfigurationError` if the cache cannot be written, and what a session raises.
     """
     archive = class_archive(java)
-    if not archive.exists():
-        fresh = archive.with_name(f"{archive.name}.{os.getpid()}")
-        try:
-            archive.parent.mkdir(parents=True, exist_ok=True)
-            _write(fresh)
-            fresh.replace(archive)  # who starts meanwhile has all of it, or none
-        except OSError as error:
-            raise ConfigurationError(
-                f"cannot write {archive}: {error.strerror or error}",
-                "make room or name another folder in CQRS_CACHE_DIR",
-            ) from error
-        finally:
-            with suppress(OSError):
-                fresh.unlink()
-    return archive
+    fresh = archive.with_name(f"{archive.name}.{os.getpid()}")
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        _write(fresh)
+        fresh.replace(archive)  # who starts meanwhile has all of it, or none
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write {archive}: {error.strerror or error}",
+            "make room or name another folder in CQRS_CACHE_DIR",
+        ) from error
+    finally:
+        with suppress(OSError):
+            fresh.unlink()
 
 
 def _write(archive: Path) -> None:

@@ -1,9 +1,11 @@
 """Spark's JVM starts from its class data archive where there is one, and without it in any case."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from cqrs_cli.cli.main import main
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.engine.class_archive import DRIVER_OPTIONS, archive_option, class_archive
 from cqrs_cli.jobs.engine.session import session
@@ -31,7 +33,8 @@ def classes_from_archive(folder: Path) -> int:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_starts_from_its_archive(cache: Path, tmp_path: Path) -> None:
-    archive = make_archive(find_java())
+    make_archive(find_java())
+    archive = class_archive(find_java())
     assert list(cache.iterdir()) == [archive]
     assert classes_from_archive(tmp_path) > 1000
     archive.unlink()
@@ -40,13 +43,14 @@ def test_spark_starts_from_its_archive(cache: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_archive_is_written_once(cache: Path) -> None:
+def test_archive_is_written_once(cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
     java = find_java()
     assert archive_option(java) == ""
     archive = class_archive(java)
     archive.parent.mkdir()
     archive.write_bytes(b"written before")
-    assert make_archive(java).read_bytes() == b"written before"
+    assert main(["warm", "-o", "json"]) == 0
+    assert json.loads(capfd.readouterr().out) == {"archive": str(archive), "bytes": 14}
     assert archive_option(java) == f'"-XX:SharedArchiveFile={archive}"'
 
 
