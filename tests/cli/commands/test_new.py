@@ -47,6 +47,13 @@ def test_containers_are_described(tmp_path: Path) -> None:
     assert "${KAFKA_IMAGE:-apache/kafka" in described["services"]["kafka"]["image"]
 
 
+@pytest.mark.parametrize("ignoring", [".gitignore", ".dockerignore"])
+def test_rings_stay_out_of_git(tmp_path: Path, ignoring: str) -> None:
+    """And out of images: `cqrs keys init` and `cqrs project` make their files in the project's folder."""
+    scaffold.create(tmp_path)
+    assert {"keys.json", "projections.db*"} <= set((tmp_path / ignoring).read_text().split())
+
+
 def test_make_lists_its_targets(tmp_path: Path) -> None:
     scaffold.create(tmp_path)
     said = subprocess.check_output(["make", "-s"], cwd=tmp_path, text=True)
