@@ -106,6 +106,15 @@ def test_text_is_a_tree(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix
     assert "searched 15 records since 20" in said.err
 
 
+def test_waiting_commands_say_so(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix: str) -> None:
+    """A tree that ends with a command looks like one that was found only in part."""
+    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    assert traced("send", "counter", "c", "Increment", "--id", "later").status == 0
+    *_, sent, last = cqrs("trace", "later", *place).out.splitlines()
+    assert "id later" in sent
+    assert last.split() == ["└──", "no", "outcome", "yet"]
+
+
 def test_the_search_is_bounded(traced: Cqrs) -> None:
     said = traced("trace", "order-9", "--since", "2999-01-01")
     assert said.status == 1

@@ -99,6 +99,8 @@ def _grow(tree: "Tree", node: CommandNode) -> None:
     branch = tree.add(_command_line(node))
     if node.outcome is not None:
         branch.add(_outcome_line(node.outcome))
+    elif node.command is not None:
+        branch.add(Text("no outcome yet", "dim"))
     if node.dead_letter is not None:
         branch.add(Text(printable(f"dead letter  {reason_of(node.dead_letter)}"), "yellow"))
     for event in node.events:
