@@ -1,6 +1,7 @@
 """Serving: the followers, the sender and the HTTP server, until a signal or a follower ends it."""
 
 import asyncio
+import logging
 import signal
 import socket
 import threading
@@ -138,6 +139,14 @@ def fitting_limits(followers: Collection[AggregateFollower]) -> GatewayLimits:
     limits = GatewayLimits()
     own = _OF_GATEWAY + _BACKLOG + sum(_OF_AGGREGATE + _OF_PARTITION * one.partitions for one in followers)
     return limits.with_connections(raise_descriptors(own + limits.connections) - own)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """False for a request that was cut off at the end: its client sees that, and nothing is wrong here."""
+    return record.exc_info is None or record.exc_info[0] is not asyncio.CancelledError
+
+
+logging.getLogger("uvicorn.error").addFilter(_is_news)
 
 
 def make_server(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) -> GatewayServer:

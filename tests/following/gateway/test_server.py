@@ -1,5 +1,7 @@
 """The gateway's socket, and its end."""
 
+import asyncio
+import logging
 import signal
 import socket
 import threading
@@ -46,6 +48,14 @@ def test_ignored_interrupts_stay_ignored(handler: Any) -> None:
             assert (signal.getsignal(signal.SIGINT) is signal.SIG_IGN) == (handler is signal.SIG_IGN)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_requests_cut_off_are_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    """Ctrl-C ends those that wait for an outcome; any other exception is told with its traceback."""
+    log = logging.getLogger("uvicorn.error")
+    for error in (asyncio.CancelledError("timeout graceful shutdown exceeded"), RuntimeError("a bug")):
+        log.error("Exception in ASGI application", exc_info=error)
+    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [error]
 
 
 @pytest.mark.kafka
