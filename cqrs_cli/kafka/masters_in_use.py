@@ -6,11 +6,10 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.topic import read_key
+from cqrs_cli.keys.reading import key_record
 
 
 class MasterUse(NamedTuple):
@@ -36,13 +35,7 @@ class KeysCount:
     def read(self, partition: int, records: Iterable[Record]) -> None:
         """Count the next records; raises `ContradictionError` for one that is not of a key."""
         for record in records:
-            try:
-                wrapped = read_key(record.value)
-            except ValueError as error:
-                raise ContradictionError(
-                    f"{self._topic} partition {partition} offset {record.offset} is not a key: {error}",
-                    "only cqrs may write there",
-                ) from None
+            _, wrapped = key_record(self._topic, partition, record)
             subject = blake2b(record.key or b"", digest_size=16).digest()
             if wrapped is None:
                 self._latest.pop(subject, None)

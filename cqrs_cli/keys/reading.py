@@ -122,13 +122,16 @@ class PartitionKeys:
 def key_records(
     topic: str, partition: int, records: Iterable[Record]
 ) -> Iterator[tuple[str, WrappedKey | None]]:
-    """Each record as the key of a subject from then on; raises `ContradictionError` for one that is none."""
-    for record in records:
-        try:
-            subject, wrapped = (record.key or b"").decode(), read_key(record.value)
-        except ValueError:
-            raise ContradictionError(
-                f"{topic}:{partition}@{record.offset} is not a key",
-                "nobody but the owners may write there; find out who did",
-            ) from None
-        yield subject, wrapped
+    """Each record as `key_record` reads it."""
+    return (key_record(topic, partition, record) for record in records)
+
+
+def key_record(topic: str, partition: int, record: Record) -> tuple[str, WrappedKey | None]:
+    """A record as the key of a subject from then on; raises `ContradictionError` if it is not a key."""
+    try:
+        return (record.key or b"").decode(), read_key(record.value)
+    except ValueError as error:
+        raise ContradictionError(
+            f"{topic} partition {partition} offset {record.offset} is not a key: {error}",
+            "nobody but the owners may write there; find out who did",
+        ) from None

@@ -192,7 +192,7 @@ def test_value_that_names_no_key_is_named(opener: EventOpener) -> None:
 
 def test_foreign_key_record_is_named(opener: EventOpener, keys: KeysInMemory) -> None:
     keys.records.append(Record(0, 0, b"c-42", b'{"kid":7}'))
-    with pytest.raises(ContradictionError, match=r"customer\.keys:0@0 is not a key"):
+    with pytest.raises(ContradictionError, match=r"customer\.keys partition 0 offset 0 is not a key"):
         opener.opened(0, [event(0, ANN, FIRST)])
 
 

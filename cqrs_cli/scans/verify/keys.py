@@ -8,13 +8,14 @@ from pathlib import Path
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.errors import ConfigurationError, ContradictionError
+from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import ring_at
+from cqrs_cli.keys.reading import key_record
 from cqrs_cli.keys.topic import WrappedKey, read_key
 from cqrs_cli.proof.key_topic import KeyProof
 from cqrs_cli.proof.keys import KeyRing
@@ -75,14 +76,8 @@ class LatestKeys:
                 self._store.apply(WriteBatch(self._store.token(), Positions(), Positions(), keys))
 
     def _checked(self, record: Record, number: int) -> tuple[str, StoredState]:
-        try:
-            read_key(record.value)
-            return (record.key or b"").decode(), StoredState(1, record.offset, 0, record.value or b"")
-        except ValueError as error:
-            raise ContradictionError(
-                f"{self._topics.keys} partition {number} offset {record.offset}: it is no key: {error}",
-                "only cqrs may write there",
-            ) from None
+        subject, _ = key_record(self._topics.keys, number, record)
+        return subject, StoredState(1, record.offset, 0, record.value or b"")
 
 
 def latest_keys(
