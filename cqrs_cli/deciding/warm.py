@@ -70,8 +70,8 @@ def fold_visible(
         # Its own log is left alone: once born it inherits first. A shard with what it has decided since never would.
         inherit_ahead(log, aggregate, cache, holding, window)
         return
-    check_outcomes_kept(log, cache, log.bounds("outcomes")[0])
     outcomes = log.bounds("outcomes")
+    check_outcomes_kept(log, cache, outcomes[0])
     events, deferred = log.bounds("events"), log.bounds("deferred")  # at least those of the outcomes
     cache.learn_keys(None if holding is None else holding.keeps)
     if holding is not None:
