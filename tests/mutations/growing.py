@@ -5,7 +5,7 @@ from tests.mutations.table import Mutation
 _LINEAGE = "tests/core/test_lineage.py"
 _CHECKS = "tests/core/test_checks.py"
 _PROOF = "tests/proof/test_growing.py"
-_HANGING = "tests/scenarios/crashes/test_hanging.py"
+_HANGING = "tests/scenarios/crashes/hanging/test_parts.py"
 
 GROWING = [
     Mutation(

@@ -1,32 +1,18 @@
 """A transaction that has made keys, and that Kafka has left open in part: no key that events need is lost."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.personal import STATE, customers, opened, register
-from tests.support.hanging import Part, credulous_broker, decide_hanging
+from tests.support.hanging import Part, decide_hanging
 from tests.support.impatience import impatience
 from tests.support.owners import quietly, running
-from tests.support.raw import Raw, raw
+from tests.support.raw import Raw
 from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture(scope="module")
-def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
-    """To a broker that believes what producers say of their transactions."""
-    with credulous_broker(tmp_path_factory.mktemp("credulous")) as connection:
-        yield connection
-
-
-@pytest.fixture
-def broker(connection: Connection) -> Iterator[Raw]:
-    with raw(connection) as broker:
-        yield broker
 
 
 #: The parts of a transaction that are visible, and those that are left open.

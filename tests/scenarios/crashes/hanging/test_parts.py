@@ -1,7 +1,7 @@
 """A transaction that nobody will ever end, on a topic where only owners should write."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +24,17 @@ from tests.support.hanging import (
     Hanging,
     Part,
     ReactionPart,
-    credulous_broker,
     decide_hanging,
     react_hanging,
 )
 from tests.support.harness import TopicHarness
 from tests.support.impatience import impatience
 from tests.support.owners import owned, quietly, running
-from tests.support.raw import Producer, Raw, raw
+from tests.support.raw import Producer, Raw
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture(scope="module")
-def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
-    """To a broker that believes what producers say of their transactions."""
-    with credulous_broker(tmp_path_factory.mktemp("credulous")) as connection:
-        yield connection
-
-
-@pytest.fixture
-def broker(connection: Connection) -> Iterator[Raw]:
-    with raw(connection) as broker:
-        yield broker
 
 
 def hang(harness: TopicHarness, broker: Raw, kind: Kind) -> Producer:
