@@ -9,10 +9,14 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
 from benchmarks.arena import Arena
+from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 from cqrs_cli.kafka.topics.topics import Topics
 
 #: With and without recognising repeated ids.
@@ -62,12 +66,57 @@ def serving(here: Arena, folder: Path, topics: Topics, commit_ms: int, dedup: st
             peer.terminate()
 
 
-def _call(here: Arena, folder: Path, topics: Topics, dedup: str) -> list[str]:
+@contextmanager
+def pair(
+    here: Arena, folder: Path, topics: Topics, session_timeout: float
+) -> "Iterator[list[subprocess.Popen[bytes]]]":
+    """Two instances of one application, with a copy of each other's states, once both own partitions.
+
+    They recognise repeated ids. Whose death is noticed after `session_timeout` seconds.
+    """
+    application = f"peer{time.time_ns()}"
+    settings = (
+        *_QUICK,
+        "num.standby.replicas=1",
+        f"main.consumer.session.timeout.ms={session_timeout * 1000:.0f}",
+        f"main.consumer.heartbeat.interval.ms={session_timeout * 1000 / 3:.0f}",
+    )
+    both: list[subprocess.Popen[bytes]] = []
+    subprocess.run([str(folder / "kstreams" / "run.sh")], stderr=subprocess.DEVNULL)  # builds it
+    try:
+        for number in range(2):
+            call = _call(here, folder, topics, "on", application, threads=1)
+            call += ["--until", "1000000000", "--commit-ms", "20"]
+            call += ["--state-dir", str(here.root / f"{application}-{number}")]
+            call += [word for setting in settings for word in ("--set", setting)]
+            both.append(subprocess.Popen(call, stdout=subprocess.DEVNULL))
+        _wait_for_both(here, application)
+        yield both
+    finally:
+        for one in both:
+            one.kill()
+            one.wait()
+
+
+def _wait_for_both(here: Arena, application: str) -> None:
+    """Return when two members of the group have partitions."""
+    admin = AdminClient(here.connection.librdkafka(), logger=LIBRDKAFKA_LOG)
+    while True:
+        with suppress(KafkaException):  # there is no group before the first member
+            group = admin.describe_consumer_groups([application])[application].result()
+            if sum(bool(member.assignment.topic_partitions) for member in group.members) == 2:
+                return
+        time.sleep(0.2)
+
+
+def _call(
+    here: Arena, folder: Path, topics: Topics, dedup: str, application: str = "", threads: int = 2
+) -> list[str]:
     return [
         str(folder / "kstreams" / "run.sh"),
         topics.commands.removesuffix(".commands"),
         *("--bootstrap", here.connection.bootstrap_server),
-        *("--app", f"peer{time.time_ns()}"),
-        *("--threads", "2"),
+        *("--app", application or f"peer{time.time_ns()}"),
+        *("--threads", str(threads)),
         *("--dedup", dedup),
     ]

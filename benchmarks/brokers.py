@@ -1,0 +1,101 @@
+"""Three brokers of the embedded Kafka on this machine, one of which may be killed; a project folder that uses them."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from benchmarks.arena import AGGREGATES, Arena
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
+from cqrs_cli.kafka.embedded import files, ivy, jars, process
+from cqrs_cli.kafka.embedded.files import BrokerState
+from cqrs_cli.kafka.embedded.release import EMBEDDED
+from cqrs_cli.system.java import find_java
+from cqrs_cli.system.process import end
+
+_NODES = (1, 2, 3)
+
+#: What differs from one embedded broker. A broker's session has Kafka's own 9 s: so long it may seem to be alive.
+_MORE = """\
+node.id={node}
+controller.quorum.voters={voters}
+default.replication.factor=3
+min.insync.replicas=2
+offsets.topic.replication.factor=3
+transaction.state.log.replication.factor=3
+transaction.state.log.min.isr=2
+share.coordinator.state.topic.replication.factor=3
+share.coordinator.state.topic.min.isr=2
+broker.session.timeout.ms=9000
+broker.heartbeat.interval.ms=2000
+"""
+
+
+class Brokers:
+    """Those that were started, by their node."""
+
+    def __init__(self, root: Path, states: dict[int, BrokerState]) -> None:
+        self.root, self.states = root, states
+        self.connection = Connection(",".join(f"127.0.0.1:{one.port}" for one in states.values()))
+        self._admin = AdminClient(self.connection.librdkafka(), logger=LIBRDKAFKA_LOG)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The node that leads a partition, as the brokers that answer know; -1 if there is none."""
+        found = self._admin.list_topics(topic, timeout=10).topics[topic].partitions.get(partition)
+        return -1 if found is None else int(found.leader)
+
+    def kill_leader(self, topic: str) -> float:
+        """kill -9 of the leader of partition 0; the seconds until there is another one."""
+        killed, began = self.leader(topic), time.monotonic()
+        os.kill(self.states[killed].pid, signal.SIGKILL)
+        while self.leader(topic) in (killed, -1):
+            time.sleep(0.05)
+        return time.monotonic() - began
+
+
+@contextmanager
+def three_brokers() -> Iterator[tuple[Arena, Brokers]]:
+    """A fresh project with three fresh brokers, gone afterwards."""
+    root = Path(tempfile.mkdtemp(prefix="cqrs-benchmark-"))
+    started: dict[int, BrokerState] = {}
+    try:
+        shutil.copytree(AGGREGATES, root / "aggregates")
+        _start(root, started)
+        brokers = Brokers(root, started)
+        (root / "cqrs.toml").write_text(f'bootstrap_server = "{brokers.connection.bootstrap_server}"\n')
+        yield Arena(root, brokers.connection, started[1].pid), brokers
+    finally:
+        for state in started.values():
+            end(state.pid, state.born, process.END_GRACE)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _start(root: Path, started: dict[int, BrokerState]) -> None:
+    java = find_java()
+    library = jars.ensure(ivy.fetcher(java, EMBEDDED), lambda text: print(text, file=sys.stderr))
+    cluster = urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
+    ports = {node: process.choose_ports(None) for node in _NODES}
+    voters = ",".join(f"{node}@127.0.0.1:{controller}" for node, (_, controller) in ports.items())
+    folders = {node: root / f"broker-{node}" for node in _NODES}
+    for node, folder in folders.items():
+        folder.mkdir()
+        more = _MORE.format(node=node, voters=voters)
+        files.write_settings(folder, *ports[node], more=more)
+        tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", files.SERVER_FILE]
+        subprocess.run(
+            [str(java), "-cp", f"{library}/*", *tool], cwd=folder, check=True, stdout=subprocess.DEVNULL
+        )
+        started[node] = process.spawn_broker(java, library, folder, cluster, ports[node], more)
+    for node, folder in folders.items():  # none serves before two are there
+        process.wait(folder, started[node], 0)
