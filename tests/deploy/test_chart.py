@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 
 KAFKA = {"bootstrapServers": "kafka-1:9092,kafka-2:9092"}
 LEAST: dict[str, Any] = {"kafka": KAFKA}
+RUN = "shop-cqrs-run"
 PASSWORD = {"name": "db", "key": "password"}
 
 #: Everything that goes together; and executors in pods of their own.
@@ -118,11 +119,50 @@ def test_contradictions_are_refused(helm: Path, sentence: str) -> None:
 
 
 def test_updates_wait_for_the_standby(helm: Path) -> None:
-    run = named(rendered(helm, LEAST), "StatefulSet", "shop-cqrs-run")["spec"]
+    run = named(rendered(helm, LEAST), "StatefulSet", RUN)["spec"]
     (container,) = run["template"]["spec"]["containers"]
     assert run["replicas"] == 2 and run["updateStrategy"] == {"type": "RollingUpdate"}
     assert "--standby" in container["args"]
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz?standby"
+
+
+def test_executors_reach_their_driver(helm: Path) -> None:
+    """By the name that the headless Service gives its pod, at ports that stay, from pods as the template has them."""
+    found = rendered(helm, EXECUTORS)
+    service, run = named(found, "Service", RUN), named(found, "StatefulSet", RUN)["spec"]
+    (container,) = run["template"]["spec"]["containers"]
+    conf = dict(one.removeprefix("--conf=").split("=", 1) for one in container["args"] if "--conf=" in one)
+    assert service["spec"]["clusterIP"] == "None" and service["spec"]["publishNotReadyAddresses"] is True
+    assert run["serviceName"] == RUN and conf["spark.driver.host"] == f"$(POD_NAME).{RUN}.default.svc"
+    assert {"spark.driver.port", "spark.driver.blockManager.port"} < conf.keys()
+    assert conf["spark.executor.instances"] == "3"
+    (mount,) = [one for one in container["volumeMounts"] if one["name"] == "executor"]
+    template, pod = conf["spark.kubernetes.executor.podTemplateFile"], named(found, "Pod", "executor")["spec"]
+    assert template == f"{mount['mountPath']}/pod.yaml"
+    assert conf["spark.kubernetes.executor.podTemplateContainerName"] == pod["containers"][0]["name"]
+
+
+def test_only_drivers_may_make_pods(helm: Path) -> None:
+    """And none may where no executor is a pod."""
+    found = rendered(helm, EXECUTORS)
+    (rule,) = named(found, "Role", RUN)["rules"]
+    assert "pods" in rule["resources"] and "create" in rule["verbs"]
+    binding = named(found, "RoleBinding", RUN)
+    (account,), run = binding["subjects"], named(found, "StatefulSet", RUN)["spec"]["template"]["spec"]
+    assert account["name"] == run["serviceAccountName"] and binding["roleRef"]["name"] == RUN
+    assert [pod["automountServiceAccountToken"] for pod in pods(found)].count(True) == 1
+    assert run["automountServiceAccountToken"] is True
+    most = rendered(helm, MOST)
+    assert not {"Role", "RoleBinding"} & {one["kind"] for one in most}
+    assert not any(pod["automountServiceAccountToken"] for pod in pods(most))
+
+
+def test_executors_report_past_the_policy(helm: Path) -> None:
+    """Driver and executors may say to each other what they like: also the reports by UDP."""
+    policy = named(rendered(helm, EXECUTORS), "NetworkPolicy", "shop-cqrs")["spec"]
+    assert {"from": [{"podSelector": policy["podSelector"]}]} in policy["ingress"]
+    executor = named(rendered(helm, EXECUTORS), "Pod", "executor")["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= executor.items()
 
 
 def test_alerts_are_those_of_compose(helm: Path) -> None:

@@ -43,4 +43,7 @@ def rendered(helm: Path, values: dict[str, Any]) -> list[dict[str, Any]]:
         pytest.fail(done.stderr, pytrace=False)
     found = [one for one in yaml.safe_load_all(done.stdout) if one]
     templates = [one["data"]["pod.yaml"] for one in found if "pod.yaml" in one.get("data", {})]
-    return [*found, *({"metadata": {"name": "executor"}} | yaml.safe_load(text) for text in templates)]
+    pods = [yaml.safe_load(text) for text in templates]
+    for pod in pods:
+        pod["metadata"]["name"] = "executor"
+    return [*found, *pods]
