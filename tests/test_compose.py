@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from typing import Any
 
 import pytest
 import yaml
@@ -9,10 +10,13 @@ import yaml
 from cqrs_cli.cli import main
 from cqrs_cli.cli.context import Call
 from tests.support import ROOT
+from tests.support.containers import find_compose, run
 from tests.support.page import Page
 
 TEXT = (ROOT / "compose/README.md").read_text(encoding="utf-8")
 COMPOSE = (ROOT / "compose/compose.yaml").read_text(encoding="utf-8")
+SERVICES: dict[str, Any] = yaml.safe_load(COMPOSE)["services"]
+PROFILES = sorted({name for service in SERVICES.values() for name in service.get("profiles", [])})
 LINES = Page("compose/README.md").commands()[0]
 
 
@@ -31,24 +35,31 @@ def test_its_variables_have_their_defaults() -> None:
 
 
 def test_its_profiles_are_explained() -> None:
-    described = yaml.safe_load(COMPOSE)["services"].values()
-    profiles = {name for service in described for name in service.get("profiles", [])}
-    assert profiles == set(re.findall(r"^\| `([a-z]+)` \| ", TEXT, re.MULTILINE))
+    assert set(PROFILES) == set(re.findall(r"^\| `([a-z]+)` \| ", TEXT, re.MULTILINE))
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("profile", PROFILES)
+def test_each_profile_stands_alone(profile: str) -> None:
+    """Compose takes the file with it, and starts its services, the brokers, and what these need."""
+    find_compose()
+    said = run(["docker", "compose", "--profile", profile, "config", "--services"], ROOT / "compose")
+    wanted = {name for name, one in SERVICES.items() if profile in one.get("profiles", [profile])}
+    assert set(said.split()) == wanted
 
 
 def test_containers_run_commands_of_cqrs() -> None:
-    for service in yaml.safe_load(COMPOSE)["services"].values():
+    for service in SERVICES.values():
         if "cqrs" in service["image"] and service["command"][0] not in ("master", "worker"):
             assert isinstance(main.parse(service["command"]), Call)
 
 
 def test_prometheus_takes_the_alerts() -> None:
     config = yaml.safe_load((ROOT / "compose/prometheus.yaml").read_text())
-    services = yaml.safe_load(COMPOSE)["services"]
-    mounted = {one.split(":")[1] for one in services["prometheus"]["volumes"]}
+    mounted = {one.split(":")[1] for one in SERVICES["prometheus"]["volumes"]}
     assert set(config["rule_files"]) < mounted
     (job,) = config["scrape_configs"]
-    assert set(job["dns_sd_configs"][0]["names"]) < services.keys() and job["job_name"] == "cqrs"
+    assert set(job["dns_sd_configs"][0]["names"]) < SERVICES.keys() and job["job_name"] == "cqrs"
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("cqrs ")])

@@ -21,15 +21,25 @@ _COPIED = (
 )
 
 
+def find_compose() -> None:
+    """`docker compose` is here: what it says of a file needs no engine."""
+    _ask(["docker", "compose", "version"])
+
+
 def find_engine() -> docker.DockerClient:
     """Asked for by Docker's own program first: the client leaves its socket open where nobody answers."""
-    for asked in (["docker", "version"], ["docker", "compose", "version"]):
-        try:
-            subprocess.run(asked, check=True, capture_output=True, text=True)
-        except (subprocess.CalledProcessError, OSError) as error:
-            why = getattr(error, "stderr", "") or str(error)
-            pytest.skip(f"{' '.join(asked)}: {why.strip().splitlines()[-1]}")
+    _ask(["docker", "version"])
+    find_compose()
     return docker.from_env(timeout=60)
+
+
+def _ask(command: Sequence[str]) -> None:
+    """Skip where the command fails."""
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True)
+    except (subprocess.CalledProcessError, OSError) as error:
+        why = getattr(error, "stderr", "") or str(error)
+        pytest.skip(f"{' '.join(command)}: {why.strip().splitlines()[-1]}")
 
 
 def find_image(engine: docker.DockerClient, name: str) -> None:
