@@ -143,6 +143,9 @@ class Process:
         """True while a SIGSTOP pauses it."""
         return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
+    def ended(self) -> bool:
+        return not self._process.is_alive()
+
     def killed(self) -> bool:
         """Wait for the end: whether it was SIGKILL."""
         self._process.join(60)

@@ -1,54 +1,23 @@
 """Runs that stand by, on a real broker: each begins where the run before ends or is silent."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from contextlib import ExitStack
 from functools import partial
 
 import pytest
 from msgspec import structs
 
-from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import TakenOverError
-from cqrs_cli.ownership.standby import Heart
 from cqrs_cli.status.decided import decided_places
 from tests.support.commands import increments
-from tests.support.harness import IMPATIENT, TopicHarness
-from tests.support.owners import Process, at_work
+from tests.support.harness import TopicHarness
+from tests.support.owners import Process
 from tests.support.rewriting import append
+from tests.support.standing import AFTER, beating, silent, standing_by
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
-
-AFTER = 0.5
-
-
-def standing_by(counters: TopicHarness, machine: str) -> Plan:
-    return counters.plan(once=False, machine=machine, timing=replace(IMPATIENT, standby_after=AFTER))
-
-
-@contextmanager
-def beating(counters: TopicHarness, plan: Plan) -> Iterator[DecidingSupervisor]:
-    """A run whose driver shows that it lives, while it has claimed the partition."""
-
-    def is_at_work() -> bool:
-        return counters.owner() == plan.run
-
-    heart = Heart(plan.connection, plan.run, plan.seats().values(), AFTER, is_at_work)
-    with heart, silent(counters, plan) as run:
-        yield run
-
-
-@contextmanager
-def silent(counters: TopicHarness, plan: Plan) -> Iterator[DecidingSupervisor]:
-    """A run whose driver shows nothing."""
-    stopping = threading.Event()
-    run = DecidingSupervisor(plan, plan.partitions()[0], counters.aggregate, 0, stopping)
-    with at_work(run.run, stopping):
-        yield run
 
 
 def decided(counters: TopicHarness, count: int) -> None:

@@ -1,0 +1,45 @@
+"""At every arrow of the protocol a run dies while another one stands by, which decides the rest, on a real broker."""
+
+import pytest
+
+from tests.support.commands import increments
+from tests.support.harness import TopicHarness
+from tests.support.owners import Process
+from tests.support.points import ALWAYS_PASSED
+from tests.support.standing import beating, standing_by
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+#: In every run of the tests: a takeover that stops half-way, and a commit that nobody has taken note of.
+SAMPLE = {"fence.after", "commit.sent"}
+
+#: The later batches, and not the first of what a run has to do to begin.
+LATER = {"commit.sent": 3, "commit.after": 3, "apply.before": 2, "apply.inside": 2, "apply.after": 2}
+
+#: Passed only by a run that is told to end.
+ENDING = {"shard.closing", "shard.closed"}
+
+POINTS = [
+    pytest.param(point, marks=[] if point in SAMPLE else pytest.mark.faults)
+    for point in ALWAYS_PASSED
+    if point not in ENDING
+]
+
+
+@pytest.mark.pins("one-outcome")
+@pytest.mark.parametrize("point", POINTS)
+def test_standby_follows_any_kill(counters: TopicHarness, point: str) -> None:
+    """It is taken over, stands by, and follows the run that dies: a sample here, all of them in `make faults`."""
+    plan = standing_by(counters, "second")
+    with beating(counters, plan) as ready:
+        counters.send(*increments(30))
+        counters.await_outcomes(30)
+        dying = counters.plan(once=False)
+        victim = Process(dying, f"{point}:{LATER.get(point, 1)}:kill", most=10, apply_every=20)
+        eventually(lambda: victim.ended() or counters.owner() == dying.run)
+        counters.send(*increments(170, first=30))
+        assert victim.killed()
+        counters.await_outcomes(200)
+        assert ready.error is None and counters.owner() == plan.run
+    counters.check("second")
