@@ -71,13 +71,19 @@ def _visible(parent: PartitionLog) -> Split:
 def _fold_parent(
     parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split, window: int
 ) -> None:
-    """Fold a parent's logs up to its split, from where the shard has them."""
+    """Fold a parent's logs up to its split, from where the shard has them. The broker is not asked for a log that the
+    shard has: commands of the child's keys wait meanwhile.
+    """
     inherited = cache.inherited()
     before = inherited.get(split.partition, FoldedOfParent())
-    _fold_events(parent, aggregate, cache, split, before.events)
-    decided = _fold_outcomes(parent, cache, split, window, before.outcomes)
-    now = FoldedOfParent(split.events, split.outcomes, decided)
-    cache.note_inherited(inherited | {split.partition: FoldedOfParent(*map(max, before, now))})
+    decided = before.commands
+    if before.events < split.events:
+        _fold_events(parent, aggregate, cache, split, before.events)
+    if before.outcomes < split.outcomes:
+        decided = max(decided, _fold_outcomes(parent, cache, split, window, before.outcomes))
+    now = FoldedOfParent(max(before.events, split.events), max(before.outcomes, split.outcomes), decided)
+    if now != before:
+        cache.note_inherited(inherited | {split.partition: now})
 
 
 def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> None:
@@ -137,7 +143,8 @@ def _entries(parent: PartitionLog, keeps: KeyHome, split: Split) -> dict[str, De
     The parent has written nothing of these keys since, so compaction leaves the last record of each.
     """
     found: dict[str, Deferral | None] = {}
-    for records in parent.read("deferred", parent.bounds("deferred")[0], split.deferred):
+    start = parent.bounds("deferred")[0] if split.deferred else 0
+    for records in parent.read("deferred", start, split.deferred):
         found |= dict(entry_change(parent, record) for record in records)
     waiting = (one for one in found.values() if one is not None and keeps.has(one.subject.encode()))
     inherited = (inherited_entry(one, split.partition) for one in waiting)

@@ -1,9 +1,26 @@
-"""A child writes the deferred commands that it inherits in portions that a transaction can hold."""
+"""A child asks for no log that its shard has, and writes what it inherits in portions that a transaction can hold."""
 
 import pytest
 
+from aggregates.counter import decider
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.deferral.entry import Deferral
-from cqrs_cli.deciding.inherit import portions
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.messages.growth import Split
+from cqrs_cli.deciding.holding import Holding
+from cqrs_cli.deciding.inherit import inherit_keys, portions
+from cqrs_cli.deciding.state_cache import FoldedOfParent, StateCache
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.state.memory import MemoryStore
+
+COUNTER = Aggregate.of("counter", decider)
+NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 3)
+
+#: Partition 3 has its keys from 1, which has them from 0.
+LINEAGE = PartitionLineage((1, 2, 4), (Split(0, 1, 2, 2, 7, 8, 0, 9), Split(1, 2, 4, 3, 4, 5, 0, 10)))
+WHOLE = {0: FoldedOfParent(7, 8, 2), 1: FoldedOfParent(4, 5, 3)}
 
 
 def waiting(*sizes: int) -> list[Deferral]:
@@ -30,3 +47,13 @@ def test_portions_have_limits(sizes: tuple[int, ...], cut: list[int]) -> None:
     found = list(portions(entries, 3, 10))
     assert [len(one) for one in found] == cut
     assert [entry for one in found for entry in one] == entries
+
+
+def test_no_log_is_asked_for_twice() -> None:
+    """Of a shard made beside the old run, each question behind the split would be time in which commands wait."""
+    store = MemoryStore(1000)
+    store.take_ownership("me", "")
+    cache = StateCache(COUNTER, store, "me")
+    cache.note_inherited(WHOLE)
+    inherit_keys(NOWHERE, COUNTER, cache, Holding(LINEAGE, 3, 4, "murmur2"), 1000)
+    assert cache.positions.clock == 10 and cache.inherited() == WHOLE

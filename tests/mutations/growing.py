@@ -133,6 +133,12 @@ GROWING = [
         "tests/deciding/rebuild/test_grown.py::test_children_are_warm_before_the_split",
     ),
     Mutation(
+        "a child asks for the logs that its shard has",
+        "cqrs_cli/deciding/inherit.py",
+        (("if before.outcomes < split.outcomes:", "if True:"),),
+        "tests/deciding/test_inherit.py::test_no_log_is_asked_for_twice",
+    ),
+    Mutation(
         "a child's shard may be ahead of its parent",
         "cqrs_cli/deciding/inherit.py",
         (("if held.commands > split.commands:", "if held.commands < 0:"),),
