@@ -68,15 +68,19 @@ class PartitionKeys:
         """Read on, if one of these values in a partition of the events cannot be judged yet.
 
         All that is committed there when the keys' end is asked for counts as seen: a replay asks once.
+
+        Raises `ContradictionError` for a topic that has no record: compaction leaves one, so these keys were lost.
         """
-        if not any(self._reading(events, need) == "wait" for need in needs):
+        unknown = [need for need in needs if self._reading(events, need) == "wait"]
+        if not unknown:
             return
         seen = max(self._log.end_of_events(events), *(need.offset + 1 for need in needs))
-        self.read_on()
+        if self.read_on() is None:
+            raise self._lost(unknown[0])
         self._seen[events] = seen
 
-    def read_on(self) -> None:
-        """Read the keys up to their end as it is now.
+    def read_on(self) -> int | None:
+        """Read the keys up to their end as it is now, which it returns; None where there is no record at all.
 
         Raises `ContradictionError` for a topic that ends before what was read: keys that are gone were not erased.
         """
@@ -90,6 +94,7 @@ class PartitionKeys:
             for subject, wrapped in self._records(records):
                 self._known[subject] = self._known.get(subject, _NOTHING).with_record(wrapped)
         self._read = self._end = end
+        return end if start < end else None
 
     def find(self, ring: Ring, events: int, need: Need) -> DataKey | None:
         """The key of a value, None for one that is gone; after `learn`."""
@@ -108,6 +113,13 @@ class PartitionKeys:
             self._at_hand.clear()
         key = self._at_hand[wrapped.kid] = ring.unwrap(self._log.topic, subject, wrapped)
         return key
+
+    def _lost(self, need: Need) -> ContradictionError:
+        return ContradictionError(
+            f"{self._log.topic} partition {self._partition} has no records, not even key {need.kid} of"
+            f" {need.subject!r}, and nobody erased it",
+            "the topic was emptied or made again: restore its records, or nothing personal can be read",
+        )
 
     def _reading(self, events: int, need: Need) -> Reading:
         """The way to read a value. An end of the keys that was asked for before the value was seen says nothing."""

@@ -116,6 +116,7 @@ def test_events_of_unmarked_aggregates_stay() -> None:
 
 def test_late_key_is_waited_for(opener: EventOpener, keys: KeysInMemory) -> None:
     """The event shows before the key: the end of the keys is asked for once the event is seen."""
+    keys.put("c-40", SECOND)
     opener.opened(0, [event(0, ANN, FIRST, "c-41")])
     keys.put("c-42", FIRST)
     assert data(opener.opened(0, [event(1, ANN, FIRST)])) == [json.loads(encode_json(ANN))]
@@ -202,3 +203,13 @@ def test_cut_topic_is_no_erasure(opener: EventOpener, keys: KeysInMemory) -> Non
     keys.records.clear()
     with pytest.raises(ContradictionError, match=r"customer\.keys partition 0 ends at 0, before the 1"):
         opener.opened(0, [event(1, ANN, SECOND, "c-41")])
+
+
+def test_emptied_topic_is_no_erasure(opener: EventOpener, keys: KeysInMemory) -> None:
+    """What was sealed had a key there: a reader who has just begun sees no placeholder for it."""
+    with pytest.raises(
+        ContradictionError, match=r"customer\.keys partition 0 has no records.*nobody erased it"
+    ):
+        opener.opened(0, [event(0, ANN, FIRST)])
+    found = opener.opened(0, [event(0, ANN, FIRST), event(1, Erased(FIRST.kid))])
+    assert data(found)[0] == MASKED
