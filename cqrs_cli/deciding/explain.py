@@ -51,11 +51,14 @@ def explain_changed_code(aggregate: Aggregate) -> str:
     )
 
 
-def explain_denial(log: PartitionLog) -> CqrsError:
-    """The error that ends a run whose user lacks an ACL: it names the ACL, which librdkafka does not always do."""
+def explain_denial(log: PartitionLog, personal: bool) -> CqrsError:
+    """The error that ends a run whose user lacks an ACL: it names the ACL, which librdkafka does not always do.
+
+    `personal`: the aggregate has personal fields.
+    """
     try:
         with Admin(log.connection) as admin:
-            missing = admin.missing_acls(needs("run", log.topics))
+            missing = admin.missing_acls(needs("run", log.topics, personal))
     except CqrsError as error:
         return error
     if missing:

@@ -230,7 +230,7 @@ class DecidingSupervisor(Supervisor):
         return will_last(error)
 
     def explain_denial(self) -> CqrsError:
-        return explain.explain_denial(self.log)
+        return explain.explain_denial(self.log, self.aggregate.has_personal_fields)
 
     def explain_takeover(self, later: Claim) -> CqrsError:
         return explain.explain_takeover(later)

@@ -1,7 +1,5 @@
 """Owners wrap keys anew while they are idle, and let those that are gone be compacted: on a real broker."""
 
-import json
-from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +7,7 @@ import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.masters_in_use import MasterUse, masters_in_use
-from cqrs_cli.keys.address import KeyRingAddress
-from tests.deciding.personal import ERASED, STATE, customers, erase, keys, opened, register
+from tests.deciding.personal import ERASED, STATE, customers, erase, keys, opened, register, ringed
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import Process, quietly, running
 from tests.support.waiting import eventually
@@ -21,14 +18,6 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture
 def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     return customers(connection, prefix, tmp_path)
-
-
-def ringed(people: TopicHarness, **masters: bytes) -> None:
-    """Give a ring of these master keys to the runs that come."""
-    name = f"ring-{'-'.join(masters)}.json"
-    texts = {one: b64encode(master).decode() for one, master in masters.items()}
-    (people.folder / name).write_text(json.dumps(texts))
-    people.connection = replace(people.connection, keys=KeyRingAddress(f"file:{name}", people.folder))
 
 
 def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:

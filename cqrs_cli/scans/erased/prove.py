@@ -11,6 +11,7 @@ from cqrs_cli.core.messages.payload_reference import payload_folder
 from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.checks import missing_topics
 from cqrs_cli.kafka.topics.topics import KINDS, Topics
 from cqrs_cli.payloads.store import ASIDE
@@ -54,10 +55,12 @@ def prove_erased(
 ) -> ErasedProof:
     """Look for what is left of erased aggregates, in the topics and in the files that cqrs wrote, and in `look_in`.
 
-    Raises `ConfigurationError` for topics that are missing, and for a path that does not exist.
+    Raises `ConfigurationError` for missing ACLs, for topics that are missing, and for a path that does not exist.
     """
     began = time.monotonic()
     with Admin(connection) as admin:
+        if lacking := admin.missing_acls(needs("read", topics, personal=True)):
+            raise refusal(lacking, "read")
         infos = admin.describe([*map(topics.name, KINDS), topics.keys])
         cluster_id = admin.cluster_id()
     missing = missing_topics(topics, [kind for kind in KINDS if topics.name(kind) in infos])

@@ -21,11 +21,18 @@ from tests.support.waiting import eventually
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 
 
-def documented(role: Role) -> list[RequiredAcl]:
-    """The ACLs that the commands below the role's heading grant."""
+def documented(role: Role, personal: bool = False) -> list[RequiredAcl]:
+    """The ACLs that the commands below the role's heading grant; with `personal` also those on the keys topic."""
     section = re.split(r"^### ", PAGE, flags=re.MULTILINE)
     (text,) = (part for part in section if part.startswith(f"{role}: "))
     lines = re.findall(r"^kafka-acls\.sh (.*)$", text, re.MULTILINE)
+    found = [need for line in lines for need in granted(line)]
+    return [*found, *granted_on_keys(role)] if personal else found
+
+
+def granted_on_keys(role: Role) -> list[RequiredAcl]:
+    """What the page grants to this role on the keys topic."""
+    lines = re.findall(rf"^kafka-acls\.sh (.* User:{role.upper()} .*)$", PAGE, re.MULTILINE)
     return [need for line in lines for need in granted(line)]
 
 
@@ -91,10 +98,12 @@ def renamed(needs: Iterable[RequiredAcl], topics: Topics) -> list[RequiredAcl]:
 class User:
     """Allowed what a role needs, and nothing else."""
 
-    def __init__(self, broker: Secured, name: str, topics: Topics, role: Role) -> None:
+    def __init__(
+        self, broker: Secured, name: str, topics: Topics, role: Role, personal: bool = False
+    ) -> None:
         self.broker, self.name, self.topics, self.role = broker, name, topics, role
         broker.add_users(name)
-        self.needs = renamed(documented(role), topics)
+        self.needs = renamed(documented(role, personal), topics)
         grant(broker, name, self.needs)
         settings = load_settings({"command_config": broker.login(name)}, broker.folder)
         self.connection = Connection(broker.address("SASL"), settings.client_properties())

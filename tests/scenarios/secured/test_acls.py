@@ -17,7 +17,7 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.settings.settings import load_settings
 from tests.cli.conftest import Cqrs
-from tests.scenarios.secured.acls import PAGE, User, documented, granted, renamed
+from tests.scenarios.secured.acls import User, documented, granted_on_keys, renamed
 from tests.scenarios.secured.broker import Secured
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
@@ -37,12 +37,6 @@ def test_the_page_lists_the_needs_on_keys() -> None:
     for role in get_args(Role):
         named = [*needs(role, topics), *granted_on_keys(role)]
         assert sorted(named) == sorted(needs(role, topics, personal=True))
-
-
-def granted_on_keys(role: Role) -> list[RequiredAcl]:
-    """What the page grants to this role on the keys topic."""
-    lines = re.findall(rf"^kafka-acls\.sh (.* User:{role.upper()} .*)$", PAGE, re.MULTILINE)
-    return [need for line in lines for need in granted(line)]
 
 
 def with_lineage(secured: Secured, prefix: str, folder: Path) -> TopicHarness:

@@ -1,0 +1,154 @@
+"""Customers on a secured broker: the ACLs on the keys topic are enough, and each is needed."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.sealed_events import event_marks
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.admin.growing import make_lineage
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.keys_log import event_opener
+from cqrs_cli.kafka.masters_in_use import masters_in_use
+from cqrs_cli.kafka.topics.acls import RequiredAcl, Role
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.scans.erased.prove import prove_erased
+from tests.deciding.personal import NEEDLE, customers, erase, keys, register, ringed
+from tests.scenarios.secured.acls import User
+from tests.scenarios.secured.broker import Secured
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+@pytest.fixture
+def shop(secured: Secured, prefix: str, tmp_path: Path) -> TopicHarness:
+    """Ann and Bob have sent who they are; nobody has decided it."""
+    made = customers(secured.administrator, prefix, tmp_path)
+    with Admin(secured.administrator) as admin:
+        make_lineage(admin, made.topics)  # of a topic that is not there only Describe can be asked for
+    made.send(register("ann"), register("bob"))
+    return made
+
+
+def allowed(shop: TopicHarness, user: User) -> Connection:
+    return replace(user.connection, keys=shop.connection.keys)
+
+
+def on_keys(user: User) -> list[RequiredAcl]:
+    return [need for need in user.needs if need.name == user.topics.keys]
+
+
+@pytest.fixture
+def made(secured: Secured) -> Iterator[list[User]]:
+    """The users of a test."""
+    users: list[User] = []
+    yield users
+    for user in users:
+        user.admin.close()
+
+
+def a_user(made: list[User], secured: Secured, shop: TopicHarness, role: Role) -> User:
+    made.append(User(secured, f"{shop.topics.prefix}{role}", shop.topics, role, personal=True))
+    return made[-1]
+
+
+def names(shop: TopicHarness, connection: Connection) -> str:
+    """The events as a reader has them."""
+    marks = event_marks(shop.aggregate)
+    with closing(event_opener(connection, connection.keys, shop.topics, marks)) as opener:
+        return str([one.value for one in opener.opened(0, shop.records("events"))])
+
+
+def test_owner_needs_its_rights_on_keys(secured: Secured, made: list[User], shop: TopicHarness) -> None:
+    runner = a_user(made, secured, shop, "run")
+    shop.connection = allowed(shop, runner)
+    assert len(on_keys(runner)) == 3
+    for need in on_keys(runner):
+        runner.without(need)
+        with pytest.raises(ConfigurationError, match=re.escape(str(need))):
+            shop.plan()
+        runner.again(need)
+    quietly(shop.plan())
+    shop.send(erase("ann"))
+    quietly(shop.plan())
+    assert [(name, key is None) for name, key in keys(with_rights(shop, secured))] == [
+        ("ann", False),
+        ("bob", False),
+        ("ann", True),
+    ]
+
+
+def with_rights(shop: TopicHarness, secured: Secured) -> TopicHarness:
+    """The topics as the administrator sees them."""
+    shop.connection = replace(secured.administrator, keys=shop.connection.keys)
+    return shop
+
+
+def test_owner_wraps_keys_anew(secured: Secured, made: list[User], shop: TopicHarness) -> None:
+    """After `keys rotate`, with the rights of before."""
+    runner = a_user(made, secured, shop, "run")
+    shop.connection = allowed(shop, runner)
+    ringed(shop, old=b"m" * 64)
+    quietly(shop.plan())
+    ringed(shop, new=b"n" * 64, old=b"m" * 64)
+    with running(shop.plan(once=False)):
+        eventually(lambda: masters_in_use(secured.administrator, shop.topics)["old"].keys == 0)
+
+
+def test_losing_the_keys_ends_the_run(secured: Secured, made: list[User], shop: TopicHarness) -> None:
+    runner = a_user(made, secured, shop, "run")
+    shop.connection = allowed(shop, runner)
+    with running(shop.plan(once=False)) as owner:
+        eventually(lambda: shop.end("outcomes") > 0)
+        runner.without(lost := RequiredAcl("Write", "topic", shop.topics.keys))
+        shop.send(register("cleo"))
+        error = owner.error()
+    assert isinstance(error, ConfigurationError) and str(lost) in error.message
+    runner.again(lost)
+    quietly(shop.plan())
+    assert [outcome.data.status for outcome in shop.outcomes()] == ["accepted"] * 3
+
+
+def test_reader_needs_its_rights_on_keys(secured: Secured, made: list[User], shop: TopicHarness) -> None:
+    quietly(shop.plan())
+    reader = a_user(made, secured, shop, "read")
+    assert NEEDLE in names(shop, allowed(shop, reader)) and NEEDLE not in names(shop, reader.connection)
+    reader.without(read := RequiredAcl("Read", "topic", shop.topics.keys))
+    assert NEEDLE not in names(shop, reader.connection)
+    with pytest.raises(ConfigurationError, match=f"{re.escape(str(read))} is not allowed"):
+        names(shop, allowed(shop, reader))
+
+
+def test_proof_of_erasures_names_missing_acls_first(
+    secured: Secured, made: list[User], shop: TopicHarness
+) -> None:
+    shop.send(erase("ann"))
+    quietly(shop.plan())
+    reader = a_user(made, secured, shop, "read")
+
+    def count() -> int:
+        return prove_erased(reader.connection, shop.topics, shop.aggregate, shop.settings).count
+
+    assert count() == 0 and len(on_keys(reader)) == 2
+    for need in reader.needs:
+        reader.without(need)
+        with pytest.raises(ConfigurationError, match="not allowed, which read needs") as refused:
+            count()
+        assert str(need) in refused.value.message
+        reader.again(need)
+
+
+def test_init_may_make_the_keys_topic(secured: Secured, made: list[User]) -> None:
+    topics = Topics("customer", f"{secured.folder.name}.new.")
+    made.append(User(secured, "keymaker", topics, "init", personal=True))
+    with Admin(made[-1].connection) as admin:
+        done = ensure_topics(admin, topics, TopicPlan(personal=True))
+    assert done[-1] == (topics.keys, "created", done[0].partitions)
