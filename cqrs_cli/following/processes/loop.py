@@ -28,7 +28,7 @@ from cqrs_cli.ownership.signals import BatchTooLarge
 
 @dataclass
 class Reacting:
-    """What one owner hands on to the next: the code, and what has been done."""
+    """The code of a process, and its progress, as one owner hands it on to the next."""
 
     loaded: LoadedProcess
     composer: Composer

@@ -71,7 +71,7 @@ class ProcessCommands:
             )
 
     def _claim(self, record: Record) -> _Claim | None:
-        """What a command says of itself, in either mode, however it is spelt; None if the process has not sent it.
+        """The claim of a command about itself, in either mode, however spelt; None if the process has not sent it.
 
         A document counts without its header, too: a copy that no owner would take was put there by somebody.
         """
