@@ -136,8 +136,7 @@ def verify_aggregates(
             with cli.working(f"proving {name}") as say:
                 done = verify_topics(context, plan, lambda now: say(proving_text(name, now, cli.is_live)))  # noqa: B023
             errors += _print(cli, name, done)
-    if errors:
-        raise max(errors, key=lambda error: error.exit_code)
+    _conclude(cli, errors)
 
 
 @command(verify, "process", examples=["cqrs verify process checkout"])
@@ -162,18 +161,15 @@ def prove_processes(
             "which process?", "name it; an aggregate that is called process: cqrs verify -- process"
         )
     settings, errors = cli.settings, list[CqrsError]()
-    for name, loaded in {
-        name: load_process(name, settings.root, settings.aggregates) for name in names
-    }.items():
+    processes = {name: load_process(name, settings.root, settings.aggregates) for name in names}
+    for name, loaded in processes.items():
         with cli.working("reading the positions") as say:
             found = verify_process(cli.connection(), settings, loaded, say)
         cli.result(*proved(name, found))
         if found.count:
             what = f"{counted(found.count, 'violation')} in what process {name} sent"
             errors.append(ContradictionError(what, "docs/processes.md says what each means"))
-    cli.flush()
-    if errors:
-        raise errors[0]
+    _conclude(cli, errors)
 
 
 def _prove_erased(cli: Cli, names: list[str], proof: ProofOptions) -> None:
@@ -193,9 +189,13 @@ def _prove_erased(cli: Cli, names: list[str], proof: ProofOptions) -> None:
         if done.count:
             what = f"{counted(done.count, 'violation')}: something is left of what was erased from {name}"
             errors.append(ContradictionError(what, "docs/personal.md says what each means"))
+    _conclude(cli, errors)
+
+
+def _conclude(cli: Cli, errors: list[CqrsError]) -> None:
     cli.flush()
     if errors:
-        raise errors[0]
+        raise max(errors, key=lambda error: error.exit_code)
 
 
 def _plan(cli: Cli, aggregate: str, proof: ProofOptions) -> "ProofPlan":
