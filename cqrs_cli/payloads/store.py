@@ -12,7 +12,7 @@ from uuid import uuid4
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.storage.buckets import list_files, require_bucket
 from cqrs_cli.storage.folder import open_folder
-from cqrs_cli.storage.private import make_folder, opener
+from cqrs_cli.storage.private import make_folder, opener, sync_folder
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -145,8 +145,4 @@ def _write_file(path: Path, data: bytes) -> None:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)

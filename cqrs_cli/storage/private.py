@@ -20,3 +20,12 @@ def make_folder(folder: Path) -> None:
 def opener(path: str, flags: int) -> int:
     """Open a file so: `open(path, "wb", opener=opener)`. One that is there already keeps its rights."""
     return os.open(path, flags, PRIVATE_FILE)
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

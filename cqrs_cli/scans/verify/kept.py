@@ -18,6 +18,7 @@ from cqrs_cli.proof.traces import time_of
 from cqrs_cli.state.environment import DATA_FILE, OWNER_ONLY
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.trace_index import TraceIndex
+from cqrs_cli.storage.private import sync_folder
 
 _CARRIED_FILE, _STORE = "carried", "versions"
 #: The logs whose records are traced, in a folder each.
@@ -137,12 +138,3 @@ def write_file(file: Path, content: bytes) -> None:
         os.fsync(out.fileno())
     draft.replace(file)
     sync_folder(file.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Put the names in a folder on disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

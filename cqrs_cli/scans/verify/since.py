@@ -16,8 +16,9 @@ import msgspec
 from msgspec import Struct
 
 from cqrs_cli.errors import UnavailableError, UsageError
-from cqrs_cli.scans.verify.kept import sync_folder, usable, write_file
+from cqrs_cli.scans.verify.kept import usable, write_file
 from cqrs_cli.state.environment import OWNER_ONLY
+from cqrs_cli.storage.private import sync_folder
 from cqrs_cli.system.lock import try_lock
 
 HEAD_FILE = "verified.json"
