@@ -1,0 +1,119 @@
+"""Scale: processor time of a command by partitions and workers, and the rate of a `decide` that waits, by tasks.
+
+A backlog is decided by `cqrs run --once` on `local[WORKERS]`, with topics of its own for each row. A task that waits
+needs no core, so two cores show what sixteen would: whether tasks stand in each other's way.
+"""
+
+import argparse
+import itertools
+
+from benchmarks.arena import Arena, arena, deposit, message, new_id, open_accounts
+from benchmarks.report import report
+from cqrs_cli.client.producer import CommandProducer
+from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.topics import Topics
+
+Row = dict[str, object]
+
+#: Partitions and workers of the first table.
+_SHAPES = ((4, 1), (4, 2), (4, 4), (8, 2), (16, 2), (32, 2), (32, 4))
+
+#: Tasks of the second one, each with a partition.
+_TASKS = (1, 2, 4, 8, 16)
+
+#: Its aggregate, and the accounts of each partition.
+_NAME, _ACCOUNTS = "waiting_account", 16
+
+
+def main() -> None:
+    """Read the options, measure, report."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--commands", type=int, default=400_000, help="of a row of the first table")
+    options.add_argument("--waiting", type=int, default=4000, help="of each task in the second one")
+    options.add_argument("--accounts", type=int, default=20_000)
+    options.add_argument("--runs", type=int, default=3, help="of each row, in turn with the others")
+    options.add_argument("--only", choices=("work", "waiting"), help="one table alone")
+    given = options.parse_args()
+    with arena() as here:
+        if given.only != "waiting":
+            _decide(here, given, "warm.", 4, 2)  # the first round warms the broker's JVM
+            rounds = range(given.runs)
+            rows = [_decide(here, given, f"r{n}.", *shape) for n in rounds for shape in _SHAPES]
+            report("processor time of a command", rows)
+        if given.only != "work":
+            report("a decide that waits 1 ms", _waiting(here, given))
+
+
+def _decide(here: Arena, given: argparse.Namespace, prefix: str, partitions: int, workers: int) -> Row:
+    prefix = f"{prefix}{partitions}.{workers}."
+    topics = here.topics("bank_account", partitions, prefix)
+    run = ("run", topics.aggregate, "--once", "--topic-prefix", prefix, "--master", f"local[{workers}]")
+    open_accounts(here, topics, given.accounts)
+    here.cqrs(*run)
+    deposit(here, topics, given.commands, given.accounts)
+    broker = here.broker_cpu()
+    done = here.cqrs(*run)
+    each = 1e6 / given.commands
+    broker = (here.broker_cpu() - broker) * each
+    assert done["accepted"] == given.commands, done
+    return {
+        "what": f"{partitions} partitions, {workers} workers",
+        "cpu_us_per_command": done["cpu_seconds"] * each + broker,
+        "owners_us": done["cpu_seconds"] * each,
+        "broker_us": broker,
+        "commands_per_s": given.commands / done["seconds"],
+    }
+
+
+def _waiting(here: Arena, given: argparse.Namespace) -> list[Row]:
+    """The rate of each number of tasks, as a share of so many times the rate of one task."""
+    code = (here.root / "aggregates" / "bank_account.py").read_text()
+    begin = "    match command:\n        case Close() if"
+    assert code.count(begin) == 1
+    code = code.replace(begin, f"    time.sleep(0.001)\n{begin}").replace(
+        "from typing", "import time\nfrom typing"
+    )
+    (here.root / "aggregates" / f"{_NAME}.py").write_text(code)
+    rows: list[Row] = []
+    for number in range(given.runs):
+        rates = {tasks: _rate(here, given, f"w{number}.{tasks}.", tasks) for tasks in _TASKS}
+        for tasks, rate in rates.items():
+            share = rate / (tasks * rates[1])
+            rows.append({"what": f"{tasks} tasks", "commands_per_s": rate, "of_the_ideal": share})
+    return rows
+
+
+def _rate(here: Arena, given: argparse.Namespace, prefix: str, tasks: int) -> float:
+    """One partition for each task, all equally full: the rate is that of the last one to end."""
+    topics = here.topics(_NAME, tasks, prefix)
+    run = ("run", _NAME, "--once", "--topic-prefix", prefix, "--master", f"local[{tasks}]")
+    accounts = _even(tasks)
+    _send(here, topics, "Open", '{"owner":"ann"}', accounts)
+    here.cqrs(*run)
+    _send(here, topics, "Deposit", '{"amount":5}', accounts * (given.waiting // _ACCOUNTS))
+    done = here.cqrs(*run)
+    return float(done["commands"] / done["seconds"])
+
+
+def _even(partitions: int) -> list[str]:
+    """As many accounts on each of the partitions."""
+    found: dict[int, list[str]] = {partition: [] for partition in range(partitions)}
+    for subject in map("acc-{}".format, itertools.count()):
+        on_it = found[target("murmur2", subject.encode(), partitions)]
+        if len(on_it) < _ACCOUNTS:
+            on_it.append(subject)
+        elif all(len(some) == _ACCOUNTS for some in found.values()):
+            break
+    return [subject for some in found.values() for subject in some]
+
+
+def _send(here: Arena, topics: Topics, kind: str, data: str, subjects: list[str]) -> None:
+    with CommandProducer(here.connection, "murmur2", bulk=True, reports=False) as sender:
+        for subject in subjects:
+            one = message(kind, subject, data, new_id("uuid7"), _NAME)
+            sender.send(topics.commands, subject.encode(), one)
+        sender.flush()
+
+
+if __name__ == "__main__":
+    main()
