@@ -15,8 +15,8 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cqrs_cli.failpoints import POINTS, VARIABLE
@@ -59,6 +59,8 @@ class Soak:
             self.kill_driver,
             self.pause_worker,
             self.take_over,
+            self.kill_standby,
+            self.follow,
             self.kill_broker,
             self.pause_broker,
             self.terminate,
@@ -127,6 +129,30 @@ class Soak:
         _, said = before.communicate(timeout=WITHIN)
         assert before.returncode == 6, said
         return "took over with a second run"
+
+    def kill_standby(self) -> str:
+        with self._standby():
+            return "killed a standby"
+
+    def follow(self) -> str:
+        """The standby is killed in turn, so that the next run has its own shards again."""
+        with self._standby() as ready:
+            self._end(signal.SIGKILL, -signal.SIGKILL)
+            self.current = ready
+            self._onward("killed the driver with a standby beside it")
+            self._end(signal.SIGKILL, -signal.SIGKILL)
+        self.current = self._start()
+        return "killed the standby that followed, started again"
+
+    @contextmanager
+    def _standby(self) -> Iterator[Run]:
+        """A run that stands by; killed at the end of the block."""
+        with self.project.running(*RUN, "--standby", "--state-dir", ".cqrs/beside") as ready:
+            eventually(self._stood_by, WITHIN)
+            yield ready
+
+    def _stood_by(self) -> bool:
+        return bool(self.project.json("status", "bank_account")["aggregates"]["bank_account"]["standbys"])
 
     def kill_broker(self) -> str:
         self.mortal.kill()
