@@ -3,9 +3,11 @@
 import json
 import os
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -63,31 +65,43 @@ class System:
         return dict(line.split("|") for line in said.splitlines() if "|" in line)
 
 
+@dataclass
+class Orders:
+    """What a client has placed, each order decided, and the longest that it waited for one, in seconds."""
+
+    placed: list[str] = field(default_factory=list)
+    longest: float = 0.0
+
+    def place(self, system: System) -> None:
+        """One more."""
+        order, began = f"o-{len(self.placed)}", time.monotonic()
+        assert system.send(order, "Place", customer="cleo") == 1
+        self.longest = max(self.longest, time.monotonic() - began)
+        self.placed.append(order)
+
+    def go_on(self) -> None:
+        """Wait until some more are decided."""
+        before = len(self.placed)
+        eventually(lambda: len(self.placed) > before + 3, PATIENCE)
+
+
 @contextmanager
-def orders(system: System) -> Iterator[list[str]]:
+def orders(system: System) -> Iterator[Orders]:
     """Orders that are placed one after the other while the block lasts; each comes back decided."""
-    stop, placed, failures = threading.Event(), list[str](), list[Exception]()
+    stop, client, failures = threading.Event(), Orders(), list[Exception]()
 
     def place() -> None:
         try:
             while not stop.wait(0.05):
-                order = f"o-{len(placed)}"
-                assert system.send(order, "Place", customer="cleo") == 1
-                placed.append(order)
+                client.place(system)
         except Exception as error:
             failures.append(error)
 
-    client = threading.Thread(target=place, daemon=True)
-    client.start()
+    thread = threading.Thread(target=place, daemon=True)
+    thread.start()
     try:
-        yield placed
+        yield client
     finally:
         stop.set()
-        client.join(90)
+        thread.join(90)
     assert failures == []
-
-
-def goes_on(placed: list[str]) -> None:
-    """Orders are still decided."""
-    before = len(placed)
-    eventually(lambda: len(placed) > before + 3, PATIENCE)

@@ -13,7 +13,7 @@ import docker
 import pytest
 
 from cqrs_cli import scaffold
-from tests.scenarios.containers.system import PATIENCE, System, goes_on, orders
+from tests.scenarios.containers.system import PATIENCE, System, orders
 from tests.support.containers import find_image, free_ports, run
 from tests.support.waiting import eventually
 
@@ -80,10 +80,12 @@ def test_orders_reach_the_database(system: System) -> None:
 
 
 def test_updates_keep_deciding(system: System) -> None:
-    """The one that stands by first, then the one that decides: every order that is sent meanwhile is decided."""
-    with orders(system) as placed:
+    """The one that stands by first, then the one that decides: every order that is sent meanwhile is decided, once."""
+    with orders(system) as client:
         for service in ("standby", "run"):
-            goes_on(placed)
+            client.go_on()
             system.compose("up", "--detach", "--wait", "--no-deps", "--force-recreate", service)
-        goes_on(placed)
-    eventually(lambda: system.rows().keys() >= set(placed), PATIENCE)
+        client.go_on()
+    print(f"{len(client.placed)} orders, the longest wait {client.longest:.2f} s")
+    eventually(lambda: system.rows().keys() >= set(client.placed), PATIENCE)
+    system.compose("exec", "run", "cqrs", "verify", "order")  # would end with 5
