@@ -23,6 +23,10 @@ from cqrs_cli.kafka.topics.topics import Topics
 _PAUSE = 0.02
 
 
+def _deposit(number: int, subject: str) -> bytes:
+    return message("Deposit", subject, '{"amount":5}', f"flow-{number}")
+
+
 class Final(NamedTuple):
     """When and where the final outcome of a command was read, and the version that it left its account at."""
 
@@ -69,6 +73,14 @@ class Flow:
         self._threads[1].join()
         self._reader.close()
 
+    def repeat(self, topics: Topics) -> None:
+        """Send all of it to other topics, as fast as it goes."""
+        with CommandProducer(self._here.connection, "murmur2", bulk=True, reports=False) as sender:
+            for number, account in enumerate(self.accounts):
+                subject = f"acc-{account}"
+                sender.send(topics.commands, subject.encode(), _deposit(number, subject))
+            sender.flush()
+
     def _send(self) -> None:
         draw, began = random.Random(1), time.perf_counter()
         with self._sender as sender:
@@ -77,10 +89,9 @@ class Flow:
                 for number in range(len(self.sent), due):
                     account = draw.randrange(self._accounts)
                     subject = f"acc-{account}"
-                    value = message("Deposit", subject, '{"amount":5}', f"flow-{number}")
                     self.accounts.append(account)
                     self.sent.append(time.perf_counter())
-                    sender.send(self._topics.commands, subject.encode(), value)
+                    sender.send(self._topics.commands, subject.encode(), _deposit(number, subject))
                 sender.poll()
                 time.sleep(0.002)
             sender.flush()

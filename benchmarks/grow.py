@@ -47,16 +47,15 @@ def main() -> None:
         topics = here.topics("bank_account", given.partitions)
         open_accounts(here, topics, given.aggregates)
         here.cqrs(*_ONCE, "--state-dir", _shards(given.partitions))
-        rows, count = _growing(here, topics, given)
+        rows, count, flow = _growing(here, topics, given)
         report("longest wait for an outcome while partitions grow, seconds", rows)
         if given.backlog:
-            report(
-                "an aggregate that has grown beside one that never did", _steady(here, topics, given, count)
-            )
+            steady = _steady(here, topics, given, count, flow)
+            report("an aggregate that has grown beside one that never did", steady)
 
 
-def _growing(here: Arena, topics: Topics, given: argparse.Namespace) -> tuple[list[Row], int]:
-    """Grow under load: a row for each phase, and the number of partitions then."""
+def _growing(here: Arena, topics: Topics, given: argparse.Namespace) -> tuple[list[Row], int, Flow]:
+    """Grow under load: a row for each phase, the number of partitions then, and what was sent."""
     count = given.partitions
     with ExitStack() as stack:
         stack.enter_context(_run(here, topics, count))
@@ -80,7 +79,7 @@ def _growing(here: Arena, topics: Topics, given: argparse.Namespace) -> tuple[li
             client.stopping.set()
             client.join(120)
         flow.finish(120)
-    return [*_phases(flow, phases), _verdict(flow, waiting)], count
+    return [*_phases(flow, phases), _verdict(flow, waiting)], count, flow
 
 
 @contextmanager
@@ -142,18 +141,27 @@ def _verdict(flow: Flow, waiting: list[Waiting]) -> Row:
     }
 
 
-def _steady(here: Arena, topics: Topics, given: argparse.Namespace, count: int) -> list[Row]:
-    """The backlog of both, in turn."""
+def _steady(here: Arena, topics: Topics, given: argparse.Namespace, count: int, flow: Flow) -> list[Row]:
+    """The backlog of both, in turn. Both have decided the same before: ids that are remembered cost time."""
     other = here.topics("bank_account", count, "even.")
     open_accounts(here, other, given.aggregates)
+    flow.repeat(other)
+    both = [("grown", topics, ""), ("with these from the start", other, "even.")]
     rows = []
     for _ in range(given.runs + 1):
-        for what, one, prefix in (("grown", topics, ""), ("with these from the start", other, "even.")):
+        for what, one, prefix in both:
             deposit(here, one, given.backlog, given.aggregates)
             state = f"steady-{prefix}{count}"
             done = here.cqrs(*_ONCE, "--state-dir", state, *(("--topic-prefix", prefix) if prefix else ()))
-            rows.append({"what": what, "commands_per_s": done["commands"] / done["seconds"]})
-    return rows[2:]  # the first ones fold, and decide what was opened
+            rows.append(
+                {
+                    "what": what,
+                    "commands_per_s": done["commands"] / done["seconds"],
+                    "owners_us": 1e6 * done["cpu_seconds"] / done["commands"],
+                }
+            )
+        both.reverse()  # each comes first in turn
+    return rows[2:]  # the first ones fold, and decide what was sent before
 
 
 if __name__ == "__main__":
