@@ -146,7 +146,7 @@ class DecidingOwner:
         session.measures.enter("position")
         accept = self.plan.accept_loss.get(self.partition)
         bounds = {kind: session.bounds(kind) for kind in KINDS}  # all of them must be there
-        session.holding = self.plan.read_holding(self.partition)
+        session.read_holding()
         session.check_forwards()
         with session.naming_stalls():
             state, last = read_log_state(session.log, session.described, bounds, *claimed, session.holding)

@@ -9,7 +9,7 @@ from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.deciding.holding import Holding
 from cqrs_cli.deciding.state_cache import CACHE_BYTES
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import read_lineage
+from cqrs_cli.kafka.lineage_log import SeenLineage, read_lineage
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
@@ -52,6 +52,8 @@ class Plan:
     checkpoints_kept: int = 2  # of each partition
     #: The lineages as they will be, for shards that are made before a growth.
     wished: dict[str, PartitionLineage] = field(default_factory=dict)
+    #: The lineages of growths that were over when the run began.
+    lineages: dict[str, SeenLineage] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
     brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
     reports: Address | None = None  # where the driver takes them
@@ -90,13 +92,20 @@ class Plan:
             lineage, partition.number, self.topics[partition.aggregate].partitions, self.deciding.partitioner
         )
 
-    def read_holding(self, partition: Partition) -> Holding:
-        """The keys of a partition, by the lineage as it is now. One that never grew is not asked for it."""
+    def read_holding(self, partition: Partition, end: int | None = None) -> Holding:
+        """The keys of a partition, by the lineage as it is now. One that never grew is not asked for it.
+
+        A growth that was over is not read again while the lineage has this `end`, or without a fence, where nobody has
+        asked for that.
+        """
         found = self.topics[partition.aggregate]
         if (wished := self.wished.get(partition.aggregate)) is not None:
             return self.holding(partition, wished)
         if found.lineage_id is None:
             return self.holding(partition, PartitionLineage((found.partitions,)))
+        seen = self.lineages.get(partition.aggregate)
+        if seen is not None and end in (None, seen.end):
+            return self.holding(partition, seen.lineage)
         return self.holding(partition, read_lineage(self.connection, found.topics, found.partitions))
 
     def log(self, partition: Partition) -> PartitionLog:

@@ -13,7 +13,7 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
 from cqrs_cli.kafka.chains import another_lineage
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import read_lineage, visible_lineage
+from cqrs_cli.kafka.lineage_log import SeenLineage, read_lineage, seen_lineage
 from cqrs_cli.kafka.named_place import parse_place
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.acls import needs, refusal
@@ -54,9 +54,13 @@ def prepare(
     _make_room(len(topics), brokers)
     _check_partitions(topics, [*losses, *refused])
     seen = _committed_claims(connection, topics)
+    lineages: dict[str, SeenLineage] = {}
     for name, described in topics.items():
-        if not check_lineage(connection, described, settings.partitioner):
+        found = check_lineage(connection, described, settings.partitioner)
+        if found is None or not found.lineage.has_grown:
             _check_counts(described, [claim for at, claim in seen.items() if at.aggregate == name])
+        elif not found.lineage.unfinished(described.partitions):
+            lineages[name] = found
     _check_offsets(connection, topics, losses, refused, seen)
     return Plan(
         connection,
@@ -76,21 +80,25 @@ def prepare(
         checkpoints=settings.checkpoints or "",
         checkpoint_every=settings.checkpoint_every.total_seconds(),
         checkpoints_kept=settings.checkpoints_kept,
+        lineages=lineages,
         brokers=brokers,
         timing=_timing(settings, standby),
     )
 
 
-def check_lineage(connection: Connection, described: AggregateTopics, partitioner: Partitioner) -> bool:
+def check_lineage(
+    connection: Connection, described: AggregateTopics, partitioner: Partitioner
+) -> SeenLineage | None:
     """Refuse topics that have grown otherwise than their lineage says: a key would be decided in two partitions.
 
-    True if they have grown at all. A growth that ended before its wish has left a lineage that says nothing. What a
+    None if there is no lineage. A growth that ended before its wish has left a lineage that says nothing. What a
     transaction hides of it is asked for only if need be: the owners of this run may have to end that one.
     """
     if described.lineage_id is None:
-        return False
+        return None
     topics, count = described.topics, described.partitions
-    lineage = visible_lineage(connection, topics, count)
+    seen = seen_lineage(connection, topics, count)
+    lineage = seen.lineage
     if count not in lineage.counts:
         lineage = read_lineage(connection, topics, count)
     if count not in lineage.counts:
@@ -100,7 +108,7 @@ def check_lineage(connection: Connection, described: AggregateTopics, partitione
             f'the partitions of {topics.aggregate} have grown, and partitioner = "off" does not say whose a key is',
             'set partitioner to what the clients use: "murmur2" or "crc32"',
         )
-    return lineage.has_grown
+    return seen
 
 
 def _check_counts(described: AggregateTopics, claims: Iterable[Claim | None]) -> None:

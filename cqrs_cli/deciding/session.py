@@ -13,7 +13,7 @@ from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.recover import parse_outcome
 from cqrs_cli.deciding.settle import hides_forwards
-from cqrs_cli.kafka.readers import StalledError
+from cqrs_cli.kafka.readers import StalledError, watermarks
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.ownership.claim import Claim, parse_claim
@@ -39,6 +39,13 @@ class OwnerSession(Session[FencedWriter]):
     def bounds(self, kind: Kind) -> tuple[int, int]:
         """(start, high watermark) of a log: a read_committed client would give the last stable offset."""
         return self.log.watermarks(self.watcher, kind)
+
+    def read_holding(self) -> None:
+        """Learn which keys are mine; the lineage's end is asked for behind my fence."""
+        found, end = self.described, None
+        if found.lineage_id is not None:
+            end = watermarks(self.watcher, found.topics.lineage, 0)[1]
+        self.holding = self.plan.read_holding(self.partition, end)
 
     def check_forwards(self) -> None:
         """Look for commands that this partition forwarded and Kafka hides in a child's log, which no step here reads:

@@ -46,7 +46,7 @@ def awaited(session: OwnerSession, stopping: Callable[[], bool]) -> bool:
         if stopping():
             return False
         if (end := watermarks(session.consumer, topics.lineage, 0)[1]) != seen:  # as far as it is visible
-            session.holding, seen = session.plan.read_holding(session.partition), end
+            session.holding, seen = session.plan.read_holding(session.partition, end), end
             continue
         if (now := time.monotonic()) - checked >= session.timing.idle_check:
             session.check_claim()

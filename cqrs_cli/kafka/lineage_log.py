@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
+from typing import NamedTuple
 
 from cqrs_cli.core.lineage import LineageError, PartitionLineage, fold_lineage
 from cqrs_cli.core.messages.growth import Grow, Growth, growth_value, read_growth
@@ -12,6 +13,13 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation, bulk_consumer, producer
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.topics import Topics
+
+
+class SeenLineage(NamedTuple):
+    """A lineage, and the end of its log then. While that is the end it is the lineage: nothing in the log changes."""
+
+    lineage: PartitionLineage
+    end: int
 
 
 class HiddenLineageError(readers.StalledError):
@@ -32,17 +40,22 @@ def read_lineage(
 
     Raises `ContradictionError` for a record that cannot follow, `HiddenLineageError` for one that cannot be seen.
     """
-    return _read(connection, topics, count, "read_uncommitted", patience)
+    return _read(connection, topics, count, "read_uncommitted", patience).lineage
 
 
 def visible_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
     """The lineage as far as no transaction hides it."""
+    return seen_lineage(connection, topics, count).lineage
+
+
+def seen_lineage(connection: Cluster, topics: Topics, count: int) -> SeenLineage:
+    """The lineage as far as no transaction hides it, and where that is."""
     return _read(connection, topics, count, "read_committed", REQUEST_TIMEOUT)
 
 
 def _read(
     connection: Cluster, topics: Topics, count: int, isolation: Isolation, patience: float
-) -> PartitionLineage:
+) -> SeenLineage:
     start, end = readers.bounds(connection, topics.lineage, [0], isolation)[0]
     if start > 0:
         raise ContradictionError(
@@ -59,7 +72,7 @@ def _read(
             raise ContradictionError(
                 f"{topics.lineage} offset {record.offset}: {error}", "only cqrs may write there"
             ) from error
-    return lineage
+    return SeenLineage(lineage, end)
 
 
 def _records(connection: Cluster, topics: Topics, start: int, end: int, patience: float) -> Iterator[Record]:
