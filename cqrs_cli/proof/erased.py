@@ -1,6 +1,6 @@
 """The aggregates that the log calls erased, and what a record still tells of them. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -36,15 +36,33 @@ class LastErasure(NamedTuple):
 
 @dataclass(slots=True)
 class ErasedAggregate:
-    """An aggregate that was erased, once or more often, and the keys that this ended."""
+    """An aggregate that was erased, once or more often, and the keys that this ended.
+
+    `in_force`: the key that its topic has now, at `place`, which is partition and offset.
+    """
 
     last: LastErasure
     ended: set[str] = field(default_factory=set)
+    in_force: str | None = None
+    place: tuple[int, int] = (0, 0)
 
     @property
     def trace(self) -> KeyTrace:
         """The trace that a state of it is held against: nothing that is sealed with a key that has ended."""
         return KeyTrace(None, tuple(self.ended), 0, self.last.version)
+
+    def opens(self, kids: Container[str], version: int) -> str | None:
+        """The key in force if it is one of these, with which something of before the last erasure is sealed.
+
+        `version`: of the aggregate then. None for a key that came back: that is told once, not with all that it opens.
+        """
+        is_spared = self.in_force in kids and self.in_force not in self.ended
+        return self.in_force if is_spared and version < self.last.version else None
+
+
+def still_opens(kid: str) -> str:
+    """The words for the key that `opens` gives."""
+    return f"key {kid}, which no erasure has ended: whoever has the ring can read it"
 
 
 class ErasedAggregates(dict[str, ErasedAggregate]):

@@ -174,6 +174,12 @@ KEYED = [
         "tests/scans/erased/test_checkpoints.py::test_checkpoints_that_it_is_pointed_at",
     ),
     Mutation(
+        "a key that no erasure has ended opens what was erased",
+        "cqrs_cli/proof/erased.py",
+        (("self.in_force in kids and", "False and"),),
+        "tests/scans/erased/test_opened.py::test_event_that_opens",
+    ),
+    Mutation(
         "a value between two chunks is not found",
         "cqrs_cli/scans/erased/needles.py",
         (("window[max(0, len(window) - self._overlap) :]", 'b""'),),

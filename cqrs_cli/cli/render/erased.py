@@ -7,8 +7,8 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
+    from cqrs_cli.scans.erased.left import Waiting
     from cqrs_cli.scans.erased.prove import ErasedProof
-    from cqrs_cli.scans.erased.topics import Waiting
 
 
 def proved_erased(aggregate: str, done: "ErasedProof") -> Result:

@@ -11,9 +11,11 @@ import lmdb
 import msgspec
 
 from cqrs_cli.core.aggregate.decider import State
+from cqrs_cli.core.personal.sealed_data import kids_in
+from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.keys.topic import KnownKeys
-from cqrs_cli.proof.erased import ErasedAggregates
+from cqrs_cli.proof.erased import ErasedAggregate, ErasedAggregates, still_opens
 from cqrs_cli.proof.keys import state_faults
 from cqrs_cli.scans.erased.needles import Needles
 from cqrs_cli.state.checkpoint.manifest import DATA_SUFFIX
@@ -78,9 +80,15 @@ class FilesLook(NamedTuple):
             return  # another LMDB file
         with closing(store):
             for name, saved in store.items():
-                one = self.erased.get(name)
-                for what in () if one is None else state_faults(one.trace, self.state, saved):
-                    yield FoundIn(place, f"a shard {what}, of {name!r}")
+                if (one := self.erased.get(name)) is not None:
+                    for what in self._in_state(one, saved):
+                        yield FoundIn(place, f"a shard {what}, of {name!r}")
+
+    def _in_state(self, one: ErasedAggregate, saved: StoredState) -> Iterator[str]:
+        yield from state_faults(one.trace, self.state, saved)
+        with suppress(ValueError):  # which a fault has said
+            if (kid := one.opens(kids_in(saved.state), saved.version)) is not None:
+                yield f"has a state sealed with {still_opens(kid)}"
 
     def look_in_store(
         self, folder: StorageFolder, judged: Callable[[str], str] = lambda name: ""

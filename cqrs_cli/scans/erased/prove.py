@@ -15,9 +15,10 @@ from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.checks import missing_topics
 from cqrs_cli.kafka.topics.topics import KINDS, Topics
 from cqrs_cli.payloads.store import ASIDE
+from cqrs_cli.scans.erased.left import NEVER
 from cqrs_cli.scans.erased.needles import Needles
 from cqrs_cli.scans.erased.places import FilesLook, FoundIn
-from cqrs_cli.scans.erased.topics import NEVER, TopicsLook
+from cqrs_cli.scans.erased.topics import TopicsLook
 from cqrs_cli.storage.folder import StorageFolder, open_folder
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.deferral.entry import Deferral, read_deferral
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.sealed_data import kids_in
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
@@ -16,49 +16,21 @@ from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.keys.topic import read_key
 from cqrs_cli.payloads.batch import command_reference, may_refer
 from cqrs_cli.payloads.check_out import checked_out, look_up
-from cqrs_cli.proof.erased import ErasedAggregates, PlainFields, plain_in_command, plain_in_event
+from cqrs_cli.proof.erased import (
+    ErasedAggregates,
+    PlainFields,
+    plain_in_command,
+    plain_in_event,
+    still_opens,
+)
+from cqrs_cli.proof.keys import kids_of_document
+from cqrs_cli.scans.erased.left import NEVER, LeftInTopic, RecordCount, Waiting
 
 #: Milliseconds that a payload is kept once nothing refers to it: `payloads gc` puts it aside first.
 _PAYLOADS = 2 * 24 * 3600 * 1000
 
 #: A lag of compaction (ms) that is none: the broker's own default.
 _NO_LAG = 2**53
-
-#: A time that never comes, ms: a topic keeps its records for ever.
-NEVER = -1
-
-
-class Waiting(NamedTuple):
-    """Records of erased aggregates that go by themselves, the last of them at `until` (ms).
-
-    None: once the broker compacts the topic, whose settings name no time. `NEVER`: they stay.
-    """
-
-    topic: str
-    what: str
-    records: int
-    until: int | None
-
-
-@dataclass(slots=True)
-class _Counted:
-    count: int = 0
-    newest: int = 0
-
-    def add(self, timestamp: int) -> None:
-        self.count, self.newest = self.count + 1, max(self.newest, timestamp)
-
-
-class LeftInTopic(NamedTuple):
-    """Something of an erased aggregate in a topic that does not go by itself."""
-
-    topic: str
-    partition: int
-    offset: int
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.topic} partition {self.partition} offset {self.offset} {self.what}"
 
 
 @dataclass
@@ -81,7 +53,7 @@ class TopicsLook:
         note("looking for what was erased")
         for _, records in self._read(self.topics.events):
             self.erased.read(records)
-        steps = (self._events, self._commands, self._dead_letters, self._deferred, self._outcomes, self._keys)
+        steps = (self._keys, self._events, self._commands, self._dead_letters, self._deferred, self._outcomes)
         for step in steps if self.erased else ():
             note(f"looking at the {step.__name__.strip('_').replace('_', ' ')}")
             step()
@@ -93,24 +65,29 @@ class TopicsLook:
             for records in checked_out(self.connection.payloads, topic, partition, [ours]):
                 for record in records:
                     try:
-                        plain = plain_in_event(self.aggregate, read_event(record.value))
+                        event = read_event(record.value)
+                        plain, kids = plain_in_event(self.aggregate, event), kids_in(bytes(event.data))
                     except ValueError:  # `cqrs verify` reports it
                         continue
-                    self._take(
-                        topic, partition, record.offset, plain, "was written before its field was marked"
-                    )
+                    place = LeftInTopic(topic, partition, record.offset, "")
+                    self._take(place, plain, "was written before its field was marked")
+                    self._take_opened(place, self.erased[event.subject].opens(kids, event.aggregateversion))
 
-    def _take(self, topic: str, partition: int, offset: int, plain: PlainFields, why: str) -> None:
+    def _take(self, place: LeftInTopic, plain: PlainFields, why: str) -> None:
         if plain.names:
             self.texts |= plain.texts
             what = (
                 f"has {' and '.join(map(repr, plain.names))} of an erased aggregate in plain text: it {why}"
             )
-            self.found.append(LeftInTopic(topic, partition, offset, what))
+            self.found.append(place._replace(what=what))
+
+    def _take_opened(self, place: LeftInTopic, kid: str | None) -> None:
+        if kid is not None:
+            self.found.append(place._replace(what=f"is sealed with {still_opens(kid)}"))
 
     def _commands(self) -> None:
         """What senders wrote goes with the topic's retention; its values are what files are looked through for."""
-        counted, apart = _Counted(), _Counted()
+        counted, apart = RecordCount(), RecordCount()
         for partition, some in self._read(self.topics.commands):
             for record in some:
                 one = self.erased.of(record.key)
@@ -145,7 +122,7 @@ class TopicsLook:
         return found[0]
 
     def _dead_letters(self) -> None:
-        counted = _Counted()
+        counted = RecordCount()
         for _, some in self._read(self.topics.dead_letters):
             for record in some:
                 one = self.erased.of(record.key)
@@ -158,7 +135,7 @@ class TopicsLook:
         topic, latest, counted = (
             self.topics.deferred,
             dict[tuple[int, bytes], tuple[Record, Deferral]](),
-            _Counted(),
+            RecordCount(),
         )
         for partition, some in self._read(topic):
             for record in some:
@@ -171,8 +148,10 @@ class TopicsLook:
                     except ValueError:  # `cqrs verify` reports it
                         continue
         for (partition, _), (record, entry) in latest.items():
-            why = "waits as it did before its field was marked"
-            self._take(topic, partition, record.offset, self._plain_entry(entry), why)
+            place = LeftInTopic(topic, partition, record.offset, "")
+            self._take(place, self._plain_entry(entry), "waits as it did before its field was marked")
+            if (one := self.erased.get(entry.subject)) is not None:
+                self._take_opened(place, one.opens(kids_of_document(entry.command), entry.version))
         self._compacted(topic, "that later ones have followed, with values in plain text", counted)
 
     def _plain_entry(self, entry: Deferral) -> PlainFields:
@@ -196,25 +175,24 @@ class TopicsLook:
                     self.found.append(LeftInTopic(topic, partition, record.offset, what))
 
     def _keys(self) -> None:
-        topic, latest, counted = self.topics.keys, dict[str, tuple[int, int, str]](), _Counted()
+        """The keys in force, before all else: with them the rest is judged."""
+        topic, counted = self.topics.keys, RecordCount()
         for partition, some in self._read(topic) if topic in self.infos else ():
             for record in some:
-                subject = (record.key or b"").decode(errors="replace")
-                if (one := self.erased.get(subject)) is None:
+                if (one := self.erased.of(record.key)) is None:
                     continue
-                if latest.pop(subject, None) is not None:
+                if one.in_force in one.ended:
                     counted.add(record.timestamp)
-                wrapped = _read_key(record)
-                if wrapped is not None and wrapped in one.ended:
-                    latest[subject] = partition, record.offset, wrapped
-        for subject, (partition, offset, kid) in latest.items():
-            what = (
-                f"is key {kid} of {subject!r}, which was ended: whoever has the ring can read what was erased"
-            )
-            self.found.append(LeftInTopic(topic, partition, offset, what))
+                one.in_force, one.place = _read_key(record), (partition, record.offset)
+        for subject, one in self.erased.items():
+            if one.in_force in one.ended:
+                what = f"is key {one.in_force} of {subject!r}, which was ended"
+                partition, offset = one.place
+                readable = "whoever has the ring can read what was erased"
+                self.found.append(LeftInTopic(topic, partition, offset, f"{what}: {readable}"))
         self._compacted(topic, "that were ended, and are not compacted away yet", counted)
 
-    def _wait(self, kind: Kind, what: str, counted: _Counted, more: int = 0) -> None:
+    def _wait(self, kind: Kind, what: str, counted: RecordCount, more: int = 0) -> None:
         """Records that retention deletes: with a segment, once that is closed."""
         topic = self.topics.name(kind)
         info = self.infos[topic]
@@ -222,7 +200,7 @@ class TopicsLook:
         until = NEVER if retention < 0 else counted.newest + retention + info.number("segment.ms", 0) + more
         self._add(Waiting(topic, what, counted.count, until))
 
-    def _compacted(self, topic: str, what: str, counted: _Counted) -> None:
+    def _compacted(self, topic: str, what: str, counted: RecordCount) -> None:
         lag = self.infos[topic].number("max.compaction.lag.ms", 2**63 - 1) if topic in self.infos else 0
         self._add(Waiting(topic, what, counted.count, None if lag > _NO_LAG else counted.newest + lag))
 

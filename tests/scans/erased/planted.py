@@ -1,7 +1,10 @@
 """An erased customer, and what a test plants of her where nothing may be."""
 
+import json
 from pathlib import Path
+from typing import Any
 
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.scans.erased.prove import ErasedProof, prove_erased
 from cqrs_cli.state.lmdb_store import LmdbStore
@@ -28,3 +31,15 @@ def keep(folder: Path, **states: StoredState) -> None:
     store = LmdbStore(folder, window_ms=1)
     store.apply(WriteBatch(store.token(), Positions(), Positions(), states))
     store.close()
+
+
+def shard(told: TopicHarness) -> Path:
+    return told.folder / "state" / told.topics.commands.removesuffix(".commands") / "0"
+
+
+def entry_of(told: TopicHarness, data: dict[str, Any]) -> Record:
+    """A record of the first command, waiting with these data."""
+    command = json.loads(told.records("commands")[0].value or b"") | {"data": data}
+    entry = {"subject": "ann", "id": "r", "fingerprint": 1, "version": 0, "timestamp": 1, "due": 1}
+    value = entry | {"attempt": 0, "reason": "LATER", "command": command}
+    return Record(0, 1, b"T/0", json.dumps(value).encode(), [])

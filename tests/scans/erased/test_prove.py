@@ -1,6 +1,5 @@
 """`verify --erased` finds whatever is left of what was erased, in topics and in files."""
 
-import json
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, KeyRecord
 from tests.core.personal.customer import Customer
 from tests.jobs.verify.customers import RING, customers, decide, erased, put_key, registered
 from tests.proof.sealed import key
-from tests.scans.erased.planted import ANN, found, keep, proved
+from tests.scans.erased.planted import ANN, entry_of, found, keep, proved, shard
 from tests.support.harness import TopicHarness
 from tests.support.rewriting import append, edited, rewrite
 
@@ -53,18 +52,8 @@ def test_key_that_came_back(told: TopicHarness) -> None:
 
 
 def test_deferred_command_in_plain_text(told: TopicHarness) -> None:
-    sent = told.records("commands")[0]
-    entry = {
-        "subject": "ann",
-        "id": "r",
-        "fingerprint": 1,
-        "version": 0,
-        "timestamp": 1,
-        "due": 1,
-        "attempt": 0,
-    }
-    entry |= {"reason": "LATER", "command": json.loads(sent.value or b"")}
-    (at,) = append(told, "deferred", Record(0, 1, b"T/0", json.dumps(entry).encode(), []))
+    plain = entry_of(told, {"name": ANN, "mail": f"{ANN}@home"})
+    (at,) = append(told, "deferred", plain)
     assert f"{told.topics.deferred} partition 0 offset {at} has 'name' and 'mail'" in found(told)
     append(told, "deferred", Record(0, 1, b"T/0", None, []))
     done = proved(told)
@@ -83,10 +72,6 @@ def test_commands_that_stay_for_ever(told: TopicHarness) -> None:
     told.configure("commands", "retention.ms", "-1")
     done = proved(told)
     assert (done.count, done.endless) == (1, [told.topics.commands])
-
-
-def shard(told: TopicHarness) -> Path:
-    return told.folder / "state" / told.topics.commands.removesuffix(".commands") / "0"
 
 
 @pytest.mark.pins("verifiable")
