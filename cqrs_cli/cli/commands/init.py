@@ -64,6 +64,7 @@ def init(
     else:
         with cli.working("looking at the topics"):
             made = _ensure(connection, topics, processes, dry_run)
+        _warn_of_lost_keys(cli, connection, [each for each, _ in topics], made)
     document = {"dry_run": dry_run, "topics": [topic._asdict() for topic in made]}
     cli.result(document, lambda: table(made, _columns(dry_run)))
     return None if aggregates or len(chosen) == len(cli.aggregate_names()) else ConfigurationError.exit_code
@@ -144,6 +145,27 @@ def _ensure(
     with Admin(connection) as admin:
         made = [made for each, plan in topics for made in ensure_topics(admin, each, plan, dry_run)]
         return made + [ensure_positions(admin, each, dry_run) for each in processes]
+
+
+def _warn_of_lost_keys(
+    cli: Cli, connection: "Connection", topics: "Iterable[Topics]", made: "Iterable[Made]"
+) -> None:
+    """Say where the topic of keys is new, and events are there: their keys may have been in one that was lost."""
+    from cqrs_cli.kafka import readers
+
+    found = {one.topic: one for one in made}
+    for each in topics:
+        keys, events = found.get(each.keys), found[each.events]
+        if keys is None or keys.result == "kept" or events.result != "kept":
+            continue
+        ends = readers.bounds(connection, each.events, range(events.partitions), "read_uncommitted")
+        if any(start < end for start, end in ends.values()):
+            cli.note(
+                f"{each.keys} was not there, and {each.aggregate} has events: their personal fields cannot be read if"
+                " they were sealed; restore its records from a backup before anything runs, unless no field was marked"
+                " before now",
+                "warning",
+            )
 
 
 def _unknown(

@@ -14,11 +14,12 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.kafka.topics.topics import KINDS, MAX_MESSAGE_BYTES, TopicPlan, Topics
 from tests.cli.conftest import Cqrs
 from tests.core.personal.batches import context
 from tests.core.personal.customer import CUSTOMER, Registered
 from tests.following.projections.feeding import record
+from tests.support.configuring import configure
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -193,3 +194,13 @@ def test_wrong_calls_send_nothing(cqrs: Cqrs, shop: Cqrs, customers: Customers, 
         done = shop("erase", *call)
         assert (done.status in (2, 3), complaint in done.err) == (True, True), done.err
     assert customers.sent() == 3
+
+
+def test_new_topic_of_keys_is_told(shop: Cqrs, customers: Customers) -> None:
+    """Events are there, whose keys may have been in a topic that was lost."""
+    plan, topics = TopicPlan(personal=True), customers.topics
+    for kind in KINDS:
+        configure(customers.connection, topics.name(kind), plan.configs(kind, MAX_MESSAGE_BYTES, 1))
+    done = shop("init", "customer")
+    assert done.status == 0 and f"{topics.keys} was not there, and customer has events" in done.err
+    assert "was not there" not in shop("init", "customer").err
