@@ -110,8 +110,8 @@ ERASING = [
         "cqrs_cli/core/personal/masking.py",
         (
             (
-                "one.wire: Raw(one.erased) for one in fields}",
-                "one.wire: Raw(one.erased) for one in fields if one.wire in read_members(data)}",
+                "Raw(one.erased) for one in fields}",
+                "Raw(one.erased) for one in fields if one.wire in read_members(data)}",
             ),
         ),
         "tests/core/personal/test_masking.py::test_missing_field_is_masked",
@@ -174,7 +174,7 @@ ERASING = [
         "cqrs_cli/keys/topic.py",
         (
             ("bound((topic, subject, wrapped.kid))", "bound((wrapped.kid,))"),
-            ("bound((topic, subject, key.", "bound((key."),
+            ("bound((topic, subject, key.kid))", "bound((key.kid,))"),
         ),
         f"{_TOPIC}::test_moved_or_altered_key_does_not_open",
     ),
@@ -243,11 +243,5 @@ ERASING = [
         "cqrs_cli/core/aggregate/json_schema.py",
         (("for field in personal_fields(cls):", "for field in personal_fields(cls)[:0]:"),),
         "tests/core/aggregate/test_json_schema.py::test_personal_fields_are_marked",
-    ),
-    Mutation(
-        "an upcaster gets null for a declared placeholder",
-        "cqrs_cli/core/personal/sealed_data.py",
-        (('erased.get(name, b"null") if', 'b"null" if'),),
-        "tests/core/personal/test_sealed_data.py::test_undeclared_placeholder_is_null",
     ),
 ]

@@ -108,4 +108,10 @@ FORGETTING = [
         ),
         "tests/testing/test_personal_laws.py::test_specifications_erase",
     ),
+    Mutation(
+        "an upcaster gets null for a declared placeholder",
+        "cqrs_cli/core/personal/sealed_data.py",
+        (('erased.get(name, b"null") if', 'b"null" if'),),
+        "tests/core/personal/test_sealed_data.py::test_undeclared_placeholder_is_null",
+    ),
 ]

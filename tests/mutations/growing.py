@@ -87,7 +87,7 @@ GROWING = [
     Mutation(
         "a lineage without a wish hides a growth by hand",
         "cqrs_cli/deciding/prepare.py",
-        (("    return lineage.has_grown\n", "    return True\n"),),
+        (("if found is None or not found.lineage.has_grown:", "if found is None:"),),
         "tests/deciding/test_repartition.py::test_lineage_without_wish_adopts_nothing",
     ),
     Mutation(
