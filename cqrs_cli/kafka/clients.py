@@ -166,6 +166,11 @@ def is_denied(error: KafkaException | KafkaError) -> bool:
     return error_kind(error) is ErrorKind.DENIED
 
 
+def is_broken(error: BaseException) -> bool:
+    """True if a client is of no use any more: as a rule another one has fenced it."""
+    return isinstance(error, KafkaException) and error_kind(error) is ErrorKind.BROKEN
+
+
 def is_about_group(error: KafkaError) -> bool:
     """True if librdkafka only misses the group that a reader has to name but never uses."""
     return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)

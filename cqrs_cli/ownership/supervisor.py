@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 from confluent_kafka import KafkaException
 
 from cqrs_cli.errors import ContradictionError, CqrsError
-from cqrs_cli.kafka.clients import is_denied
+from cqrs_cli.kafka.clients import is_broken, is_denied
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.readers import MissingError, StalledError
 from cqrs_cli.ownership.claim import Claim, Judgement, judge
@@ -121,10 +121,10 @@ class Supervisor(Watched):
             finally:
                 self.mine, self.batch_limit = session.present_claim(), session.batch_limit
             self._handle(error, session)
-            del error  # through its traceback it holds this frame, and in it the owner with its clients
             if session.useful:
-                self.pause = self.timing.first_pause
+                self.pause = self.timing.fenced_pause if is_broken(error) else self.timing.first_pause
                 self._forget()
+            del error  # through its traceback it holds this frame, and in it the owner with its clients
         return False
 
     def _handle(self, error: BaseException, session: Session[Any]) -> None:
