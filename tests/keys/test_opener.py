@@ -36,6 +36,7 @@ class KeysInMemory:
         self.records: list[Record] = []
         self.events = 0
         self.asked = 0
+        self.count, self.places = 1, list[int]()
 
     def put(self, subject: str, key: DataKey | None) -> None:
         wrapped = None if key is None else self._ring.wrap(self.topic, subject, key)
@@ -49,13 +50,14 @@ class KeysInMemory:
         self.records = sorted({one.offset: one for one in self.records}.values(), key=lambda one: one.offset)
 
     def partitions(self) -> int:
-        return 1
+        return self.count
 
     def end_of_events(self, partition: int) -> int:
         return self.events
 
     def bounds(self, partition: int) -> tuple[int, int]:
         self.asked += 1
+        self.places.append(partition)
         return 0, self.records[-1].offset + 1 if self.records else 0
 
     def read(self, partition: int, start: int, end: int) -> Iterator[list[Record]]:
@@ -126,6 +128,16 @@ def test_absent_key_is_erased(opener: EventOpener, keys: KeysInMemory) -> None:
     keys.put("c-42", FIRST)
     keys.put("c-42", None)
     assert data(opener.opened(0, [event(0, ANN, FIRST)])) == [MASKED]
+
+
+def test_grown_events_share_keys(ring: KeyRingAddress, keys: KeysInMemory) -> None:
+    """The keys keep their number of partitions for life; those of an aggregate stay in one of them."""
+    keys.count = 2
+    opener = EventOpener("customer.events", event_marks(CUSTOMER), OpenerKeys(ring, keys))
+    keys.put("c-42", FIRST)
+    for partition in (1, 3, 4):
+        assert data(opener.opened(partition, [event(0, ANN, FIRST)])) == [json.loads(encode_json(ANN))]
+    assert keys.places == [1, 0]
 
 
 def test_replay_asks_for_the_keys_once(opener: EventOpener, keys: KeysInMemory) -> None:
