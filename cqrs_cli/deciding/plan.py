@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.lineage import PartitionLineage
@@ -19,6 +19,9 @@ from cqrs_cli.ownership.standing import Seat
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.telemetry.datagrams import Address
+
+#: What the folder of an owner's keys has behind the name of the shard, which it is beside.
+KEYS_SUFFIX: Final = ".keys"
 
 
 class Partition(NamedTuple):

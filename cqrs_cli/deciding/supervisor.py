@@ -17,7 +17,7 @@ from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.opened_keys import opened_keys, refuse_doubts
 from cqrs_cli.deciding.owner import DecidingOwner
 from cqrs_cli.deciding.owner_keys import OwnerKeys
-from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
+from cqrs_cli.deciding.plan import KEYS_SUFFIX, OwnerResult, Partition, Plan
 from cqrs_cli.deciding.recover import will_last
 from cqrs_cli.deciding.report import compose_report, encode_report
 from cqrs_cli.deciding.retire import replace_claim
@@ -112,7 +112,7 @@ class DecidingSupervisor(Supervisor):
                     store.condemn()
 
     def _serve(self, store: Store) -> None:
-        path = None if self.plan.store == "memory" else self.folder.with_name(f"{self.folder.name}.keys")
+        path = None if self.plan.store == "memory" else self.folder.with_name(self.folder.name + KEYS_SUFFIX)
         with opened_keys(self.plan, self.partition, self.aggregate, path) as self.keys:
             refuse_doubts(store, self.log.place("commands"))
             self.measures.enter("warm")

@@ -32,6 +32,7 @@ def _document(aggregate: str, done: "ErasedProof") -> dict[str, Any]:
             }
             for one in look.waiting
         ],
+        "cached_keys": dict(done.caches),
         "looked_for": done.needles.count,
         "not_looked_for": done.needles.too_short + look.shared,
         "looked_in": done.places,
@@ -44,6 +45,9 @@ def _lines(aggregate: str, done: "ErasedProof") -> list[str]:
     said = listed([*look.found, *done.found, *map(_endless, done.endless)], done.count)
     said.append(f"{aggregate}: {counted(len(look.erased), 'aggregate')} erased, in {done.seconds:.1f} s")
     said += map(_waiting, look.waiting)
+    for place, keys in done.caches.items():
+        until = "until an owner of the partition starts here, or the folder is removed"
+        said.append(f"waits {until}: {counted(keys, 'ended key')} in the cache {place}")
     if done.places:
         left = done.needles.too_short + look.shared
         without = f", without {left} that are short or that others have, too" if left else ""

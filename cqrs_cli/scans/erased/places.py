@@ -30,10 +30,11 @@ _MAGIC, _MAGIC_AT = (0xBEEFC0DE).to_bytes(4, sys.byteorder), 16
 
 
 class FoundIn(NamedTuple):
-    """Something of an erased aggregate, and the place where it is."""
+    """Something of an erased aggregate, and the place where it is. `is_cached`: a key in a cache of an owner's."""
 
     place: str
     what: str
+    is_cached: bool = False
 
     def __str__(self) -> str:
         return f"{self.place}: {self.what}"
@@ -73,7 +74,7 @@ class FilesLook(NamedTuple):
         for key in _cached_keys(folder):
             if key.current is not None and key.current.kid in self.erased.kids:
                 what = f"a cache of keys has key {key.current.kid}, which was ended: whoever has the ring can read"
-                yield FoundIn(place, what)
+                yield FoundIn(place, what, is_cached=True)
         try:
             store = LmdbStore(folder, window_ms=1, readonly=True)
         except (CqrsError, lmdb.Error):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli.cli.render.erased import proved_erased
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
@@ -87,13 +88,33 @@ def test_shard_of_before_has_values(told: TopicHarness) -> None:
     assert "data.mdb byte " in found(told)
 
 
-@pytest.mark.pins("verifiable")
-def test_cache_of_before_has_the_key(told: TopicHarness) -> None:
-    cache = KeyCache(shard(told).with_name("keys-0"), ("k", "e"))
+def cache(told: TopicHarness, folder: Path) -> None:
+    """The keys of an owner who has not read of the erasure."""
+    kept = KeyCache(folder, ("k", "e"))
     wrapped = RING.wrap(told.topics.keys, "ann", key(1))
-    cache.apply(cache.offsets, KeyOffsets(("k", "e"), 1, 0), [KeyRecord("ann", wrapped)])
-    cache.close()
-    assert f"a cache of keys has key {key(1).kid}, which was ended" in found(told)
+    kept.apply(kept.offsets, KeyOffsets(("k", "e"), 1, 0), [KeyRecord("ann", wrapped)])
+    kept.close()
+
+
+@pytest.mark.pins("verifiable")
+def test_cache_of_before_has_the_key(told: TopicHarness, tmp_path: Path) -> None:
+    """A copy of one is for nobody who would drop the key: elsewhere, or beside the shards."""
+    elsewhere, beside = tmp_path / "backup" / "0.keys", shard(told).with_name("0.keys.old")
+    wanted = f"a cache of keys has key {key(1).kid}, which was ended"
+    cache(told, elsewhere)
+    assert f"{elsewhere}: {wanted}" in found(told, elsewhere)
+    cache(told, beside)
+    assert f"{beside}: {wanted}" in found(told)
+
+
+def test_cache_waits_for_its_owner(told: TopicHarness) -> None:
+    """An owner who is down drops the key before he serves."""
+    folder = shard(told).with_name("0.keys")
+    cache(told, folder)
+    done = proved(told)
+    assert (done.count, done.caches) == (0, {str(folder): 1})
+    said = str(proved_erased("customer", done).text)
+    assert f"the folder is removed: 1 ended key in the cache {folder}" in said
 
 
 def test_payload_that_nothing_refers_to(told: TopicHarness, tmp_path: Path) -> None:
