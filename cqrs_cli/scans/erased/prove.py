@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class ErasedProof:
     """What was found in the topics, and in files. `places`: where files were looked through.
 
-    `caches`: the ended keys in the caches of owners on this machine, by folder; an owner drops them before he serves.
+    `caches`: the ended keys in the caches of owners on this machine, by folder; an owner drops them before it serves.
     """
 
     topics: TopicsLook
@@ -102,7 +102,7 @@ def _shards(settings: "Settings", topics: Topics) -> list[Path]:
 
 
 def _is_owners(cache: Path, shards: Path) -> bool:
-    """True for a cache that an owner reads when he starts, and not one that was copied or set aside."""
+    """True for a cache that an owner reads when it starts, and not one that was copied or set aside."""
     return cache.parent == shards and cache.suffix == KEYS_SUFFIX and cache.stem.isdigit()
 
 

@@ -108,7 +108,7 @@ def test_cache_of_before_has_the_key(told: TopicHarness, tmp_path: Path) -> None
 
 
 def test_cache_waits_for_its_owner(told: TopicHarness) -> None:
-    """An owner who is down drops the key before he serves."""
+    """An owner that is down drops the key before it serves."""
     folder = shard(told).with_name("0.keys")
     cache(told, folder)
     done = proved(told)
