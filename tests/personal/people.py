@@ -25,6 +25,7 @@ from tests.core.personal.customer import Registered
 from tests.support import ROOT
 from tests.support.eventlog import NOON
 from tests.support.harness import TopicHarness
+from tests.support.waiting import eventually
 
 #: Ann as she registers, as her state is, and what is left of her event without her key.
 ANN = Registered("Ann Smith", "ann@home", "free")
@@ -127,6 +128,7 @@ class People:
         for subject, wrapped in keys:
             self._send_key(self._producer, subject, wrapped)
         self._producer.commit_transaction(30)
+        eventually(lambda: self.harness.settled("events"))
 
     def _send_key(self, producer: Producer, subject: str, key: DataKey | None) -> None:
         topic = self.topics.keys
