@@ -31,8 +31,9 @@ def classes_from_archive(folder: Path) -> int:
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.faults
 def test_spark_starts_from_its_archive(cache: Path, tmp_path: Path) -> None:
+    """In `make faults`: to write an archive takes both cores half a minute. Every run of the tests starts from one."""
     make_archive(find_java())
     archive = class_archive(find_java())
     assert list(cache.iterdir()) == [archive]
