@@ -75,12 +75,12 @@ class PartitionKeys:
         if not unknown:
             return
         seen = max(self._log.end_of_events(events), *(need.offset + 1 for need in needs))
-        if self.read_on() is None:
+        if not self.read_on():
             raise self._lost(unknown[0])
         self._seen[events] = seen
 
-    def read_on(self) -> int | None:
-        """Read the keys up to their end as it is now, which it returns; None where there is no record at all.
+    def read_on(self) -> bool:
+        """Read the keys up to their end as it is now; false where there is no record at all.
 
         Raises `ContradictionError` for a topic that ends before what was read: keys that are gone were not erased.
         """
@@ -94,7 +94,7 @@ class PartitionKeys:
             for subject, wrapped in self._records(records):
                 self._known[subject] = self._known.get(subject, _NOTHING).with_record(wrapped)
         self._read = self._end = end
-        return end if start < end else None
+        return start < end
 
     def find(self, ring: Ring, events: int, need: Need) -> DataKey | None:
         """The key of a value, None for one that is gone; after `learn`."""

@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
+from cqrs_cli.kafka.clients import is_broken
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.ownership.session import Session
 
@@ -64,7 +64,7 @@ def leave_claim(begin: Callable[[], Session[Any]], change: ClaimChange) -> None:
                 _leave(session, change)
             return
         except KafkaException as error:
-            if error_kind(error) is not ErrorKind.BROKEN:
+            if not is_broken(error):
                 return  # no broker: there is nothing left to end
         except CqrsError:
             return

@@ -52,7 +52,7 @@ def test_hidden_split_is_waited_for(pair: TopicHarness) -> None:
 
 
 def test_counts_need_no_split(pair: TopicHarness) -> None:
-    """Who reads whole logs goes on while one is hidden; a wish that is hidden behind it is asked for."""
+    """A reader of whole logs goes on while one is hidden; a wish that is hidden behind it is asked for."""
     grow(pair, 4)
     with splitting(pair):
         assert chains.find_chains(pair.connection, pair.topics, "murmur2", 4).counts == (2, 4)

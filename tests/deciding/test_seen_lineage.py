@@ -26,7 +26,7 @@ def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 def test_a_finished_growth_costs_nothing(grown: TopicHarness) -> None:
-    """What the driver has read of it is what an owner would read, who asks nobody."""
+    """The driver has read of it what an owner would read, which asks nobody."""
     quietly(grown.plan())
     plan = grown.plan()
     (seen,) = plan.lineages.values()

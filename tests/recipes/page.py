@@ -42,7 +42,7 @@ def _words(printed: str) -> list[list[str]]:
 
 
 def imported(folder: Path) -> str:
-    """What the importing program prints of two rows."""
+    """The words of the importing program about two rows."""
     with sqlite3.connect(folder / "old.db") as db:
         db.execute("CREATE TABLE IF NOT EXISTS accounts (account, owner, balance)")
         db.executemany("INSERT INTO accounts VALUES (?, ?, ?)", [("a-1", "Ada", 70), ("b-2", "Bob", 30)])

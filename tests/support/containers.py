@@ -61,7 +61,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def run(command: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> str:
-    """What a command prints on both streams; it must succeed."""
+    """The output of a command on both streams; it must succeed."""
     done = subprocess.run(
         command,
         cwd=folder,

@@ -50,7 +50,7 @@ class DataKeys:
         """
         if has_seals(data):
             raise ValueError("a member has the shape of a sealed value")
-        return seal_needed(cls, data, self._needed, SealPlace(self._aggregate, subject, place, ""))
+        return seal_needed(cls, data, self._needed, self._place(subject, place))
 
     def opened(self, cls: type[Struct], data: bytes, subject: str, place: str) -> bytes:
         """The JSON of a message that an owner has sealed; raises `ErasedKeyError` if its key is gone."""
@@ -64,7 +64,7 @@ class DataKeys:
         return open_data(cls, data, find, self._place(subject, place))
 
     def _needed(self, subject: str) -> DataKey:
-        key = self.changed[subject] if subject in self.changed else self._key_of(subject)
+        key = self.in_force(subject)
         if key is None:
             self.changed[subject] = key = self._new_key()
         return key

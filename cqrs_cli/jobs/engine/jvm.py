@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Seconds that a JVM gets to end after its input has closed, before it is killed.
 END_WITHIN = 10.0
 
-#: The same for one that writes a class data archive: eight seconds where nothing else runs.
+#: The same for one that writes a class data archive: half a minute where nothing else runs.
 WRITE_WITHIN = 300.0
 
 #: The messages of the JVM and spark-submit about wrong arguments.

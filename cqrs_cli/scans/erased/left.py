@@ -1,4 +1,4 @@
-"""What is left of erased aggregates in a topic: records that go by themselves, and those that do not."""
+"""The rest of erased aggregates in a topic: records that go by themselves, and those that do not."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -41,7 +41,7 @@ class FoundIn(NamedTuple):
 
 
 class FilesLook(NamedTuple):
-    """What is looked for in files: values by their texts, keys by their ids, and the aggregates of shards."""
+    """A look into files, for values by their texts, keys by their ids, and the aggregates of shards."""
 
     needles: Needles
     erased: ErasedAggregates

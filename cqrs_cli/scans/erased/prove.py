@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ErasedProof:
-    """What was found in the topics, and in files. `places`: where files were looked through.
+    """The findings in the topics, and in files. `places`: where files were looked through.
 
     `caches`: the ended keys in the caches of owners on this machine, by folder; an owner drops them before it serves.
     """

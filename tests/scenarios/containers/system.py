@@ -67,7 +67,7 @@ class System:
 
 @dataclass
 class Orders:
-    """What a client has placed, each order decided, and the longest that it waited for one, in seconds."""
+    """The orders that a client has placed, each decided, and the longest that it waited for one, in seconds."""
 
     placed: list[str] = field(default_factory=list)
     longest: float = 0.0

@@ -31,7 +31,7 @@ def documented(role: Role, personal: bool = False) -> list[RequiredAcl]:
 
 
 def granted_on_keys(role: Role) -> list[RequiredAcl]:
-    """What the page grants to this role on the keys topic."""
+    """The rights that the page grants to this role on the keys topic."""
     lines = re.findall(rf"^kafka-acls\.sh (.* User:{role.upper()} .*)$", PAGE, re.MULTILINE)
     return [need for line in lines for need in granted(line)]
 
