@@ -27,7 +27,6 @@ from cqrs_cli.ownership.standby import Heart
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.snapshot import Snapshot
-from cqrs_cli.runs.takeover import explain_takeovers
 from cqrs_cli.runs.task import without_aggregates
 
 if TYPE_CHECKING:
@@ -128,6 +127,13 @@ class Owning(LongWork[Ending[Any], Snapshot]):
                 self._note(f"{error.message}: the next run hears the others, too")
             self._outgrown = True
 
+    def is_over(self, results: Sequence[Ending[Any]]) -> bool:
+        """As for all work, but a later run takes its places one by one: to fence the others would leave them without an
+        owner until it comes to them.
+        """
+        others = [one for one in results if not isinstance(one.error, TakenOverError)]
+        return super().is_over(others) or self._progress.takeover.has_stopped(self.timing.next_claim)
+
     def unowned(self, progress: Snapshot) -> Sequence[str]:
         return () if self.timing.standby_after is not None else progress.unowned_places()
 
@@ -185,7 +191,9 @@ class Owning(LongWork[Ending[Any], Snapshot]):
         try:
             raise_gravest(results)
         except TakenOverError as error:
-            raise explain_takeovers(self._plan, self._processes, error) from None
+            with suppress(UnavailableError):
+                self._progress.look()
+            raise self._progress.takeover.explained(error) from None
         done = self._progress.final(results)
         for text in self._hidden(0):
             self._note(text)

@@ -14,7 +14,7 @@ owners have the same first steps and the same loop, and differ in what a batch i
 
 | what went wrong | what the supervisor does |
 |---|---|
-| `Superseded`: a later run has claimed | ends, and its run with it: `TakenOverError` |
+| `Superseded`: a later run has claimed | ends: `TakenOverError`; its run, when all are taken, or no more |
 | `Superseded`: a later attempt of its own run has claimed | ends quietly |
 | `ClaimLost`: an older run came back, or the offset is gone | begins again |
 | `BatchTooLarge`: a batch that its own records keep from being committed | begins again with half the batch |

@@ -127,8 +127,9 @@ class Timing:
     # Owners that were told to end have this long to close their shards cleanly.
     quiet_end: float = 5.0
 
-    # A later run that takes over several aggregates has this long to claim them all.
-    all_claimed: float = 3.0
+    # A later run has this long from one claim to the next: then it is taken for one that wants no more of this run's
+    # partitions, or has died. Its owners fence within a moment of each other, but for shards that are not ready.
+    next_claim: float = 10.0
 
     # When a run is stopped, a broker that does not answer within this time is taken for gone, and nothing is retired:
     # each step would wait for its own deadline, 80 s in all.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.errors import CqrsError
+from cqrs_cli.errors import CqrsError, TakenOverError
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.timing import Timing
@@ -44,8 +44,8 @@ class Watched(ABC):
 
     @property
     def failed(self) -> bool:
-        """True if its ending ends the run."""
-        return self.error is not None
+        """True if its ending ends the others of its task. A takeover does not: each is at work until its own comes."""
+        return self.error is not None and not isinstance(self.error, TakenOverError)
 
     def end_if_stuck(self) -> None:
         """End the whole process if a call to the broker outlives its timeout, or another process holds the shard in

@@ -18,6 +18,7 @@ from cqrs_cli.ownership.ending import Ending
 from cqrs_cli.ownership.standing import Seat, Standing, Standings
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.snapshot import Snapshot
+from cqrs_cli.runs.takeover import Takeover
 
 
 class Progress:
@@ -27,6 +28,7 @@ class Progress:
         self._plan, self._processes = plan, processes
         self.topics = None if processes is None else heard_topics(processes, processes.subscriptions)
         self.reports = reports
+        self.takeover = Takeover(plan, processes)
         self.submission = plan.submission  # the present one
         self.at_work = False  # whether any place is claimed by this run, and by no later one
         self._claims: dict[Partition | Subscription, Claim] = {}
@@ -55,7 +57,9 @@ class Progress:
 
     def look(self) -> Snapshot:
         """Read the progress now; raises `UnavailableError` if the broker does not answer."""
-        found, bounds = self._standings.look(), self._standings.bounds()
+        found = self._standings.look()
+        self.takeover.see(found)
+        bounds = self._standings.bounds()
         for place, one in found.items():
             if one.claim is not None and one.claim.run == self._plan.run:
                 self._claims[place] = one.claim

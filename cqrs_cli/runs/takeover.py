@@ -1,56 +1,66 @@
-"""A run that was taken over: by whom, of what, and how to go on for what the later run left."""
+"""A run that is taken over: by whom, of what, and how to go on for what the later run leaves."""
 
 import time
+from collections.abc import Callable, Iterable, Mapping
 
-from cqrs_cli.deciding.plan import Plan
-from cqrs_cli.errors import CqrsError, TakenOverError
-from cqrs_cli.following.processes.plan import ProcessPlan
-from cqrs_cli.ownership.standing import Standing, standings
+from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.errors import TakenOverError
+from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
+from cqrs_cli.ownership.standing import Standing
 
 
-def explain_takeovers(plan: Plan, processes: ProcessPlan | None, error: TakenOverError) -> TakenOverError:
-    """The same error; if a later run took only a part, it names that, and the way on for the rest."""
-    deadline = time.monotonic() + plan.timing.all_claimed
-    aggregates, reacting = _taken(plan, processes)
-    every = [] if processes is None else processes.processes()
-    while len(aggregates) + len(reacting) < len(plan.topics) + len(every) and time.monotonic() < deadline:
-        time.sleep(0.1)
-        aggregates, reacting = _taken(plan, processes)
-    left = sorted(set(plan.topics) - set(aggregates)), sorted(set(every) - set(reacting))
-    if not (aggregates or reacting) or not any(left):
-        return error
-    run = next(iter({**aggregates, **reacting}.values()))
-    taken = ", ".join([*aggregates, *(f"process {name}" for name in reacting)])
-    rest = [f"nobody decides for {', '.join(left[0])} now"] if left[0] else []
-    rest += [f"nobody runs process {', '.join(left[1])} now"] if left[1] else []
-    return TakenOverError(
-        f"run {run} took over {taken}; {', '.join(rest)}",
-        f"let it work, and go on for what it left: {_way_on(*left)}",
-    )
+class Takeover:
+    """The places of a run that a later one has claimed, as far as they were seen."""
+
+    def __init__(
+        self, plan: Plan, processes: ProcessPlan | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._order, self._stands_by = (plan.run_epoch, plan.run), plan.timing.standby_after is not None
+        self._every = {_name(at) for at in _places(plan, processes)}
+        self._clock, self._taken, self._since = clock, dict[Partition | Subscription, str](), 0.0
+
+    def see(self, found: Mapping[Partition | Subscription, Standing]) -> None:
+        """Note who has claimed these places."""
+        for at, standing in found.items():
+            claim = standing.claim
+            if at not in self._taken and claim is not None and (claim.run_epoch, claim.run) > self._order:
+                self._taken[at], self._since = claim.run, self._clock()
+
+    def has_stopped(self, after: float) -> bool:
+        """True if the later run has claimed something, and nothing more for `after` seconds. It never ends a run that
+        stands by, which waits for its turn.
+        """
+        return bool(self._taken) and not self._stands_by and self._clock() - self._since > after
+
+    def explained(self, error: TakenOverError) -> TakenOverError:
+        """The same error; if a later run took only a part, one that names it, and the way on for the rest."""
+        taken = {_name(at): run for at, run in self._taken.items()}
+        left = self._every - set(taken)
+        if not taken or not left:
+            return error
+        aggregates, processes = (sorted(name for kind, name in left if kind == one) for one in _KINDS)
+        rest = [f"nobody decides for {', '.join(aggregates)} now"] if aggregates else []
+        rest += [f"nobody runs process {', '.join(processes)} now"] if processes else []
+        names = ", ".join(f"{kind} {name}".strip() for kind, name in sorted(taken))
+        return TakenOverError(
+            f"run {next(iter(taken.values()))} took over {names}; {', '.join(rest)}",
+            f"let it work, and go on for what it left: {_way_on(aggregates, processes)}",
+        )
+
+
+#: Of what a run has, in messages.
+_KINDS = ("", "process")
+
+
+def _name(at: Partition | Subscription) -> tuple[str, str]:
+    return ("", at.aggregate) if isinstance(at, Partition) else ("process", at.process)
+
+
+def _places(plan: Plan, processes: ProcessPlan | None) -> Iterable[Partition | Subscription]:
+    return [*plan.partitions(), *(processes.subscriptions if processes else [])]
 
 
 def _way_on(aggregates: list[str], processes: list[str]) -> str:
     if not aggregates:
         return f"cqrs process {' '.join(processes)}"
     return " ".join(["cqrs run", *aggregates, *(f"--process {name}" for name in processes)])
-
-
-def _taken(plan: Plan, processes: ProcessPlan | None) -> tuple[dict[str, str], dict[str, str]]:
-    """The aggregates and the processes of which a later run has claimed a partition, and that run."""
-    aggregates, reacting = dict[str, str](), dict[str, str]()
-    try:
-        for at, one in sorted(standings(plan.connection, plan.seats()).items()):
-            if (run := _later(one, plan.run_epoch, plan.run)) is not None:
-                aggregates[at.aggregate] = run
-        heard = standings(processes.connection, processes.seats()) if processes else {}
-        for subscription, one in sorted(heard.items()):
-            if processes and (run := _later(one, processes.run_epoch, processes.run)) is not None:
-                reacting[subscription.process] = run
-    except CqrsError:
-        pass  # what has been found is true
-    return aggregates, reacting
-
-
-def _later(one: Standing, run_epoch: int, run: str) -> str | None:
-    claim = one.claim
-    return claim.run if claim is not None and (claim.run_epoch, claim.run) > (run_epoch, run) else None

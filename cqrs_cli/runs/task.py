@@ -128,7 +128,7 @@ class _Task:
             for thread in self._threads:
                 thread.join(timeout=0.2 / len(self._threads))
             self._look()
-        if not self._orphaned and not any(owner.failed for owner in self._owners):
+        if not self._orphaned and not any(owner.error for owner in self._owners):
             self._checkpointer.finish(self._timing.retire_deadline, self._meanwhile)
         self._checkpointer.close()
         if self._orphaned or os.getppid() != self._parent:

@@ -27,22 +27,22 @@ _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tests.support.owners"])
 
 
-def owned_here(plan: Plan, attempt: int = 0) -> list[OwnerResult]:
-    """Own all of a plan's partitions in this thread, until all have ended: how each did."""
-    return [one for one in own(plan, 0, 1, attempt) if isinstance(one, OwnerResult)]
+def owned_here(plan: Plan, attempt: int = 0, task: int = 0, tasks: int = 1) -> list[OwnerResult]:
+    """Own a task's share of a plan's partitions in this thread, until all have ended: how each did."""
+    return [one for one in own(plan, task, tasks, attempt) if isinstance(one, OwnerResult)]
 
 
 class Running:
-    """An owner of all of a plan's partitions, in a thread."""
+    """The owners of a task's share of a plan's partitions, in a thread; of all of them unless `share` tells."""
 
-    def __init__(self, plan: Plan, attempt: int) -> None:
+    def __init__(self, plan: Plan, attempt: int, share: tuple[int, int] = (0, 1)) -> None:
         self.plan = plan
         self.endings: list[OwnerResult] = []
-        self._thread = threading.Thread(target=self._run, args=(attempt,), daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(attempt, *share), daemon=True)
         self._thread.start()
 
-    def _run(self, attempt: int) -> None:
-        self.endings = owned_here(self.plan, attempt)
+    def _run(self, attempt: int, task: int, tasks: int) -> None:
+        self.endings = owned_here(self.plan, attempt, task, tasks)
 
     def ended(self) -> bool:
         return not self._thread.is_alive()
@@ -65,9 +65,9 @@ class Running:
 
 
 @contextmanager
-def running(plan: Plan, attempt: int = 0) -> Iterator[Running]:
+def running(plan: Plan, attempt: int = 0, share: tuple[int, int] = (0, 1)) -> Iterator[Running]:
     """An owner that works while the block lasts."""
-    owner = Running(plan, attempt)
+    owner = Running(plan, attempt, share)
     try:
         yield owner
     finally:

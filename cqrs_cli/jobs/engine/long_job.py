@@ -62,6 +62,10 @@ class LongWork(ABC, Generic[_R, _P]):
         """Raise the error that ends the run, if there is one that its tasks would not see."""
         return
 
+    def is_over(self, results: Sequence[_R]) -> bool:
+        """True if these ends of owners are to be the end of all."""
+        return any(self.endless or result.error for result in results)
+
     def unowned(self, progress: _P) -> Sequence[str]:
         """The places that nobody owns."""
         return ()
@@ -80,7 +84,7 @@ class LongWork(ABC, Generic[_R, _P]):
 
     @abstractmethod
     def end(self, job: "LongJob[_R]") -> None:
-        """One task has ended, so all shall: the others end by themselves, or are cancelled. Also called last."""
+        """It is over, so all tasks shall end: the others end by themselves, or are cancelled. Also called last."""
 
     @abstractmethod
     def stop(self, job: "LongJob[_R] | None") -> bool:
@@ -185,7 +189,7 @@ def run_long_job(context: "SparkContext", work: LongWork[_R, _P], note: Callable
 
 
 def _watch(job: LongJob[_R], work: LongWork[_R, Any], note: Callable[[str], None]) -> None:
-    """Watch until the job ends: show progress; end the run when a task has ended, or a place has no owner."""
+    """Watch until the job ends: show progress; end the run when it is over, or a place has no owner."""
     patience = work.timing.claim_deadline
     slotless = time.monotonic()
     deadline = slotless + patience
@@ -201,7 +205,7 @@ def _watch(job: LongJob[_R], work: LongWork[_R, Any], note: Callable[[str], None
         work.show(progress)
         for text in work.fresh_notes():
             note(text)
-        if not ending and any(work.endless or result.error for result in job.results()):
+        if not ending and work.is_over(job.results()):
             ending = True
             work.end(job)
         if ending:

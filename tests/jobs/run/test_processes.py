@@ -30,7 +30,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-HASTY = replace(IMPATIENT, first_backoff=0.01, progress_interval=0.05, all_claimed=0.0)
+HASTY = replace(IMPATIENT, first_backoff=0.01, progress_interval=0.05)
 
 
 @pytest.fixture

@@ -1,0 +1,65 @@
+"""The driver's view of a takeover: how long it waits for more, and its words for what is left."""
+
+from dataclasses import replace
+
+import pytest
+from msgspec.structs import replace as altered
+
+from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.errors import TakenOverError
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.ownership.standing import Standing
+from cqrs_cli.ownership.timing import Timing
+from cqrs_cli.runs.takeover import Takeover
+from tests.support.harness import TopicHarness
+
+pytestmark = pytest.mark.kafka
+
+COUNTER, OTHER = Partition("counter", 0), Partition("other", 0)
+ERROR = TakenOverError("run x took over these topics")
+
+
+@pytest.fixture
+def plan(counters: TopicHarness) -> Plan:
+    """The plan of a run of two aggregates."""
+    plan = counters.plan()
+    other = replace(plan.topics["counter"], topics=Topics("other", counters.topics.prefix))
+    return replace(plan, topics={**plan.topics, "other": other})
+
+
+def claimed(plan: Plan, later: int) -> Standing:
+    """A place that a run has claimed whose epoch is higher by so much."""
+    claim = plan.claim(COUNTER, 0)
+    return Standing(0, altered(claim, run_epoch=claim.run_epoch + later, run="x" if later else claim.run))
+
+
+def test_time_counts_from_the_last_claim(plan: Plan) -> None:
+    now = 100.0
+    takeover = Takeover(plan, None, clock=lambda: now)
+    takeover.see({COUNTER: claimed(plan, 0), OTHER: claimed(plan, -1)})
+    now += 100
+    assert not takeover.has_stopped(5)
+    takeover.see({COUNTER: claimed(plan, 1), OTHER: Standing(None, None)})
+    now += 4
+    takeover.see({COUNTER: claimed(plan, 2), OTHER: claimed(plan, 1)})
+    now += 4
+    assert not takeover.has_stopped(5)
+    now += 2
+    assert takeover.has_stopped(5)
+
+
+def test_standby_waits_for_its_turn(plan: Plan) -> None:
+    now = 100.0
+    takeover = Takeover(replace(plan, timing=Timing(standby_after=1.0)), None, clock=lambda: now)
+    takeover.see({COUNTER: claimed(plan, 1)})
+    now += 100
+    assert not takeover.has_stopped(5)
+
+
+def test_only_a_part_is_named(plan: Plan) -> None:
+    takeover = Takeover(plan, None)
+    takeover.see({COUNTER: claimed(plan, 1)})
+    explained = takeover.explained(ERROR)
+    assert explained.message == "run x took over counter; nobody decides for other now"
+    takeover.see({OTHER: claimed(plan, 1)})
+    assert takeover.explained(ERROR) is ERROR
