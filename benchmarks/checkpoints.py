@@ -89,7 +89,7 @@ def _owners(here: Arena, state: Path, copies: Path | None) -> float:
         checkpoints="" if copies is None else str(copies),
     )
     began = time.perf_counter()
-    for ending in own(plan, 0, 1, 0):
+    for ending in own(plan, plan.partitions(), 0):
         assert ending.error is None, ending
     return time.perf_counter() - began
 

@@ -99,7 +99,7 @@ def _own(here: Arena, group: Path | None, pipe: "multiprocessing.connection.Conn
         prepare(settings, here.connection, aggregates, once=True), state_dir=here.root / ".cqrs" / "state"
     )
     began = time.perf_counter()
-    for ending in own(plan, 0, 1, 0):
+    for ending in own(plan, plan.partitions(), 0):
         assert ending.error is None, ending
     pipe.send(time.perf_counter() - began)
 

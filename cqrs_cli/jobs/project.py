@@ -22,10 +22,12 @@ from cqrs_cli.following.projections.positions import read_positions
 from cqrs_cli.following.projections.prepare import ends
 from cqrs_cli.following.projections.reading import projected_topics
 from cqrs_cli.following.projections.runner import project_partitions
-from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, run_long_job
+from cqrs_cli.jobs.engine.crew import run_crew
+from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, cancel_all
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root, driver_host
 from cqrs_cli.kafka.event_tail import check_sizes
+from cqrs_cli.ownership.dealing import Share
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.notes import TaskNotes
@@ -56,7 +58,7 @@ def run_projection(
     Raises the error that ended the run.
     """
     with TaskNotes(driver_host(context)) as notes, closing(_Watcher(plan)) as watcher:
-        return run_long_job(context, _Projecting(plan, watcher, tasks, notes, show, note), note)
+        return run_crew(context, _Projecting(plan, watcher, notes, show, note), tasks, note)
 
 
 def run_here(
@@ -90,19 +92,19 @@ def _summed(done: ProjectionProgress, results: Sequence[ProjectorResult]) -> Pro
 
 def _task(
     plan: ProjectionPlan,
-    tasks: int,
+    share: Share,
     notes: Address,
     results: "Accumulator[dict[int, ProjectorResult]]",
-    number: int,
-    _: Iterable[int],
+    _: int,
+    data: Iterable[int],
 ) -> Iterator[int]:
     """The function that Spark runs on a worker."""
     from cqrs_cli.following.projections.task import project_share
 
     root, aggregates = code_root(PACKAGE, plan.root), code_root(plan.aggregates, plan.root)
-    for result in project_share(plan, number, tasks, root, aggregates, notes):
+    for result in project_share(plan, share, root, aggregates, notes):
         results.add({plan.sources.index(result.source): result})
-    yield number
+    yield from data
 
 
 class _Watcher:
@@ -155,19 +157,25 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
         self,
         plan: ProjectionPlan,
         watcher: _Watcher,
-        tasks: int,
         notes: TaskNotes,
         show: Callable[[ProjectionProgress], None],
         note: Callable[[str], None],
     ) -> None:
-        super().__init__(f"cqrs project {plan.name}", tasks, Timing(), plan.targets is None)
+        super().__init__(f"cqrs project {plan.name}", len(plan.sources), Timing(), plan.targets is None)
         self._plan, self._notes, self._show, self._note = plan, notes, show, note
         self._watcher = watcher
-        self._before = ProjectionProgress(time.monotonic(), {}, {})
+        self._before: dict[int, int] = {}  # how far the sources were that a task began with
 
-    def task(self, submission: int, results: "Accumulator[dict[int, ProjectorResult]]") -> Task:
-        self._before = self.look()
-        return partial(_task, self._plan, self.tasks, self._notes.address, results)
+    def task(self, share: Share, submission: int, results: "Accumulator[dict[int, ProjectorResult]]") -> Task:
+        return partial(_task, self._plan, share, self._notes.address, results)
+
+    def begin(self, share: Share, submission: int) -> None:
+        self._before |= self._positions(share)
+
+    def _positions(self, share: Share) -> dict[int, int]:
+        """How far these sources are that have been read."""
+        reached, sources = self.look().positions, self._plan.sources
+        return {number: reached[sources[number]] for number in share if sources[number] in reached}
 
     def look(self) -> ProjectionProgress:
         return self._watcher.look()
@@ -181,15 +189,14 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
     def check(self) -> None:
         self._watcher.check()
 
-    def has_moved(self) -> bool:
-        return self.look().position > self._before.position
+    def has_moved(self, share: Share) -> bool:
+        return any(at > self._before.get(number, 0) for number, at in self._positions(share).items())
 
-    def end(self, job: LongJob[ProjectorResult]) -> None:
-        job.cancel()
+    def end(self, jobs: Sequence[LongJob[ProjectorResult]]) -> None:
+        cancel_all(jobs)
 
-    def stop(self, job: LongJob[ProjectorResult] | None) -> bool:
-        if job is not None:
-            job.cancel()
+    def stop(self, jobs: Sequence[LongJob[ProjectorResult]]) -> bool:
+        cancel_all(jobs)
         return True
 
     def ended(self, results: Sequence[ProjectorResult]) -> ProjectionProgress:

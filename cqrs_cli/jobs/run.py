@@ -10,20 +10,23 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.errors import TakenOverError, UnavailableError
 from cqrs_cli.following.processes.load import PROCESSES
-from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress, Subscription
+from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress
 from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.jobs.engine import jvm
-from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, run_long_job
+from cqrs_cli.jobs.engine.crew import run_crew
+from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, cancel_all
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root, driver_host
 from cqrs_cli.kafka.clients import answers
 from cqrs_cli.kafka.event_tail import OutgrownError, check_sizes
+from cqrs_cli.ownership.dealing import Share
 from cqrs_cli.ownership.ending import Ending
 from cqrs_cli.ownership.standby import Heart
+from cqrs_cli.runs.places import Place, places
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.snapshot import Snapshot
@@ -48,9 +51,8 @@ def run_owners(
     """
     with Reports(driver_host(context)) as reports, Progress(plan, reports, processes) as progress:
         heart = Heart(plan.connection, plan.run, progress.seats, plan.timing.beats_for, progress.beats)
-        work = Owning(context, plan, processes, tasks, progress, show, note)
         with heart:
-            return run_long_job(context, work, note)
+            return run_crew(context, Owning(context, plan, processes, progress, show, note), tasks, note)
 
 
 def run_processes(
@@ -73,30 +75,35 @@ def run_processes(
 class Owning(LongWork[Ending[Any], Snapshot]):
     """The work of a run: its owners end when they are fenced from outside."""
 
-    group, kind = "cqrs-run", Ending
+    group, kind, movable = "cqrs-run", Ending, True
 
     def __init__(
         self,
         context: "SparkContext",
         plan: Plan,
         processes: ProcessPlan | None,
-        tasks: int,
         progress: Progress,
         show: Callable[[Snapshot], None],
         note: Callable[[str], None],
     ) -> None:
-        super().__init__("cqrs run", tasks, plan.timing, plan.targets is None)
+        self._places = places(plan, processes)
+        super().__init__("cqrs run", len(self._places), plan.timing, plan.targets is None)
         address = progress.reports.address
         self._plan = replace(plan, reports=address)
         self._processes = processes and replace(processes, reports=address)
         self._context, self._progress, self._show, self._note = context, progress, show, note
         self._outgrown = False  # it was told
 
-    def task(self, submission: int, results: "Accumulator[dict[int, Ending[Any]]]") -> Task:
-        self._progress.begin(submission)
-        self._plan = replace(self._plan, submission=submission)
-        self._processes = self._processes and replace(self._processes, submission=submission)
-        return partial(_task, self._plan, self._processes, self.tasks, results)
+    def task(self, share: Share, submission: int, results: "Accumulator[dict[int, Ending[Any]]]") -> Task:
+        plan = replace(self._plan, submission=submission)
+        processes = self._processes and replace(self._processes, submission=submission)
+        return partial(_task, plan, processes, share, results)
+
+    def begin(self, share: Share, submission: int) -> None:
+        self._progress.begin(self._of(share), submission)
+
+    def _of(self, share: Share) -> list[Place]:
+        return [self._places[number] for number in share]
 
     def look(self) -> Snapshot:
         return self._progress.look()
@@ -140,30 +147,30 @@ class Owning(LongWork[Ending[Any], Snapshot]):
     def needs_time(self) -> bool:
         return bool(self._progress.rebuilding())  # before it claims an owner may fold for minutes
 
-    def has_moved(self) -> bool:
-        return self._progress.claimed()
+    def has_moved(self, share: Share) -> bool:
+        return self._progress.claimed(self._of(share))
 
-    def suspicions(self) -> Iterable[str]:
+    def suspicions(self, share: Share) -> Iterable[str]:
         with suppress(UnavailableError):
             self._progress.look()
-        return self._progress.suspicions()
+        return self._progress.suspicions(self._of(share))
 
-    def end(self, job: LongJob[Ending[Any]]) -> None:
+    def end(self, jobs: Sequence[LongJob[Ending[Any]]]) -> None:
         """Fence every partition that is still this run's: its owners return by themselves, and close their shards."""
         retire(self._plan)
         if self._processes is not None:
             retire_processes(self._processes)
 
-    def stop(self, job: LongJob[Ending[Any]] | None) -> bool:
+    def stop(self, jobs: Sequence[LongJob[Ending[Any]]]) -> bool:
         """Fence first; then cancel what is left. Those that write their last checkpoints have time for it.
 
         Without a broker nothing can be fenced, and owners do not hear of the end: they are cancelled at once.
         """
-        if job is None:
+        if not jobs:
             return True
         reached = answers(self._plan.connection, self.timing.last_answer)
         if reached:
-            self.end(job)
+            self.end(jobs)
         else:
             self._note(
                 "no answer from Kafka: tasks are ended at once; transactions that are open will time out"
@@ -173,12 +180,14 @@ class Owning(LongWork[Ending[Any], Snapshot]):
         at_work = reached and self._progress.beats()  # a run that stands by has nothing to close
         quiet = time.monotonic() + (self.timing.quiet_end if at_work else 0.0)
         latest = quiet + (self.timing.retire_deadline if reached else 0.0)
-        while job.is_alive() and time.monotonic() < (latest if self._progress.checkpointing() else quiet):
-            job.join(0.05)
-        if job.is_alive():
-            job.cancel()
+        alive = list(jobs)
+        while alive and time.monotonic() < (latest if self._progress.checkpointing() else quiet):
+            alive[0].join(0.05)
+            alive = [job for job in alive if job.is_alive()]
+        if alive:
+            cancel_all(alive)
             if reached:
-                self.end(job)  # those that had not claimed yet at the first pass
+                self.end(jobs)  # those that had not claimed yet at the first pass
         for text in self._progress.reports.fresh_notes():
             self._note(text)
         return reached
@@ -203,10 +212,10 @@ class Owning(LongWork[Ending[Any], Snapshot]):
 def _task(
     plan: Plan,
     processes: ProcessPlan | None,
-    tasks: int,
+    share: Share,
     results: "Accumulator[dict[int, Ending[Any]]]",
-    number: int,
-    _: Iterable[int],
+    _: int,
+    data: Iterable[int],
 ) -> Iterator[int]:
     """The function that Spark runs on a worker."""
     from pyspark import TaskContext
@@ -216,13 +225,11 @@ def _task(
     task = TaskContext.get()
     attempt = task.attemptNumber() if task else 0
     aggregates = code_root(plan.package, plan.root)
-    places: list[Partition | Subscription] = [
-        *plan.partitions(),
-        *(processes.subscriptions if processes else []),
-    ]
+    every = places(plan, processes)
     if processes is not None:
         root = code_root(PROCESSES, processes.root)
         processes = replace(processes, root=root, aggregates_root=aggregates)
-    for ending in own(replace(plan, root=aggregates), number, tasks, attempt, processes):
-        results.add({places.index(ending.owned): ending})
-    yield number
+    owned = [every[number] for number in share]
+    for ending in own(replace(plan, root=aggregates), owned, attempt, processes):
+        results.add({every.index(ending.owned): ending})
+    yield from data

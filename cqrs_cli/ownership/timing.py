@@ -120,8 +120,14 @@ class Timing:
     # Every partition must be claimed by then: enough for the start of a rebuild, not for a missing worker.
     claim_deadline: float = 60.0
 
-    # The pause before lost tasks are submitted again, doubled up to the longest.
-    first_backoff: float = 0.5
+    # The driver looks this often for slots that have joined or are lost.
+    spread_every: float = 2.0
+
+    # A task that has found no slot for this long finds none: the run begins again with the slots there are.
+    slotless: float = 10.0
+
+    # The pause before a lost task is submitted again, doubled up to the longest.
+    first_backoff: float = 0.1
     longest_backoff: float = 30.0
 
     # Owners that were told to end have this long to close their shards cleanly.

@@ -10,12 +10,13 @@ from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.processes.explain import explain_trial
-from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress, ProcessResult, Subscription
+from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress, ProcessResult
 from cqrs_cli.following.processes.topics import heard_topics
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.ending import Ending
 from cqrs_cli.ownership.standing import Seat, Standing, Standings
+from cqrs_cli.runs.places import Place, places
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.takeover import Takeover
@@ -29,15 +30,16 @@ class Progress:
         self.topics = None if processes is None else heard_topics(processes, processes.subscriptions)
         self.reports = reports
         self.takeover = Takeover(plan, processes)
-        self.submission = plan.submission  # the present one
+        self.submission = plan.submission  # the last one
+        self._since = dict.fromkeys(places(plan, processes), plan.submission)  # whose claims count
         self.at_work = False  # whether any place is claimed by this run, and by no later one
-        self._claims: dict[Partition | Subscription, Claim] = {}
-        self._lost: set[Partition | Subscription] = set()  # to another run, while this one stands by
+        self._claims: dict[Place, Claim] = {}
+        self._lost: set[Place] = set()  # to another run, while this one stands by
         self._waiting: dict[Partition, tuple[int, float]] = {}  # position and since when, where commands wait
         self._named: set[tuple[str, int, int, int]] = set()  # transactions that hide commands
         self._asked = 0.0
         heard = processes.seats().items() if processes else ()
-        seats: dict[Partition | Subscription, Seat] = dict([*plan.seats().items(), *heard])
+        seats: dict[Place, Seat] = dict([*plan.seats().items(), *heard])
         self.seats = seats.values()
         self._standings = Standings(plan.connection, seats)
 
@@ -47,9 +49,10 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._standings.__exit__()
 
-    def begin(self, submission: int) -> None:
-        """Watch this submission from now on: the claims of those before do not count."""
+    def begin(self, lost: Sequence[Place], submission: int) -> None:
+        """Watch for this submission at these places: the claims of those before do not count from now on."""
         self.submission = submission
+        self._since.update(dict.fromkeys(lost, submission))
 
     def beats(self) -> bool:
         """True if the run shows that it lives: one that stands by is not to be taken for the run at work."""
@@ -80,8 +83,8 @@ class Progress:
 
     def _heard(
         self,
-        found: "dict[Partition | Subscription, Standing]",
-        bounds: "dict[Partition | Subscription, tuple[int, int]]",
+        found: "dict[Place, Standing]",
+        bounds: "dict[Place, tuple[int, int]]",
     ) -> ProcessProgress | None:
         """How far the processes are: the groups' offsets repeat their positions."""
         if self._processes is None:
@@ -96,18 +99,18 @@ class Progress:
             frozenset(at for at in unheard if events[at.source.topic].is_inherited(at.source.partition)),
         )
 
-    def _is_claimed(self, place: Partition | Subscription) -> bool:
-        """True if the present submission has claimed it."""
+    def _is_claimed(self, place: Place) -> bool:
+        """True if it was claimed since it was begun with."""
         if place in self._lost or place not in self._claims:
             return False
-        return self._claims[place].submission >= self.submission
+        return self._claims[place].submission >= self._since[place]
 
     def _reports(self) -> dict[Partition, OwnerReport]:
-        """The reports of the present submission's owners."""
+        """The reports of the owners that count."""
         return {
             partition: report
             for partition, report in self.reports.latest().items()
-            if report.submission >= self.submission
+            if report.submission >= self._since[partition]
         }
 
     def rebuilding(self) -> list[Partition]:
@@ -140,18 +143,18 @@ class Progress:
         self._named |= {one.identity for one in fresh}
         return fresh
 
-    def claimed(self) -> bool:
-        """True if the present submission has claimed anything."""
-        return any(map(self._is_claimed, self._claims))
+    def claimed(self, these: Sequence[Place]) -> bool:
+        """True if any of these places was claimed since it was begun with."""
+        return any(map(self._is_claimed, these))
 
-    def suspicions(self) -> list[str]:
-        """The commands and events on which workers may be dying, as of the last look."""
+    def suspicions(self, these: Sequence[Place]) -> list[str]:
+        """The commands and events of these places on which workers may be dying, as of the last look."""
         return [
             f"{at.aggregate} partition {at.number}: {claim.trial}"
             if isinstance(at, Partition)
             else f"{at}: {explain_trial(claim.trial)}"
             for at, claim in sorted(self._claims.items(), key=str)
-            if claim.trial is not None
+            if at in these and claim.trial is not None
         ]
 
     def final(self, endings: Sequence[Ending[Any]]) -> Snapshot:

@@ -1,12 +1,13 @@
 """A run that is taken over: by whom, of what, and how to go on for what the later run leaves."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import TakenOverError
-from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
+from cqrs_cli.following.processes.plan import ProcessPlan
 from cqrs_cli.ownership.standing import Standing
+from cqrs_cli.runs.places import Place, places
 
 
 class Takeover:
@@ -16,10 +17,10 @@ class Takeover:
         self, plan: Plan, processes: ProcessPlan | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._order, self._stands_by = (plan.run_epoch, plan.run), plan.timing.standby_after is not None
-        self._every = {_name(at) for at in _places(plan, processes)}
-        self._clock, self._taken, self._since = clock, dict[Partition | Subscription, str](), 0.0
+        self._every = {_name(at) for at in places(plan, processes)}
+        self._clock, self._taken, self._since = clock, dict[Place, str](), 0.0
 
-    def see(self, found: Mapping[Partition | Subscription, Standing]) -> None:
+    def see(self, found: Mapping[Place, Standing]) -> None:
         """Note who has claimed these places."""
         for at, standing in found.items():
             claim = standing.claim
@@ -52,12 +53,8 @@ class Takeover:
 _KINDS = ("", "process")
 
 
-def _name(at: Partition | Subscription) -> tuple[str, str]:
+def _name(at: Place) -> tuple[str, str]:
     return ("", at.aggregate) if isinstance(at, Partition) else ("process", at.process)
-
-
-def _places(plan: Plan, processes: ProcessPlan | None) -> Iterable[Partition | Subscription]:
-    return [*plan.partitions(), *(processes.subscriptions if processes else [])]
 
 
 def _way_on(aggregates: list[str], processes: list[str]) -> str:

@@ -22,6 +22,7 @@ from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.watchdog import CodeWatch, Watchdog
 from cqrs_cli.registry import load
+from cqrs_cli.runs.places import Place
 from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.state.memory import MemoryBudget
 from cqrs_cli.system.limits import Needs, make_room, owner_needs
@@ -31,17 +32,15 @@ GARBAGE = 300_000
 
 
 def own(
-    plan: Plan, task: int, tasks: int, attempt: int, processes: ProcessPlan | None = None
+    plan: Plan, share: Sequence[Place], attempt: int, processes: ProcessPlan | None = None
 ) -> Iterator[Ending[Any]]:
-    """Own this task's share of the partitions, and of the subscriptions of processes, until all of them have ended;
-    yields how each did.
+    """Own these places until all of them have ended; yields how each did.
 
     Before anything is claimed it makes room for all of them: where there is none, the run before this one goes on.
 
     An orphan, whose parent is gone, ends without a result: a driver that still waits must take the task for lost.
     """
     failpoints.arm()
-    share = (plan.partitions() + (processes.subscriptions if processes else []))[task::tasks]
     try:
         make_room(_needs(plan, share), f"a task that owns {len(share)} partitions")
     except ConfigurationError as error:
@@ -77,7 +76,7 @@ def without_aggregates(processes: ProcessPlan) -> Plan:
     )
 
 
-def _needs(plan: Plan, share: list[Partition | Subscription]) -> Needs:
+def _needs(plan: Plan, share: Sequence[Place]) -> Needs:
     """The needs of a task: only partitions of aggregates have shards, which are mapped."""
     shards = sum(isinstance(one, Partition) for one in share)
     return Needs(owner_needs(len(share), plan.brokers).descriptors, owner_needs(shards, plan.brokers).bytes)

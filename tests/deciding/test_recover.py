@@ -18,14 +18,13 @@ from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.runs.task import own
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from cqrs_cli.state.store import Positions
 from tests.support import ROOT
 from tests.support.commands import increments, mixture
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned, quietly
+from tests.support.owners import owned, owned_here, quietly
 
 COUNTER = Aggregate.of("counter", decider)
 NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 0)
@@ -127,7 +126,7 @@ def test_lost_shard_is_rebuilt_the_same(bank: TopicHarness, how: str) -> None:
 def test_shard_set_aside_is_noted(counters: TopicHarness) -> None:
     quietly(counters.plan())
     (counters.shard_path() / MARKER_FILE).unlink()
-    (verdict,) = own(counters.plan(), 0, 1, 0)
+    (verdict,) = owned_here(counters.plan())
     assert "set aside" in verdict.notes[0] and "to be rebuilt from the log" in verdict.notes[0]
 
 
@@ -219,6 +218,6 @@ def test_changed_code_without_revision_is_noted(
     quietly(counters.plan())
     root = variant(tmp_path / "later", old, new)
     later = TopicHarness(counters.connection, prefix, tmp_path, root=root)
-    (verdict,) = own(later.plan(), 0, 1, 0)
+    (verdict,) = owned_here(later.plan())
     assert verdict.error is None
     assert any("cqrs verify counter --state" in note for note in verdict.notes) is warned

@@ -50,7 +50,7 @@ def test_projection_waits_for_a_lost_event(
     plan = replace(made.live, targets=ends(made.live))
     results: list[ProjectorResult] = []
     with TaskNotes("127.0.0.1") as heard:
-        share = project_share(plan, 0, 1, ROOT, ROOT, heard.address)
+        share = project_share(plan, range(len(plan.sources)), ROOT, ROOT, heard.address)
         thread = threading.Thread(target=lambda: results.extend(share))
         thread.start()
         (note,) = eventually(heard.fresh)

@@ -56,7 +56,7 @@ def projected(people: People, connection: Connection, database: str) -> Mapping[
     made = prepare_projection(people.harness.settings, connection, loaded, place, print)
     assert made.live is not None
     plan = replace(made.live, targets=ends(made.live))
-    results = list(project_share(plan, 0, 1, folder, folder))
+    results = list(project_share(plan, range(len(plan.sources)), folder, folder))
     assert [result.error for result in results] == [None]
     engine = open_database(place)
     with reading(engine).begin() as db:

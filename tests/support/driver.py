@@ -16,6 +16,16 @@ from tests.support.owners import owned_here
 Task = Callable[[Plan], Iterable[OwnerResult]]
 
 
+class Executors(list[SimpleNamespace]):
+    """As the JVM's status store lists them."""
+
+    def size(self) -> int:
+        return len(self)
+
+    def apply(self, number: int) -> SimpleNamespace:
+        return self[number]
+
+
 class Context:
     """A Spark context whose submissions do what a test says, one after the other, the last one again and again."""
 
@@ -23,6 +33,8 @@ class Context:
         self.submissions = list(submissions)
         self.plans: list[Plan] = []
         self.cancelled = threading.Event()
+        self.slots = 1
+        self._busy: list[int] = []  # an entry for each task that runs
         self._gateway = SimpleNamespace(proc=self)
 
     def wait(self, within: float) -> None:
@@ -43,16 +55,26 @@ class Context:
         plan, *_, results = function.args
         self.plans.append(plan)
         task = self.submissions[min(len(self.plans), len(self.submissions)) - 1]
-        return SimpleNamespace(count=lambda: results.value.update(enumerate(task(plan))))
+
+        def count() -> None:
+            self._busy.append(1)
+            try:
+                results.value.update(dict(enumerate(task(plan))))
+            finally:
+                self._busy.pop()
+
+        return SimpleNamespace(count=count)
+
+    @property
+    def _jsc(self) -> SimpleNamespace:
+        cores, busy = (lambda: self.slots), (lambda: len(self._busy))
+        found = Executors([SimpleNamespace(totalCores=cores, activeTasks=busy)])
+        return SimpleNamespace(
+            sc=lambda: SimpleNamespace(statusStore=lambda: SimpleNamespace(executorList=lambda _: found))
+        )
 
     def getConf(self) -> dict[str, str]:
         return {"spark.driver.host": "127.0.0.1"}
-
-    def statusTracker(self) -> "Context":
-        return self
-
-    def getJobIdsForGroup(self, _: str) -> list[int]:
-        return []
 
 
 def drive(

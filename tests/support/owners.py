@@ -29,7 +29,7 @@ _PROCESSES.set_forkserver_preload(["tests.support.owners"])
 
 def owned_here(plan: Plan, attempt: int = 0, task: int = 0, tasks: int = 1) -> list[OwnerResult]:
     """Own a task's share of a plan's partitions in this thread, until all have ended: how each did."""
-    return [one for one in own(plan, task, tasks, attempt) if isinstance(one, OwnerResult)]
+    return [one for one in own(plan, plan.partitions()[task::tasks], attempt) if isinstance(one, OwnerResult)]
 
 
 class Running:
@@ -177,4 +177,4 @@ def _serve(plan: Plan, fault: str, open_files: tuple[int, int] | None, pipe: Pip
     if open_files is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, open_files)
     os.environ[failpoints.VARIABLE] = fault
-    pipe.send(list(own(plan, 0, 1, 0)))
+    pipe.send(list(own(plan, plan.partitions(), 0)))

@@ -41,10 +41,6 @@ class ProjectionPlan:
         count = sum(source.aggregate == aggregate for source in self.sources)
         return read_lineage(self.connection, topics, count)
 
-    def share(self, task: int, tasks: int) -> list[EventPartition]:
-        """The sources that one of `tasks` tasks projects."""
-        return self.sources[task::tasks]
-
 
 @dataclass(frozen=True, slots=True)
 class ProjectorResult:

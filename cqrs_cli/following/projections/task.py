@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +16,12 @@ from cqrs_cli.telemetry.datagrams import Address, tell_driver
 
 def project_share(
     plan: ProjectionPlan,
-    task: int,
-    tasks: int,
+    share: Iterable[int],
     root: Path,
     aggregates_root: Path,
     driver: Address | None = None,
 ) -> Iterator[ProjectorResult]:
-    """Project until all partitions of the share have ended; yields how each did.
+    """Project until all these sources, by their numbers, have ended; yields how each did.
 
     An orphan, whose parent is gone, ends without a result.
     """
@@ -40,6 +39,6 @@ def project_share(
 
     loaded = load_projection(plan.name, root, plan.aggregates, aggregates_root)
     gc.freeze()
-    first, *others = project_partitions(plan, plan.share(task, tasks), loaded, note, idle)
+    first, *others = project_partitions(plan, [plan.sources[number] for number in share], loaded, note, idle)
     yield replace(first, notes=tuple(notes))
     yield from others

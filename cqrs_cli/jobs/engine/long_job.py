@@ -1,50 +1,47 @@
-"""The driver of long-running work: one Spark job of long-lived tasks, submitted again when one is lost, and watched.
+"""Long-lived tasks, each one Spark job: Spark ends a whole job with one of its tasks, and a task that is lost must not
+end its neighbours. `crew` drives them.
 
 Progress does not come through Spark, which hears of a task only when it ends.
 """
 
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.partition_job import PartitionResult, collector
+from cqrs_cli.ownership.dealing import Share
 from cqrs_cli.ownership.timing import Timing
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext, SparkStageInfo
+    from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
 
-#: Submissions in a row that got no further, after which the run ends: it is not the machine, it is us.
-FUTILE = 5
-
-
-_R = TypeVar("_R", bound=PartitionResult)  # how a partition's owner ended
+_R = TypeVar("_R", bound=PartitionResult)  # how a place's owner ended
 _P = TypeVar("_P")
 
-#: The function that Spark runs on a worker: the number of the task in, nothing of interest out.
+#: The function that Spark runs on a worker: what it gives is of no interest.
 Task = Callable[[int, Iterable[int]], Iterator[int]]
 
 
 class LongWork(ABC, Generic[_R, _P]):
-    """The work of long-lived tasks, and how far it is, as the driver asks."""
+    """The work of long-lived tasks, and how far it is, as the driver asks. Its places are numbered from 0."""
 
-    group: ClassVar[str]  # of Spark's job
+    group: ClassVar[str]  # of Spark's jobs
     kind: type[_R]
+    movable: ClassVar[bool] = False  # whether a further task takes a place over from one that is at work
 
-    def __init__(self, title: str, tasks: int, timing: Timing, endless: bool) -> None:
-        self.title, self.tasks, self.timing, self.endless = title, tasks, timing, endless
+    def __init__(self, title: str, places: int, timing: Timing, endless: bool) -> None:
+        self.title, self.places, self.timing, self.endless = title, places, timing, endless
 
     @abstractmethod
-    def task(self, submission: int, results: "Accumulator[dict[int, _R]]") -> Task:
-        """The function of a task of this submission, which adds the ends of its owners to the results.
+    def task(self, share: Share, submission: int, results: "Accumulator[dict[int, _R]]") -> Task:
+        """The function of a task that owns these places, and adds the end of each to the results."""
 
-        The claims of submissions before do not count from now on.
-        """
+    def begin(self, share: Share, submission: int) -> None:
+        """Nobody owns these places: what owners before this submission have claimed does not count from now on."""
+        return
 
     @abstractmethod
     def look(self) -> _P:
@@ -75,19 +72,19 @@ class LongWork(ABC, Generic[_R, _P]):
         return False
 
     @abstractmethod
-    def has_moved(self) -> bool:
-        """True if the present submission got further than the one before."""
+    def has_moved(self, share: Share) -> bool:
+        """True if the task of these places got further than the one before."""
 
-    def suspicions(self) -> Iterable[str]:
-        """The records on which workers may be dying. No task runs."""
+    def suspicions(self, share: Share) -> Iterable[str]:
+        """The records on which the worker of these places may be dying. Their task does not run."""
         return ()
 
     @abstractmethod
-    def end(self, job: "LongJob[_R]") -> None:
-        """It is over, so all tasks shall end: the others end by themselves, or are cancelled. Also called last."""
+    def end(self, jobs: "Sequence[LongJob[_R]]") -> None:
+        """It is over, so all tasks shall end: they do by themselves, or are cancelled. Also called last."""
 
     @abstractmethod
-    def stop(self, job: "LongJob[_R] | None") -> bool:
+    def stop(self, jobs: "Sequence[LongJob[_R]]") -> bool:
         """End everything, after an error or Ctrl-C. False if nobody can be asked how far it came."""
 
     @abstractmethod
@@ -96,139 +93,49 @@ class LongWork(ABC, Generic[_R, _P]):
 
 
 class LongJob(threading.Thread, Generic[_R]):
-    """One submission, in a thread of its own; the driver watches."""
+    """One submission of one task, in a thread of its own. `woken` is set when it has ended."""
 
-    def __init__(self, context: "SparkContext", work: LongWork[_R, Any], submission: int) -> None:
-        super().__init__(name=f"{work.group} {submission}", daemon=True)
+    def __init__(
+        self,
+        context: "SparkContext",
+        work: LongWork[_R, Any],
+        share: Share,
+        submission: int,
+        woken: threading.Event,
+    ) -> None:
+        name = f"{work.group} {submission}.{share[0]}"
+        super().__init__(name=name, daemon=True)
         self.error: Exception | None = None
-        self._context, self._group, self._tasks = context, work.group, work.tasks
+        self._context, self._group, self._woken = context, name, woken
         self._title = f"{work.title}, submission {submission}"
         self._results = collector(context, work.kind)
-        self._task = work.task(submission, self._results)
+        self._task = work.task(share, submission, self._results)
         self.start()
 
     def run(self) -> None:
-        context, tasks = self._context, self._tasks
+        context = self._context
         try:
             context.setJobGroup(self._group, self._title, interruptOnCancel=True)
-            context.parallelize(range(tasks), tasks).mapPartitionsWithIndex(self._task).count()
+            context.parallelize([0], 1).mapPartitionsWithIndex(self._task).count()
         except Exception as error:  # py4j wraps whatever Spark says: a lost task, a cancelled job
             self.error = error
+        self._woken.set()
 
-    def results(self) -> list[_R]:
-        """The ends of owners whose task has ended, by partition."""
-        return [result for _, result in sorted(self._results.value.items())]
-
-    def waits_for_a_slot(self) -> bool:
-        """True if a task waits for a slot: a lost worker leaves fewer slots than tasks, which never end."""
-        return any(
-            stage.numActiveTasks + stage.numCompletedTasks < stage.numTasks for stage in self._stages()
-        )
-
-    def _stages(self) -> "Iterator[SparkStageInfo]":
-        tracker = self._context.statusTracker()
-        for job in tracker.getJobIdsForGroup(self._group):
-            info = tracker.getJobInfo(job)
-            for stage in info.stageIds if info is not None and info.status == "RUNNING" else ():
-                known = tracker.getStageInfo(stage)
-                if known is not None:
-                    yield known
+    def results(self) -> dict[int, _R]:
+        """The ends of its owners by place, once the task has ended."""
+        return dict(self._results.value)
 
     def cancel(self) -> None:
-        """End what still runs: a batch under way is not committed."""
+        """End it: a batch under way is not committed."""
         if self.is_alive() and not jvm.is_gone(self._context):
             self._context.cancelJobGroup(self._group)
         self.join(10.0)
 
 
-def run_long_job(context: "SparkContext", work: LongWork[_R, _P], note: Callable[[str], None]) -> _P:
-    """Do the work to its end, or for ever; returns how far it came.
-
-    Raises the error that ended it: of one of its owners, or `UnavailableError` for places that nobody owns.
-    """
-    timing = work.timing
-    backoff, futile, submission = timing.first_backoff, 0, 0
-    job: LongJob[_R] | None = None
-    try:
-        while True:
-            job = LongJob(context, work, submission)
-            _watch(job, work, note)
-            results = job.results()
-            if job.error is None or any(result.error for result in results):
-                done = work.ended(results)
-                work.end(job)
-                return done
-            if jvm.is_gone(context, within=1.0):
-                raise job.error
-            futile = 0 if work.has_moved() else futile + 1
-            if futile >= FUTILE:
-                raise CqrsError(
-                    f"the tasks were lost {FUTILE} times in a row ({first_line(job.error)})", "see the log"
-                )
-            note(f"a task was lost ({first_line(job.error)}); submitting again in {backoff:g} s")
-            suspected = list(work.suspicions())
-            for text in suspected:
-                note(text)
-            time.sleep(backoff)
-            backoff = (
-                min(backoff * 2, timing.longest_backoff) if suspected or futile else timing.first_backoff
-            )
-            submission += 1
-    except Exception as error:
-        work.stop(job)
-        if jvm.is_gone(context):
-            raise CqrsError(
-                "Spark's JVM is gone, and its tasks with it", "see the log, then start again"
-            ) from error
-        raise
-    except BaseException:
-        if work.stop(job):
-            with suppress(UnavailableError):
-                work.show(work.look())  # what was done until the very end
-        raise
-
-
-def _watch(job: LongJob[_R], work: LongWork[_R, Any], note: Callable[[str], None]) -> None:
-    """Watch until the job ends: show progress; end the run when it is over, or a place has no owner."""
-    patience = work.timing.claim_deadline
-    slotless = time.monotonic()
-    deadline = slotless + patience
-    ending = False
-    while job.is_alive():
-        job.join(work.timing.progress_interval)
-        try:
-            progress = work.look()
-        except UnavailableError as error:
-            note(error.message)
-            deadline = max(deadline, time.monotonic() + patience)  # nobody can claim meanwhile
-            continue
-        work.show(progress)
-        for text in work.fresh_notes():
-            note(text)
-        if not ending and work.is_over(job.results()):
-            ending = True
-            work.end(job)
-        if ending:
-            continue
-        work.check()
-        if not work.endless or not job.waits_for_a_slot():
-            slotless = time.monotonic()
-        elif time.monotonic() - slotless > patience:
-            raise UnavailableError(
-                f"a task has found no slot for {patience:.0f} s: its partitions have no owner",
-                "a worker was lost: bring it back, or start again with the slots there are",
-            )
-        if work.needs_time():
-            deadline = max(deadline, time.monotonic() + patience)
-        if (missing := work.unowned(progress)) and time.monotonic() > deadline:
-            raise UnavailableError(
-                f"nobody owns {', '.join(missing)} after {patience:.0f} s",
-                "are there enough task slots, and do the workers reach the broker? cqrs doctor, and Spark's log",
-            )
-
-
-def first_line(error: Any) -> str:
-    """The first line of an error's words, of Spark's own message if it has one."""
-    java = getattr(error, "java_exception", None)
-    text = str(java.getMessage() if java is not None else error)
-    return text.splitlines()[0][:200] if text else type(error).__name__
+def cancel_all(jobs: Sequence[LongJob[Any]]) -> None:
+    """Cancel these jobs at once."""
+    cancelling = [threading.Thread(target=job.cancel, daemon=True) for job in jobs]
+    for one in cancelling:
+        one.start()
+    for one in cancelling:
+        one.join()

@@ -4,7 +4,7 @@ import json
 import re
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.errors import UnavailableError
@@ -38,12 +38,11 @@ def slots(
 
     `note` is told when it takes long, and who holds the cores of a standalone master.
     """
-    per_task = int(context.getConf().get("spark.task.cpus", "1"))
     began = time.monotonic()
     complete_after = 0.0 if str(context.master).startswith("local") else _COMPLETE_AFTER
     found, since = 0, began
     while not found or time.monotonic() - since < complete_after:
-        cores = _cores(context)
+        cores = _cores(_executors(context))
         if cores != found:
             found, since = cores, time.monotonic()
         if not found and time.monotonic() - began > within:
@@ -55,7 +54,7 @@ def slots(
             note(f"waiting for cores of {context.master}{_why(context, ': ')}")
             note = None
         time.sleep(0 if found and not complete_after else 0.05)
-    return max(1, found // per_task)
+    return max(1, found // _cores_per_task(context))
 
 
 def _why(context: "SparkContext", before: str) -> str:
@@ -64,10 +63,25 @@ def _why(context: "SparkContext", before: str) -> str:
     return f"{before}{told}" if told else ""
 
 
-def _cores(context: "SparkContext") -> int:
-    """The cores of all executors that have registered; a local master's are the driver's."""
-    executors = context._jsc.sc().statusStore().executorList(True)
-    return sum(int(executors.apply(i).totalCores()) for i in range(executors.size()))
+def slots_now(context: "SparkContext") -> tuple[int, int]:
+    """The tasks that can run at once on the executors that are there, and those that do run."""
+    executors = _executors(context)
+    cores, busy = _cores(executors), sum(int(one.activeTasks()) for one in executors)
+    return cores // _cores_per_task(context), busy
+
+
+def _cores_per_task(context: "SparkContext") -> int:
+    return int(context.getConf().get("spark.task.cpus", "1"))
+
+
+def _executors(context: "SparkContext") -> list[Any]:
+    """Those that have registered; a local master's is the driver."""
+    found = context._jsc.sc().statusStore().executorList(True)
+    return [found.apply(number) for number in range(found.size())]
+
+
+def _cores(executors: Iterable[Any]) -> int:
+    return sum(int(executor.totalCores()) for executor in executors)
 
 
 def who_holds(master: str, ui_port: str, own: str) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 from cqrs_cli.deciding.checkpoints.source import CheckpointSource, checkpoint_source
 from cqrs_cli.deciding.checkpoints.write import write_checkpoint
 from cqrs_cli.deciding.plan import Plan
-from cqrs_cli.runs.task import own
 from cqrs_cli.state.checkpoint.folder import Checkpoints
 from cqrs_cli.state.checkpoint.manifest import Manifest
 from tests.support.harness import TopicHarness
+from tests.support.owners import owned_here
 
 
 def store(harness: TopicHarness) -> Path:
@@ -46,7 +46,7 @@ def data_files(harness: TopicHarness) -> list[Path]:
 
 def started(harness: TopicHarness, machine: str, **options: Any) -> list[str]:
     """The notes of a run on a machine that decides what there is."""
-    (ending, *others) = own(plan(harness, machine, **options), 0, 1, 0)
+    (ending, *others) = owned_here(plan(harness, machine, **options))
     for one in (ending, *others):
         if one.error is not None:
             raise one.error

@@ -211,7 +211,7 @@ def _serve(plan: ProcessPlan, fault: str, pipe: Pipe) -> None:
 
 def react_here(plan: ProcessPlan, attempt: int = 0) -> list[ProcessResult]:
     """Own every partition of the plan in this process, as one Spark task does."""
-    endings = own(without_aggregates(plan), 0, 1, attempt, plan)
+    endings = own(without_aggregates(plan), plan.subscriptions, attempt, plan)
     return [one for one in endings if isinstance(one, ProcessResult)]
 
 

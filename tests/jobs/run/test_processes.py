@@ -20,6 +20,7 @@ from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.ownership.ending import Ending
 from cqrs_cli.runs.assembly import Interventions, assemble
 from cqrs_cli.runs.other_runs import left_to_react
+from cqrs_cli.runs.places import places
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.task import own
 from tests.following.processes.stage import RunningProcess, Stage, orders
@@ -47,7 +48,7 @@ def drive(
     plan: Plan,
     processes: ProcessPlan,
     task: Callable[[Plan, ProcessPlan], Iterable[Ending[Any]]] = lambda plan, processes: own(
-        plan, 0, 1, 0, processes
+        plan, places(plan, processes), 0, processes
     ),
 ) -> tuple[Snapshot, list[str]]:
     """A run whose one task works in this process; what it ends with, and its notes."""

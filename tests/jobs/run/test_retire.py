@@ -1,6 +1,7 @@
 """Ending a run from outside, also when no broker is there."""
 
 import threading
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -122,8 +123,8 @@ def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends: bool) ->
     job: Any = Stopping(ends)
     timing = Timing(quiet_end=0.0, retire_deadline=60.0 if ends else 0.1)
     plan = replace(counters.plan(), timing=timing)
-    work = Owning(cast(Any, Context()), plan, None, 1, job, lambda _: None, notes.append)
-    work.stop(job)
+    work = Owning(cast(Any, Context()), plan, None, job, lambda _: None, notes.append)
+    work.stop([job])
     assert (job.cancelled, notes) == (0 if ends else 1, ["no checkpoint"])
 
 
@@ -132,7 +133,7 @@ class Retiring(Owning):
 
     fenced = 0
 
-    def end(self, job: LongJob[Ending[Any]]) -> None:
+    def end(self, jobs: Sequence[LongJob[Ending[Any]]]) -> None:
         self.fenced += 1
 
 
@@ -144,7 +145,7 @@ def test_stop_fences_where_a_broker_answers(counters: TopicHarness, reached: boo
     job: Any = Stopping(ends=False)
     plan = replace(counters.plan(), timing=Timing(quiet_end=0.0, retire_deadline=0.1, last_answer=3.0))
     plan = plan if reached else replace(plan, connection=Connection("127.0.0.1:1"))
-    work = Retiring(cast(Any, Context()), plan, None, 1, job, lambda _: None, notes.append)
-    assert work.stop(job) is reached
+    work = Retiring(cast(Any, Context()), plan, None, job, lambda _: None, notes.append)
+    assert work.stop([job]) is reached
     assert (job.cancelled, work.fenced) == (1, 2 * reached)
     assert notes[0].startswith("no checkpoint" if reached else "no answer from Kafka: tasks are ended")

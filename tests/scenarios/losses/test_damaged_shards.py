@@ -12,11 +12,10 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, TakenOverError
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.runs.task import own
 from cqrs_cli.state.lmdb_store import LmdbStore
 from tests.support.commands import command, increments, mixture
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, owned, quietly
+from tests.support.owners import Process, owned, owned_here, quietly
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually
 
@@ -62,7 +61,7 @@ def test_killed_owners_damaged_shard_is_rebuilt(bank: TopicHarness, how: str) ->
     assert bank.mark() == bank.mark(partition=1) == "working"
     DAMAGE[how](bank.shard_path() / "data.mdb")
     bank.send(*commands[600:])
-    damaged, sound = own(bank.plan(), 0, 1, 0)
+    damaged, sound = owned_here(bank.plan())
     assert (damaged.error, sound.error) == (None, None)
     assert ("set aside" in damaged.notes[0] and "damaged" in damaged.notes[0]) or "bytes" in damaged.notes[0]
     assert sound.notes == ()
@@ -92,7 +91,7 @@ def test_exchanged_shards_are_rebuilt(bank: TopicHarness) -> None:
     other.rename(one)
     between.rename(other)
     bank.send(*commands[600:])
-    notes = [verdict.notes[0] for verdict in own(bank.plan(), 0, 1, 0)]
+    notes = [verdict.notes[0] for verdict in owned_here(bank.plan())]
     assert "partition was 1 and is 0" in notes[0] and "partition was 0 and is 1" in notes[1]
     bank.check()
 
@@ -107,7 +106,7 @@ def test_another_applications_shard_is_rebuilt(
     shutil.rmtree(bank.shard_path())
     theirs.shard_path().rename(bank.shard_path())
     bank.send(*list(mixture(600))[300:])
-    verdict, _ = own(bank.plan(), 0, 1, 0)
+    verdict, _ = owned_here(bank.plan())
     assert "topics was" in verdict.notes[0]
     bank.check()
 

@@ -19,12 +19,11 @@ from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.runs.task import own
 from cqrs_cli.state.shard import Limits
 from cqrs_cli.state.store import Store
 from tests.support.commands import mixture
 from tests.support.harness import TopicHarness
-from tests.support.owners import Process, quietly
+from tests.support.owners import Process, owned_here, quietly
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -111,7 +110,7 @@ def test_pause_is_not_a_stuck_call(behind: TopicHarness) -> None:
 def test_shard_stopped_mid_change_is_replaced(behind: TopicHarness) -> None:
     sleeper = Process(behind.plan(), IN_A_CHANGE, most=50, apply_every=150)
     eventually(sleeper.stopped)
-    (verdict,) = own(behind.plan(timing=HASTY), 0, 1, 0)
+    (verdict,) = owned_here(behind.plan(timing=HASTY))
     assert verdict.error is None
     assert "a stopped process holds it in the middle of a change" in verdict.notes[0]
     behind.check()

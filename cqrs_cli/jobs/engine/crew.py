@@ -1,0 +1,219 @@
+"""The driver of long-lived tasks: it submits again what is lost, gives places to slots that join, and watches."""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.jobs.engine import jvm
+from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, cancel_all
+from cqrs_cli.jobs.engine.partition_job import PartitionResult
+from cqrs_cli.jobs.engine.slots import slots_now
+from cqrs_cli.ownership.dealing import Share, dealt, moved
+from cqrs_cli.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+#: Losses of a task in a row that got no further, after which the run ends: it is not the machine, it is us.
+FUTILE = 5
+
+_R = TypeVar("_R", bound=PartitionResult)
+_P = TypeVar("_P")
+
+Note = Callable[[str], None]
+
+
+@dataclass(slots=True, eq=False)
+class _Member(Generic[_R]):
+    """A task: the places that it owns, and the job that it is now."""
+
+    share: Share
+    job: LongJob[_R]
+    futile: int = 0
+    backoff: float = 0.0
+    again: float | None = None  # when it is submitted again, monotonic
+
+
+class Crew(Generic[_R, _P]):
+    """The tasks of one run, at most one for each slot."""
+
+    def __init__(self, context: "SparkContext", work: LongWork[_R, _P], note: Note) -> None:
+        self._context, self._work, self._note = context, work, note
+        self._members: list[_Member[_R]] = []
+        self._submission = -1
+        self._woken = threading.Event()
+        self._waiting = self._looked = time.monotonic()
+
+    @property
+    def jobs(self) -> list[LongJob[_R]]:
+        return [member.job for member in self._members]
+
+    def begin(self, tasks: int) -> None:
+        """Deal all places out to so many tasks; those before have ended."""
+        self._submission += 1
+        self._members = []
+        for share in dealt(self._work.places, tasks):
+            self._work.begin(share, self._submission)
+            self._members.append(_Member(share, self._job(share)))
+        self._waiting = time.monotonic()
+
+    def _job(self, share: Share) -> LongJob[_R]:
+        return LongJob(self._context, self._work, share, self._submission, self._woken)
+
+    def is_at_work(self) -> bool:
+        return any(member.job.is_alive() or member.again is not None for member in self._members)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until a task has ended, or is to begin again; so many seconds at most."""
+        due = [member.again - time.monotonic() for member in self._members if member.again is not None]
+        self._woken.wait(max(0.0, min([seconds, *due])))
+        self._woken.clear()
+
+    def results(self) -> list[_R]:
+        """The ends of owners whose task has ended, by place; a place that moved ends in its last task."""
+        found = {
+            place: result
+            for member in self._members
+            for place, result in member.job.results().items()
+            if place in member.share
+        }
+        return [result for _, result in sorted(found.items())]
+
+    def finish(self) -> None:
+        """Submit nothing again."""
+        for member in self._members:
+            member.again = None
+
+    def mend(self) -> None:
+        """Submit the tasks again that were lost, each after a pause. Raises the error that ends the run."""
+        for member in self._members:
+            if member.again is None and member.job.error is not None:
+                self._lost(member, member.job.error)
+            if member.again is not None and member.again <= time.monotonic():
+                member.again = None
+                self._submission += 1
+                self._work.begin(member.share, self._submission)
+                member.job = self._job(member.share)
+
+    def _lost(self, member: _Member[_R], error: Exception) -> None:
+        work, timing = self._work, self._work.timing
+        if jvm.is_gone(self._context, within=1.0):
+            raise error
+        member.futile = 0 if work.has_moved(member.share) else member.futile + 1
+        if member.futile >= FUTILE:
+            raise CqrsError(f"a task was lost {FUTILE} times in a row ({first_line(error)})", "see the log")
+        suspected = list(work.suspicions(member.share))
+        longer = min(member.backoff * 2, timing.longest_backoff)
+        member.backoff = longer if member.backoff and (suspected or member.futile) else timing.first_backoff
+        self._note(f"a task was lost ({first_line(error)}); submitting again in {member.backoff:g} s")
+        for text in suspected:
+            self._note(text)
+        member.again = time.monotonic() + member.backoff
+
+    def spread(self) -> None:
+        """Use the slots there are: those that have joined take places over, and without those that were lost it begins
+        anew. Raises `UnavailableError` if tasks found no slot for long.
+        """
+        now, timing, tasks = time.monotonic(), self._work.timing, len(self._members)
+        if now - self._looked < timing.spread_every:
+            return
+        self._looked = now
+        slots, busy = slots_now(self._context)
+        if busy >= sum(job.is_alive() for job in self.jobs):
+            self._waiting = now
+            if slots > tasks and self._work.movable:
+                self._move(slots - tasks)
+        elif 0 < slots < tasks and now - self._waiting > timing.slotless:
+            self._note(f"{tasks} tasks have {slots} slots: beginning again with {slots}")
+            cancel_all(self.jobs)
+            self.begin(slots)
+        elif now - self._waiting > timing.claim_deadline:
+            raise UnavailableError(
+                f"a task has found no slot for {timing.claim_deadline:.0f} s: its partitions have no owner",
+                "a worker was lost: bring it back, or start again with the slots there are",
+            )
+
+    def _move(self, more: int) -> None:
+        """Give places to `more` further tasks: their owners take over from those at work."""
+        further = moved([member.share for member in self._members], more)
+        if not further:
+            return
+        gone = {place for share in further for place in share}
+        self._note(f"{counted(more, 'more slot')}: {counted(len(gone), 'partition')} move there")
+        self._submission += 1
+        for member in self._members:
+            member.share = tuple(place for place in member.share if place not in gone)
+        self._members += [_Member(share, self._job(share)) for share in further]
+
+
+def run_crew(context: "SparkContext", work: LongWork[_R, _P], tasks: int, note: Note) -> _P:
+    """Do the work with so many tasks to its end, or for ever; returns how far it came.
+
+    Raises the error that ended it: of one of its owners, or `UnavailableError` for places that nobody owns.
+    """
+    crew = Crew(context, work, note)
+    try:
+        crew.begin(tasks)
+        _watch(crew, work, note)
+        done = work.ended(crew.results())
+        work.end(crew.jobs)
+        return done
+    except Exception as error:
+        work.stop(crew.jobs)
+        if jvm.is_gone(context):
+            raise CqrsError(
+                "Spark's JVM is gone, and its tasks with it", "see the log, then start again"
+            ) from error
+        raise
+    except BaseException:
+        if work.stop(crew.jobs):
+            with suppress(UnavailableError):
+                work.show(work.look())  # what was done until the very end
+        raise
+
+
+def _watch(crew: Crew[_R, _P], work: LongWork[_R, _P], note: Note) -> None:
+    """Watch until all tasks have ended: show progress; end the run when it is over, or a place has no owner."""
+    patience = work.timing.claim_deadline
+    deadline = time.monotonic() + patience
+    ending = False
+    while crew.is_at_work():
+        crew.wait(work.timing.progress_interval)
+        if not ending and not work.is_over(crew.results()):
+            crew.mend()
+        try:
+            progress = work.look()
+        except UnavailableError as error:
+            note(error.message)
+            deadline = max(deadline, time.monotonic() + patience)  # nobody can claim meanwhile
+            continue
+        work.show(progress)
+        for text in work.fresh_notes():
+            note(text)
+        if not ending and work.is_over(crew.results()):
+            ending = True
+            crew.finish()
+            work.end(crew.jobs)
+        if ending:
+            continue
+        work.check()
+        if work.endless:
+            crew.spread()
+        if work.needs_time():
+            deadline = max(deadline, time.monotonic() + patience)
+        if (missing := work.unowned(progress)) and time.monotonic() > deadline:
+            raise UnavailableError(
+                f"nobody owns {', '.join(missing)} after {patience:.0f} s",
+                "are there enough task slots, and do the workers reach the broker? cqrs doctor, and Spark's log",
+            )
+
+
+def first_line(error: Any) -> str:
+    """The first line of an error's words, of Spark's own message if it has one."""
+    java = getattr(error, "java_exception", None)
+    text = str(java.getMessage() if java is not None else error)
+    return text.splitlines()[0][:200] if text else type(error).__name__

@@ -1,0 +1,26 @@
+"""Which task owns which places: dealt out evenly, and again when there are more slots."""
+
+from collections.abc import Sequence
+
+#: The numbers of the places that a task owns.
+Share = tuple[int, ...]
+
+
+def dealt(places: int, tasks: int) -> list[Share]:
+    """A share for each task: they differ by one place at most."""
+    return [tuple(range(task, places, tasks)) for task in range(tasks)]
+
+
+def moved(shares: Sequence[Share], more: int) -> list[Share]:
+    """The shares of `more` further tasks, or of fewer: as few places as make all even, each from the largest share.
+
+    Places that do not move stay where they are; none leaves a task that has no other.
+    """
+    left = [list(share) for share in shares]
+    further: list[list[int]] = [[] for _ in range(more)]
+    while further:
+        giver, taker = max(left, key=len), min(further, key=len)
+        if len(giver) - len(taker) < 2:
+            break
+        taker.append(giver.pop())
+    return [tuple(share) for share in further if share]

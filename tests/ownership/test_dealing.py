@@ -1,0 +1,31 @@
+"""Dealing places to tasks."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.ownership.dealing import dealt, moved
+
+numbers = st.integers(1, 40)
+
+
+@given(numbers, numbers)
+def test_all_are_dealt_evenly(places: int, tasks: int) -> None:
+    tasks = min(places, tasks)
+    shares = dealt(places, tasks)
+    assert sorted(place for share in shares for place in share) == list(range(places))
+    sizes = {len(share) for share in shares}
+    assert max(sizes) - min(sizes) <= 1
+
+
+@given(numbers, numbers, st.integers(0, 40))
+def test_as_few_move_as_make_all_even(places: int, tasks: int, more: int) -> None:
+    before = dealt(places, min(places, tasks))
+    further = moved(before, more)
+    gone = {place for share in further for place in share}
+    after = [*([place for place in share if place not in gone] for share in before), *further]
+    assert sorted(place for share in after for place in share) == list(range(places))
+    sizes = [len(share) for share in after]
+    assert max(sizes) - min(sizes) <= 1
+    assert len(after) == min(places, len(before) + more)
+    fair = places // len(after)
+    assert len(gone) <= sum(max(0, len(share) - fair) for share in before)
