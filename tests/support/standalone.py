@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on loopback: a master and two workers of two slots each, from the installed PySpark.
+"""A Spark standalone cluster on loopback: a master and workers of two slots each, from the installed PySpark.
 
 A worker has memory for two executors, so that one can take the place of another that was lost with its worker.
 """
@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,8 +23,13 @@ _PACKAGE = "org.apache.spark.deploy"
 class Cluster:
     """`master` is its URL; workers are processes that a test may kill."""
 
-    def __init__(self, master: str, workers: "list[subprocess.Popen[bytes]]") -> None:
-        self.master, self.workers = master, workers
+    def __init__(self, master: str, start_worker: "Callable[[int], subprocess.Popen[bytes]]") -> None:
+        self.master, self._start_worker = master, start_worker
+        self.workers: list[subprocess.Popen[bytes]] = []
+
+    def join(self) -> None:
+        """Start another worker."""
+        self.workers.append(self._start_worker(len(self.workers)))
 
     def worker_of(self, pid: int) -> int:
         """Which worker a process came from."""
@@ -37,7 +42,7 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[Cluster]:
+def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
     """Started in `folder`, where no aggregates lie; nothing of it is left afterwards."""
     port = _free_port()
     master = f"spark://127.0.0.1:{port}"
@@ -46,8 +51,9 @@ def cluster(folder: Path) -> Iterator[Cluster]:
         arguments = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
         stack.enter_context(_process(folder, log.fileno(), f"{_PACKAGE}.master.Master", *arguments))
         eventually(lambda: _answers(port), within=30)
-        workers = [
-            stack.enter_context(
+
+        def start_worker(number: int) -> "subprocess.Popen[bytes]":
+            return stack.enter_context(
                 _process(
                     folder,
                     log.fileno(),
@@ -56,9 +62,11 @@ def cluster(folder: Path) -> Iterator[Cluster]:
                     *("--work-dir", str(folder / f"worker{number}"), master),
                 )
             )
-            for number in range(2)
-        ]
-        yield Cluster(master, workers)
+
+        spark = Cluster(master, start_worker)
+        for _ in range(workers):
+            spark.join()
+        yield spark
 
 
 @contextmanager

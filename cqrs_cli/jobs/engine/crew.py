@@ -128,7 +128,7 @@ class Crew(Generic[_R, _P]):
             if slots > tasks and self._work.movable:
                 self._move(slots - tasks)
         elif 0 < slots < tasks and now - self._waiting > timing.slotless:
-            self._note(f"{tasks} tasks have {slots} slots: beginning again with {slots}")
+            self._note(f"{tasks} tasks have {counted(slots, 'slot')}: beginning again with {slots}")
             cancel_all(self.jobs)
             self.begin(slots)
         elif now - self._waiting > timing.claim_deadline:

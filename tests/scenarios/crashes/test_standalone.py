@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli import failpoints
-from tests.support.project import Project, command
+from cqrs_cli.kafka import offsets
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.ownership.claim import parse_claim
+from tests.support.project import Project, command, decided
 from tests.support.standalone import cluster
 from tests.support.waiting import eventually
 
@@ -40,6 +43,39 @@ def test_worker_lost_mid_commit_costs_nothing(
     assert Counter(outcome["data"]["status"] for outcome in outcomes) == {"accepted": 1200}
     assert len({outcome["id"] for outcome in outcomes}) == 1200
     assert project.json("replay", "bank_account")["events"] == 1200
+
+
+@pytest.mark.pins("one-owner")
+def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Partitions move to a machine that joins; when it is gone, the run goes on with the slots that are left."""
+    elsewhere: Path = tmp_path_factory.mktemp("workers")
+    project.cqrs("init", "counter")
+
+    def decide(count: int) -> None:
+        project.send([{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(100)])
+        decided(project, count, ("counter",))
+
+    def submissions() -> list[int]:
+        found = offsets.committed_now(project.connection, Topics("counter", project.prefix), range(4))
+        return [claim.submission for one in found.values() if (claim := parse_claim(one.metadata))]
+
+    with cluster(elsewhere, workers=1) as spark:
+        arguments = ("--master", spark.master, "--state-dir", "/proc/self/cwd/state")
+        with project.running("run", "counter", *arguments) as run:
+            decide(100)
+            assert submissions() == [0, 0, 0, 0]
+            spark.join()
+            eventually(lambda: sorted(submissions()) == [0, 0, 1, 1], within=120)
+            decide(200)
+            spark.lose(1)
+            decide(300)
+            assert submissions() == [2, 2, 2, 2]
+            run.send_signal(signal.SIGTERM)
+            _, said = run.communicate(timeout=90)
+            assert run.returncode == 143
+    assert "2 more slots: 2 partitions move there" in said
+    assert "4 tasks have 2 slots: beginning again with 2" in said
+    assert project.json("replay", "counter", "--master", "local[2]")["events"] == 300
 
 
 def test_a_cluster_run_ships_its_aggregates(
