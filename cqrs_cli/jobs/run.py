@@ -26,7 +26,7 @@ from cqrs_cli.kafka.event_tail import OutgrownError, check_sizes
 from cqrs_cli.ownership.dealing import Share
 from cqrs_cli.ownership.ending import Ending
 from cqrs_cli.ownership.standby import Heart
-from cqrs_cli.runs.places import Place, places
+from cqrs_cli.runs.places import RunPlace, places
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.snapshot import Snapshot
@@ -102,7 +102,7 @@ class Owning(LongWork[Ending[Any], Snapshot]):
     def begin(self, share: Share, submission: int) -> None:
         self._progress.begin(self._of(share), submission)
 
-    def _of(self, share: Share) -> list[Place]:
+    def _of(self, share: Share) -> list[RunPlace]:
         return [self._places[number] for number in share]
 
     def look(self) -> Snapshot:
@@ -148,11 +148,11 @@ class Owning(LongWork[Ending[Any], Snapshot]):
         return bool(self._progress.rebuilding())  # before it claims an owner may fold for minutes
 
     def has_moved(self, share: Share) -> bool:
+        with suppress(UnavailableError):
+            self._progress.look()
         return self._progress.claimed(self._of(share))
 
     def suspicions(self, share: Share) -> Iterable[str]:
-        with suppress(UnavailableError):
-            self._progress.look()
         return self._progress.suspicions(self._of(share))
 
     def end(self, jobs: Sequence[LongJob[Ending[Any]]]) -> None:

@@ -3,9 +3,9 @@
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 
-Place = Partition | Subscription
+RunPlace = Partition | Subscription
 
 
-def places(plan: Plan, processes: ProcessPlan | None) -> list[Place]:
+def places(plan: Plan, processes: ProcessPlan | None) -> list[RunPlace]:
     """All of them."""
     return [*plan.partitions(), *(processes.subscriptions if processes else [])]

@@ -16,7 +16,7 @@ from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.ending import Ending
 from cqrs_cli.ownership.standing import Seat, Standing, Standings
-from cqrs_cli.runs.places import Place, places
+from cqrs_cli.runs.places import RunPlace, places
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.takeover import Takeover
@@ -33,13 +33,13 @@ class Progress:
         self.submission = plan.submission  # the last one
         self._since = dict.fromkeys(places(plan, processes), plan.submission)  # whose claims count
         self.at_work = False  # whether any place is claimed by this run, and by no later one
-        self._claims: dict[Place, Claim] = {}
-        self._lost: set[Place] = set()  # to another run, while this one stands by
+        self._claims: dict[RunPlace, Claim] = {}
+        self._lost: set[RunPlace] = set()  # to another run, while this one stands by
         self._waiting: dict[Partition, tuple[int, float]] = {}  # position and since when, where commands wait
         self._named: set[tuple[str, int, int, int]] = set()  # transactions that hide commands
         self._asked = 0.0
         heard = processes.seats().items() if processes else ()
-        seats: dict[Place, Seat] = dict([*plan.seats().items(), *heard])
+        seats: dict[RunPlace, Seat] = dict([*plan.seats().items(), *heard])
         self.seats = seats.values()
         self._standings = Standings(plan.connection, seats)
 
@@ -49,7 +49,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._standings.__exit__()
 
-    def begin(self, lost: Sequence[Place], submission: int) -> None:
+    def begin(self, lost: Sequence[RunPlace], submission: int) -> None:
         """Watch for this submission at these places: the claims of those before do not count from now on."""
         self.submission = submission
         self._since.update(dict.fromkeys(lost, submission))
@@ -83,8 +83,8 @@ class Progress:
 
     def _heard(
         self,
-        found: "dict[Place, Standing]",
-        bounds: "dict[Place, tuple[int, int]]",
+        found: "dict[RunPlace, Standing]",
+        bounds: "dict[RunPlace, tuple[int, int]]",
     ) -> ProcessProgress | None:
         """How far the processes are: the groups' offsets repeat their positions."""
         if self._processes is None:
@@ -99,7 +99,7 @@ class Progress:
             frozenset(at for at in unheard if events[at.source.topic].is_inherited(at.source.partition)),
         )
 
-    def _is_claimed(self, place: Place) -> bool:
+    def _is_claimed(self, place: RunPlace) -> bool:
         """True if it was claimed since it was begun with."""
         if place in self._lost or place not in self._claims:
             return False
@@ -143,11 +143,11 @@ class Progress:
         self._named |= {one.identity for one in fresh}
         return fresh
 
-    def claimed(self, these: Sequence[Place]) -> bool:
+    def claimed(self, these: Sequence[RunPlace]) -> bool:
         """True if any of these places was claimed since it was begun with."""
         return any(map(self._is_claimed, these))
 
-    def suspicions(self, these: Sequence[Place]) -> list[str]:
+    def suspicions(self, these: Sequence[RunPlace]) -> list[str]:
         """The commands and events of these places on which workers may be dying, as of the last look."""
         return [
             f"{at.aggregate} partition {at.number}: {claim.trial}"

@@ -7,7 +7,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.following.processes.plan import ProcessPlan
 from cqrs_cli.ownership.standing import Standing
-from cqrs_cli.runs.places import Place, places
+from cqrs_cli.runs.places import RunPlace, places
 
 
 class Takeover:
@@ -18,9 +18,9 @@ class Takeover:
     ) -> None:
         self._order, self._stands_by = (plan.run_epoch, plan.run), plan.timing.standby_after is not None
         self._every = {_name(at) for at in places(plan, processes)}
-        self._clock, self._taken, self._since = clock, dict[Place, str](), 0.0
+        self._clock, self._taken, self._since = clock, dict[RunPlace, str](), 0.0
 
-    def see(self, found: Mapping[Place, Standing]) -> None:
+    def see(self, found: Mapping[RunPlace, Standing]) -> None:
         """Note who has claimed these places."""
         for at, standing in found.items():
             claim = standing.claim
@@ -53,7 +53,7 @@ class Takeover:
 _KINDS = ("", "process")
 
 
-def _name(at: Place) -> tuple[str, str]:
+def _name(at: RunPlace) -> tuple[str, str]:
     return ("", at.aggregate) if isinstance(at, Partition) else ("process", at.process)
 
 

@@ -22,7 +22,7 @@ from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.watchdog import CodeWatch, Watchdog
 from cqrs_cli.registry import load
-from cqrs_cli.runs.places import Place
+from cqrs_cli.runs.places import RunPlace
 from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.state.memory import MemoryBudget
 from cqrs_cli.system.limits import Needs, make_room, owner_needs
@@ -32,7 +32,7 @@ GARBAGE = 300_000
 
 
 def own(
-    plan: Plan, share: Sequence[Place], attempt: int, processes: ProcessPlan | None = None
+    plan: Plan, share: Sequence[RunPlace], attempt: int, processes: ProcessPlan | None = None
 ) -> Iterator[Ending[Any]]:
     """Own these places until all of them have ended; yields how each did.
 
@@ -76,7 +76,7 @@ def without_aggregates(processes: ProcessPlan) -> Plan:
     )
 
 
-def _needs(plan: Plan, share: Sequence[Place]) -> Needs:
+def _needs(plan: Plan, share: Sequence[RunPlace]) -> Needs:
     """The needs of a task: only partitions of aggregates have shards, which are mapped."""
     shards = sum(isinstance(one, Partition) for one in share)
     return Needs(owner_needs(len(share), plan.brokers).descriptors, owner_needs(shards, plan.brokers).bytes)

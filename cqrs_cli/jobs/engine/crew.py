@@ -24,8 +24,6 @@ FUTILE = 5
 _R = TypeVar("_R", bound=PartitionResult)
 _P = TypeVar("_P")
 
-Note = Callable[[str], None]
-
 
 @dataclass(slots=True, eq=False)
 class _Member(Generic[_R]):
@@ -41,10 +39,10 @@ class _Member(Generic[_R]):
 class Crew(Generic[_R, _P]):
     """The tasks of one run, at most one for each slot."""
 
-    def __init__(self, context: "SparkContext", work: LongWork[_R, _P], note: Note) -> None:
+    def __init__(self, context: "SparkContext", work: LongWork[_R, _P], note: Callable[[str], None]) -> None:
         self._context, self._work, self._note = context, work, note
         self._members: list[_Member[_R]] = []
-        self._submission = -1
+        self._submission, self._finished = -1, False
         self._woken = threading.Event()
         self._waiting = self._looked = time.monotonic()
 
@@ -65,7 +63,7 @@ class Crew(Generic[_R, _P]):
         return LongJob(self._context, self._work, share, self._submission, self._woken)
 
     def is_at_work(self) -> bool:
-        return any(member.job.is_alive() or member.again is not None for member in self._members)
+        return any(job.is_alive() or (job.error and not self._finished) for job in self.jobs)
 
     def wait(self, seconds: float) -> None:
         """Wait until a task has ended, or is to begin again; so many seconds at most."""
@@ -85,8 +83,7 @@ class Crew(Generic[_R, _P]):
 
     def finish(self) -> None:
         """Submit nothing again."""
-        for member in self._members:
-            member.again = None
+        self._finished = True
 
     def mend(self) -> None:
         """Submit the tasks again that were lost, each after a pause. Raises the error that ends the run."""
@@ -150,7 +147,7 @@ class Crew(Generic[_R, _P]):
         self._members += [_Member(share, self._job(share)) for share in further]
 
 
-def run_crew(context: "SparkContext", work: LongWork[_R, _P], tasks: int, note: Note) -> _P:
+def run_crew(context: "SparkContext", work: LongWork[_R, _P], tasks: int, note: Callable[[str], None]) -> _P:
     """Do the work with so many tasks to its end, or for ever; returns how far it came.
 
     Raises the error that ended it: of one of its owners, or `UnavailableError` for places that nobody owns.
@@ -176,7 +173,7 @@ def run_crew(context: "SparkContext", work: LongWork[_R, _P], tasks: int, note: 
         raise
 
 
-def _watch(crew: Crew[_R, _P], work: LongWork[_R, _P], note: Note) -> None:
+def _watch(crew: Crew[_R, _P], work: LongWork[_R, _P], note: Callable[[str], None]) -> None:
     """Watch until all tasks have ended: show progress; end the run when it is over, or a place has no owner."""
     patience = work.timing.claim_deadline
     deadline = time.monotonic() + patience

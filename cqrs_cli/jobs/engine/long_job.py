@@ -73,10 +73,10 @@ class LongWork(ABC, Generic[_R, _P]):
 
     @abstractmethod
     def has_moved(self, share: Share) -> bool:
-        """True if the task of these places got further than the one before."""
+        """True if the task of these places, which is lost, got further than the one before."""
 
     def suspicions(self, share: Share) -> Iterable[str]:
-        """The records on which the worker of these places may be dying. Their task does not run."""
+        """The records on which the worker of these places may be dying, as of `has_moved`."""
         return ()
 
     @abstractmethod

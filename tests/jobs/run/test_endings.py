@@ -1,11 +1,13 @@
 """What a run of several partitions ends with."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL
 from tests.support.commands import increments
@@ -16,7 +18,9 @@ from tests.support.owners import owned_here
 pytestmark = pytest.mark.kafka
 
 
-def test_gravest_ending_wins_with_notes(counters: TopicHarness) -> None:
+def test_gravest_ending_wins_with_notes(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    counters = TopicHarness(connection, prefix, tmp_path, partitions=2)
+
     def disagree(plan: Plan) -> list[OwnerResult]:
         return [
             OwnerResult(Partition("counter", 0), UnavailableError("gone"), ("a note",)),
