@@ -37,7 +37,7 @@ class Metrics(JobMetrics["Snapshot"]):
     def more(self, look: "Snapshot") -> Iterator[Metric]:
         yield CounterMetricFamily(
             "cqrs_submissions",
-            "Submissions of the Spark job: each after the first is a lost task.",
+            "Submissions of tasks to Spark: each after the first is of one that was lost.",
             look.submission + 1,
         )
         yield from _of_the_reports(look)

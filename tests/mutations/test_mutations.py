@@ -12,6 +12,7 @@ from tests.mutations.harness import broken, copy, run
 from tests.mutations.keeping import KEEPING
 from tests.mutations.keyed import KEYED
 from tests.mutations.owning import OWNING
+from tests.mutations.placing import PLACING
 from tests.mutations.proving import PROVING
 from tests.mutations.reacting import REACTING
 from tests.mutations.table import RULES, Mutation
@@ -29,6 +30,7 @@ OTHERS = [
     *KEEPING,
     *KEYED,
     *OWNING,
+    *PLACING,
 ]
 
 #: Where tests are that need no broker, though others around them may.

@@ -66,9 +66,14 @@ class Context:
         return SimpleNamespace(count=count)
 
     @property
+    def running(self) -> int:
+        """The tasks that run."""
+        return len(self._busy)
+
+    @property
     def _jsc(self) -> SimpleNamespace:
-        cores, busy = (lambda: self.slots), (lambda: len(self._busy))
-        found = Executors([SimpleNamespace(totalCores=cores, activeTasks=busy)])
+        one = SimpleNamespace(totalCores=lambda: self.slots, activeTasks=lambda: self.running)
+        found = Executors([one])
         return SimpleNamespace(
             sc=lambda: SimpleNamespace(statusStore=lambda: SimpleNamespace(executorList=lambda _: found))
         )

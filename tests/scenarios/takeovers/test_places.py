@@ -1,7 +1,6 @@
 """A later run takes over one partition after the other: the others are decided until it comes to them."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,9 +10,9 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL
 from tests.support.commands import increments
-from tests.support.driver import Context, drive, works
 from tests.support.harness import TopicHarness
 from tests.support.owners import Running, running
+from tests.support.slots import Cluster, driven, works
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -58,33 +57,33 @@ def test_owner_works_until_its_own_takeover(two: TopicHarness) -> None:
     two.check("other")
 
 
+@pytest.mark.pins("one-owner")
 def test_driver_fences_nothing_meanwhile(two: TopicHarness) -> None:
-    """Neither before the later run has come to the rest, nor after."""
-    plan = two.plan(once=False)
-    with ThreadPoolExecutor(1) as beside:
-        driving = beside.submit(drive, Context(works), plan, next_claim=60.0, idle_check=0.1)
+    """A task of the run has ended; the other one goes on until the later run comes to it."""
+    plan, context = two.plan(once=False), Cluster(2, works)
+    with driven(context, plan, 2, [], next_claim=60.0) as run:
         decide(two, "a", 0)
+        decide(two, "d", 0)
         with half_taken(two, "other") as later:
+            eventually(lambda: context.running == 1)
             decide(two, "a", 5)
             _, before = two.standing(0)
             with running(later.plan, share=(0, 2)):
                 with pytest.raises(TakenOverError, match="took over these topics"):
-                    driving.result(60)
+                    run.result(60)
                 decide(two, "a", 10)
                 _, after = two.standing(0)
-                assert before and after and after.n == before.n + 1
+                assert before and after and (before.run, after.n) == (plan.run, before.n + 1)
     two.check("other")
 
 
 def test_rest_is_not_kept_for_ever(two: TopicHarness) -> None:
     """The later run died, or wants no more."""
     plan = two.plan(once=False)
-    with ThreadPoolExecutor(1) as beside:
-        driving = beside.submit(drive, Context(works), plan, next_claim=0.3, idle_check=0.1)
+    with driven(Cluster(1, works), plan, 1, [], next_claim=0.3) as run:
         decide(two, "a", 0)
         with half_taken(two, "other"):
             with pytest.raises(TakenOverError):
-                driving.result(60)
+                run.result(60)
             _, claim = two.standing(0)
             assert claim and claim.run == plan.run and claim.attempt == TERMINAL
-            assert two.mark("state", 0) == "clean"
