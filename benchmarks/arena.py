@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -54,7 +55,8 @@ class Arena:
 
 @contextmanager
 def arena() -> Iterator[Arena]:
-    """A fresh project and broker, gone afterwards."""
+    """A fresh project and broker, gone afterwards, also when SIGTERM ends the benchmark."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     root = Path(tempfile.mkdtemp(prefix="cqrs-benchmark-"))
     try:
         (root / "cqrs.toml").touch()

@@ -59,7 +59,8 @@ class Brokers:
         """kill -9 of the leader of partition 0; the seconds until there is another one."""
         killed, began = self.leader(topic), time.monotonic()
         os.kill(self.states[killed].pid, signal.SIGKILL)
-        while self.leader(topic) in (killed, -1):
+        while (found := self.leader(topic)) in (killed, -1):
+            assert time.monotonic() < began + 60, f"{topic} has no other leader than {found}"
             time.sleep(0.05)
         return time.monotonic() - began
 

@@ -1,22 +1,24 @@
 """The longest that a command waits for its outcome while an owner is killed or taken over, as a client sees it."""
 
 import argparse
-import os
 import shutil
-import signal
 import statistics
+import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks import peer
 from benchmarks.arena import Arena, arena, open_accounts
-from benchmarks.brokers import three_brokers
-from benchmarks.latency import ACCOUNTS, waits
+from benchmarks.brokers import Brokers, three_brokers
+from benchmarks.latency import ACCOUNTS, answers
 from benchmarks.report import report
-from benchmarks.runs import Runs, until
+from benchmarks.runs import MissedError, Runs
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.support.processes import family
 from tests.support.standalone import cluster
@@ -31,6 +33,14 @@ _PREPARED, _MOST = "shards-prepared", 2
 Blow = Callable[[], Mapping[str, float] | None]
 
 
+class Case(NamedTuple):
+    """What is made ready, whether it came as it should, and the fewest seconds of sending that show all of it."""
+
+    prepare: Callable[[Runs], Blow]
+    came: Callable[[Runs], bool]
+    seconds: float = 0.0
+
+
 def steady(runs: Runs) -> Blow:
     """Nothing happens."""
     runs.at_work()
@@ -42,13 +52,14 @@ def executor_killed(runs: Runs) -> Blow:
     folder = runs.here.root / "cluster"
     folder.mkdir(exist_ok=True)
     spark = runs.stack.enter_context(cluster(folder))
-    until(lambda: (folder / "cluster.log").read_bytes().count(b"Registering worker") == len(spark.workers))
+    log = folder / "cluster.log"
+    runs.wait_until("cluster", lambda: log.read_bytes().count(b"Registering worker") == len(spark.workers))
     one_each = ("--conf", "spark.cores.max=2", "--conf", "spark.executor.cores=1")
     runs.at_work("--master", spark.master, *one_each)
 
     def blow() -> None:
         below = family(spark.workers[0].pid)
-        os.kill(next(pid for pid in below if _is_executor(pid)), signal.SIGKILL)
+        runs.strike(next(pid for pid in below if _is_executor(pid)))
 
     return blow
 
@@ -104,30 +115,32 @@ def peer_killed(runs: Runs, session_timeout: float) -> Blow:
     given = runs.given
     call = peer.pair(runs.here, given.peer, runs.topics, session_timeout)
     first, _ = runs.stack.enter_context(call)
-    return first.kill
+    return lambda: runs.strike(first.pid)
 
 
-CASES: dict[str, Callable[[Runs], Blow]] = {
-    "steady": steady,
-    "newer run": newer_run,
-    "worker": worker_killed,
-    "executor": executor_killed,
-    "standby": run_killed_beside_standby,
-    "restart": run_killed_and_started,
-    "broker": broker_killed,
+CASES = {
+    "steady": Case(steady, lambda runs: not runs.is_taken_over()),
+    "newer run": Case(newer_run, Runs.is_taken_over),
+    "worker": Case(worker_killed, Runs.has_struck),
+    "executor": Case(executor_killed, Runs.has_struck),
+    "standby": Case(run_killed_beside_standby, lambda runs: runs.has_struck() and runs.is_taken_over()),
+    "restart": Case(run_killed_and_started, lambda runs: runs.has_struck() and runs.is_taken_over()),
+    "broker": Case(broker_killed, lambda _: True),  # the blow ends with the election of another leader
 }
 
 #: Of Kafka Streams: its seconds of silence until another instance takes over, 45 by default.
-PEERS: dict[str, Callable[[Runs], Blow]] = {
-    "peer, 45 s": lambda runs: peer_killed(runs, 45.0),
-    "peer, 6 s": lambda runs: peer_killed(runs, 6.0),
+PEERS = {
+    f"peer, {session} s": Case(partial(peer_killed, session_timeout=session), Runs.has_struck, session + 25.0)
+    for session in (45, 6)
 }
 
 
 def main() -> None:
     """Read the options, measure, report."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--rate", type=int, default=200, help="commands per second")
+    options.add_argument(
+        "--rate", type=int, action="append", help="commands per second, 200 by default; may be repeated"
+    )
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument(
         "--aggregates", type=int, default=ACCOUNTS, help="in prepared shards if more than that"
@@ -143,13 +156,25 @@ def main() -> None:
     names = given.case or [*CASES, *(PEERS if given.peer else ())]
     if given.peer is None and any(name in PEERS for name in names):
         options.error("this case needs --peer")
-    rows = []
+    rows, missed = [], []
     with arena() as here:
         topics = here.topics("bank_account", given.partitions)
-        _prepare(here, topics, given)
+        if any(_is_on_one_broker(name) for name in names):
+            _prepare(here, topics, given)
         for name in names:
-            rows += [_play(here, topics, given, name) for _ in range(given.runs)]
+            for rate in given.rate or [200]:
+                one = argparse.Namespace(**{**vars(given), "rate": rate})
+                for _ in range(given.runs):
+                    try:
+                        rows.append(_play(here, topics, one, name))
+                    except MissedError as error:
+                        missed.append(f"{name} at {rate}/s: {error}")
     report("longest wait for an outcome, seconds", rows)
+    sys.exit("\n".join(missed) or None)
+
+
+def _is_on_one_broker(name: str) -> bool:
+    return name not in ("broker", *PEERS)
 
 
 def _prepare(here: Arena, topics: Topics, given: argparse.Namespace) -> None:
@@ -162,37 +187,54 @@ def _prepare(here: Arena, topics: Topics, given: argparse.Namespace) -> None:
 
 
 def _play(here: Arena, topics: Topics, given: argparse.Namespace, name: str) -> dict[str, object]:
-    """A broker that is killed, and the peer, get topics of their own."""
+    case = {**CASES, **PEERS}[name]
+    given = argparse.Namespace(**{**vars(given), "seconds": max(given.seconds, case.seconds)})
     with ExitStack() as stack:
-        brokers = None
-        if name == "broker":
-            here, brokers = stack.enter_context(three_brokers())
-            topics = here.topics("bank_account", given.partitions)
-            _prepare(here, topics, given)
-        elif name in PEERS:
-            topics = here.topics("bank_account", given.partitions, f"peer-{time.time_ns()}.")
-            open_accounts(here, topics, given.aggregates)
-            given = argparse.Namespace(**{**vars(given), "seconds": max(given.seconds, 70.0)})
-        runs = stack.enter_context(Runs(here, topics, given, brokers))
-        blow = {**CASES, **PEERS}[name](runs)
-        waits(here, topics, argparse.Namespace(**{**vars(given), "seconds": _QUIET}))
-        blows = stack.enter_context(ThreadPoolExecutor(1))
-        struck = blows.submit(_strike, blow)
-        taken = waits(here, topics, given)
+        place = stack.enter_context(_place(here, topics, given, name))
+        runs = stack.enter_context(Runs(*place[:2], given, place[2]))
+        blow = case.prepare(runs)
+        _, unanswered = answers(*place[:2], argparse.Namespace(**{**vars(given), "seconds": _QUIET}))
+        if unanswered:
+            raise MissedError(f"{unanswered} commands of the quiet work before have no outcome")
+        blows, ended = stack.enter_context(ThreadPoolExecutor(1)), threading.Event()
+        stack.callback(ended.set)
+        struck = blows.submit(_strike, blow, ended)
+        taken, unanswered = answers(*place[:2], given)
         more = struck.result()
+        if not case.came(runs):
+            raise MissedError("nothing came, or it came after the last command")
     return {
         "what": f"{name} at {given.rate}/s on {given.partitions}",
         "longest": taken[-1],
         "p99": taken[int(len(taken) * 0.99)],
         "median": statistics.median(taken),
+        "unanswered": unanswered,
         **more,
     }
 
 
-def _strike(blow: Blow) -> Mapping[str, float]:
-    """Strike after a while of quiet work."""
-    time.sleep(_QUIET)
-    return blow() or {}
+@contextmanager
+def _place(
+    here: Arena, topics: Topics, given: argparse.Namespace, name: str
+) -> Iterator[tuple[Arena, Topics, Brokers | None]]:
+    """A broker that is killed, and the peer, get topics of their own.
+
+    The peer is given no accounts to begin with: it needs none.
+    """
+    if name == "broker":
+        with three_brokers() as (here, brokers):
+            topics = here.topics("bank_account", given.partitions)
+            _prepare(here, topics, given)
+            yield here, topics, brokers
+    elif name in PEERS:
+        yield here, here.topics("bank_account", given.partitions, f"peer-{time.time_ns()}."), None
+    else:
+        yield here, topics, None
+
+
+def _strike(blow: Blow, ended: threading.Event) -> Mapping[str, float]:
+    """Strike after a while of quiet work, unless all has ended before."""
+    return {} if ended.wait(_QUIET) else blow() or {}
 
 
 if __name__ == "__main__":

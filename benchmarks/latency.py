@@ -102,6 +102,13 @@ def _measure(here: Arena, topics: Topics, given: argparse.Namespace, what: str) 
 
 def waits(here: Arena, topics: Topics, given: argparse.Namespace) -> list[float]:
     """Seconds from each command to its outcome, ascending: `given.rate` a second for `given.seconds`."""
+    taken, unanswered = answers(here, topics, given)
+    assert not unanswered, f"{unanswered} of {len(taken)} commands have no outcome"
+    return taken
+
+
+def answers(here: Arena, topics: Topics, given: argparse.Namespace) -> tuple[list[float], int]:
+    """The same, and how many commands had no outcome a minute after the last one: these have waited until then."""
     total = int(given.rate * given.seconds)
     sent: dict[str, float] = {}
     reader = clients.consumer(here.connection, fetch_wait_max_ms=500)
@@ -109,10 +116,12 @@ def waits(here: Arena, topics: Topics, given: argparse.Namespace) -> list[float]
     reader.assign([confluent_kafka.TopicPartition(topics.outcomes, p, end) for p, (_, end) in ends.items()])
     reader.poll(1)
     send_meanwhile(here, topics, given, sent)
-    taken = sorted(_read(reader, sent, total, time.monotonic() + given.seconds + 60))
+    taken = list(_read(reader, sent, total, time.monotonic() + given.seconds + 60))
     reader.close()
-    assert len(taken) == total, f"{len(taken)} outcomes for {total} commands"
-    return taken
+    now = time.perf_counter()
+    unanswered = [now - due for due in sent.values()]
+    assert len(taken) + len(unanswered) == total, f"only {len(taken) + len(unanswered)} of {total} were sent"
+    return sorted(taken + unanswered), len(unanswered)
 
 
 def send_meanwhile(here: Arena, topics: Topics, given: argparse.Namespace, sent: dict[str, float]) -> None:
@@ -122,7 +131,8 @@ def send_meanwhile(here: Arena, topics: Topics, given: argparse.Namespace, sent:
 
 def _send(here: Arena, topics: Topics, given: argparse.Namespace, sent: dict[str, float]) -> None:
     """At even intervals; what falls behind is sent at once, its clock running from when it was due."""
-    producer, total = clients.producer(here.connection, linger_ms=0), int(given.rate * given.seconds)
+    producer = clients.producer(here.connection, linger_ms=0, queue_buffering_max_messages=1_000_000)
+    total = int(given.rate * given.seconds)
 
     def produce(number: int, due: float | None) -> None:
         subject, command_id = f"acc-{number % ACCOUNTS}", new_id("uuid7")

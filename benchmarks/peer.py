@@ -5,6 +5,7 @@ decided `--until` of them. Without `--dedup on` it recognises no repeated id: th
 but less work than ours.
 """
 
+import os
 import re
 import subprocess
 import time
@@ -85,12 +86,15 @@ def pair(
     subprocess.run([str(folder / "kstreams" / "run.sh")], stderr=subprocess.DEVNULL)  # builds it
     try:
         for number in range(2):
+            own = here.root / f"{application}-{number}"
+            own.mkdir()
             call = _call(here, folder, topics, "on", application, threads=1)
-            call += ["--until", "1000000000", "--commit-ms", "20"]
-            call += ["--state-dir", str(here.root / f"{application}-{number}")]
+            call += ["--until", "1000000000", "--commit-ms", "20", "--state-dir", str(own)]
             call += [word for setting in settings for word in ("--set", setting)]
-            both.append(subprocess.Popen(call, stdout=subprocess.DEVNULL))
-        _wait_for_both(here, application)
+            # RocksDB unpacks its library, and a process that is killed leaves it behind.
+            environment = os.environ | {"KS_LOG": "error", "ROCKSDB_SHAREDLIB_DIR": str(own)}
+            both.append(subprocess.Popen(call, stdout=subprocess.DEVNULL, env=environment))
+        _wait_for_both(here, application, both)
         yield both
     finally:
         for one in both:
@@ -98,10 +102,11 @@ def pair(
             one.wait()
 
 
-def _wait_for_both(here: Arena, application: str) -> None:
+def _wait_for_both(here: Arena, application: str, both: "list[subprocess.Popen[bytes]]") -> None:
     """Return when two members of the group have partitions."""
     admin = AdminClient(here.connection.librdkafka(), logger=LIBRDKAFKA_LOG)
     while True:
+        assert all(one.poll() is None for one in both), "an instance of Kafka Streams has ended"
         with suppress(KafkaException):  # there is no group before the first member
             group = admin.describe_consumer_groups([application])[application].result()
             if sum(bool(member.assignment.topic_partitions) for member in group.members) == 2:

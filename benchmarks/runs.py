@@ -6,18 +6,28 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
-from benchmarks.arena import Arena, command, workers
+from benchmarks.arena import Arena, command
 from benchmarks.brokers import Brokers
 from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, parse_claim
+from cqrs_cli.system.process import born, end
+from tests.support.processes import family, python_workers
+
+#: Seconds that a run may take to begin, or to stand by.
+_PATIENCE = 300.0
+
+
+class MissedError(Exception):
+    """What was to be measured did not happen."""
 
 
 class Runs:
-    """The runs of one case, each in a session of its own. Use as a context manager: it kills what is left."""
+    """The runs of one case. Use as a context manager: it ends what is left of them, and what is on its stack."""
 
     def __init__(
         self, here: Arena, topics: Topics, given: argparse.Namespace, brokers: Brokers | None = None
@@ -26,45 +36,88 @@ class Runs:
         self.stack = ExitStack()
         self._more = [word for one in given.conf for word in ("--conf", one)]
         self._started: list[subprocess.Popen[bytes]] = []
+        self._owned: list[str | None] = []
+        self._struck: list[tuple[int, str]] = []
+        self._orphans: list[tuple[int, str]] = []
 
-    def __enter__(self) -> "Runs":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for run in self._started:
-            with suppress(ProcessLookupError):
-                os.killpg(run.pid, signal.SIGKILL)
-            run.wait()
-        self.stack.close()
+        try:
+            for run in self._started:
+                self._orphans += _known(family(run.pid))
+            for one in self._orphans:
+                end(*one, patience=0.0)
+            for run in self._started:
+                run.wait()
+        finally:
+            self.stack.close()
 
     def start(self, *arguments: str) -> Path:
-        """Start a run; the file of what it says."""
+        """Start a run; the file of what it says. What it leaves behind when it is killed lies in the arena."""
         log = self.here.root / f"run-{len(self._started)}.log"
         shards = self.here.root / f"shards-{len(self._started)}"
         call = command("run", "bank_account", "--state-dir", str(shards), *arguments, *self._more)
+        scratch = self.here.root / "tmp"
+        scratch.mkdir(exist_ok=True)
+        where = os.environ | {"TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
         with log.open("wb") as said:
-            run = subprocess.Popen(call, cwd=self.here.root, stderr=said, start_new_session=True)
+            run = subprocess.Popen(
+                call, cwd=self.here.root, env=where, stdout=said, stderr=said, start_new_session=True
+            )
         self._started.append(run)
         return log
 
     def at_work(self, *arguments: str) -> None:
         """Start a run and wait until it owns every partition."""
-        before = self._owners()
+        self._owned = self._owners()
         self.start(*arguments)
-        until(lambda: not {None, *before} & {*self._owners()})
+        self.wait_until("a run at work", self.is_taken_over)
+        self._owned = self._owners()
 
     def standing_by(self) -> None:
         """Start a run that stands by, and wait until it does."""
         log = self.start("--standby")
-        until(lambda: b"standing by" in log.read_bytes())
+        self.wait_until("a run that stands by", lambda: b"standing by" in log.read_bytes())
 
     def kill(self) -> None:
-        """kill -9 of the first run's driver; its JVM and workers end with it."""
-        os.killpg(self._started[0].pid, signal.SIGKILL)
+        """kill -9 of the first run's driver; its JVM and workers notice that, and end."""
+        run = self._started[0]
+        self._orphans += _known(family(run.pid))
+        self._struck += _known([run.pid])
+        os.killpg(run.pid, signal.SIGKILL)
 
     def kill_worker(self) -> None:
-        """kill -9 of one Python worker of the first run."""
-        os.kill(workers(self._started[0].pid)[-1], signal.SIGKILL)
+        """kill -9 of one Python worker of the first run in which owners are."""
+        shards = str(self.here.root / "shards-0")
+        below = python_workers(family(self._started[0].pid))
+        self.strike(next(pid for pid in below if shards in Path(f"/proc/{pid}/maps").read_text()))
+
+    def strike(self, pid: int) -> None:
+        """kill -9 of a process."""
+        self._struck += _known([pid])
+        os.kill(pid, signal.SIGKILL)
+
+    def has_struck(self) -> bool:
+        """True if something was killed, and nothing of it lives."""
+        return bool(self._struck) and all(born(pid) != birth for pid, birth in self._struck)
+
+    def is_taken_over(self) -> bool:
+        """True if every partition is owned by a run that has begun since."""
+        return not {None, *self._owned} & {*self._owners()}
+
+    def wait_until(self, what: str, condition: Callable[[], bool]) -> None:
+        """Wait for it. Raises `MissedError` if a run has ended, or after minutes."""
+        deadline = time.monotonic() + _PATIENCE
+        while not condition():
+            if time.monotonic() > deadline or any(run.poll() is not None for run in self._started):
+                raise MissedError(f"no {what}; the last run says:\n{self._last_words()}")
+            time.sleep(0.1)
+
+    def _last_words(self) -> str:
+        log = self.here.root / f"run-{len(self._started) - 1}.log"
+        return log.read_text()[-2000:] if log.exists() else ""
 
     def _owners(self) -> list[str | None]:
         """The run that owns each partition; None of one that nobody owns."""
@@ -73,7 +126,6 @@ class Runs:
         return [claim.run if claim and claim.attempt < TERMINAL else None for claim in claims]
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for it."""
-    while not condition():
-        time.sleep(0.1)
+def _known(pids: "set[int] | list[int]") -> list[tuple[int, str]]:
+    """These processes and when each was born, parents first; without those that have ended."""
+    return [(pid, birth) for pid in sorted(pids) if (birth := born(pid)) is not None]
