@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.arena import AGGREGATES, Arena
@@ -51,13 +52,18 @@ class Brokers:
         self._admin = AdminClient(self.connection.librdkafka(), logger=LIBRDKAFKA_LOG)
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The node that leads a partition, as the brokers that answer know; -1 if there is none."""
-        found = self._admin.list_topics(topic, timeout=10).topics[topic].partitions.get(partition)
+        """The node that leads a partition, as a broker that answers knows; -1 if there is none, or no answer."""
+        try:
+            found = self._admin.list_topics(topic, timeout=1).topics[topic].partitions.get(partition)
+        except KafkaException:
+            return -1
         return -1 if found is None else int(found.leader)
 
     def kill_leader(self, topic: str) -> float:
         """kill -9 of the leader of partition 0; the seconds until there is another one."""
-        killed, began = self.leader(topic), time.monotonic()
+        killed = self.leader(topic)
+        assert killed in self.states, f"nobody leads {topic}"
+        began = time.monotonic()
         os.kill(self.states[killed].pid, signal.SIGKILL)
         while (found := self.leader(topic)) in (killed, -1):
             assert time.monotonic() < began + 60, f"{topic} has no other leader than {found}"
