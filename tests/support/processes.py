@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from cqrs_cli.jobs.engine.session import DAEMON
+
 
 def family(pid: int) -> set[int]:
     """A process and all that came from it."""
@@ -19,8 +21,8 @@ def living(pids: Iterable[int]) -> set[int]:
 
 
 def python_workers(pids: Iterable[int]) -> list[int]:
-    """The workers in which tasks run: the daemon's children."""
-    daemons = {pid for pid in pids if b"pyspark.daemon" in _command(pid)}
+    """The workers in which tasks run: the daemon's children. The JVM's command has its name, too, as a setting."""
+    daemons = {pid for pid in pids if f"-m\0{DAEMON}".encode() in _command(pid)}
     return [pid for pid in daemons if parent(pid) in daemons]
 
 

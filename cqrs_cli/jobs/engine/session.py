@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from cqrs_cli.settings.settings import Settings
 
+#: The module that Spark's Python workers are forked from.
+DAEMON = "cqrs_cli.jobs.engine.daemon"
+
 #: Settings that correctness needs: a second copy of a task would fence the first, a set must iterate alike everywhere,
 #: and a file in the worker's current folder must not be taken for a module.
 FIXED = {
@@ -41,6 +44,7 @@ DEFAULTS = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.hadoop.fs.permissions.umask-mode": "077",  # what --out writes; Hadoop asks no umask of the process
     "spark.executorEnv.MALLOC_ARENA_MAX": f"{ARENAS}",  # an owner has a dozen threads: more cost it 60 MB
+    "spark.python.daemon.module": DAEMON,
 }
 
 #: The JVM schedules and does little else: code that is compiled fast beats code that runs fast.

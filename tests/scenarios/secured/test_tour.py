@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
+from cqrs_cli.jobs.engine.session import DAEMON
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import Role, needs
 from cqrs_cli.kafka.topics.topics import Topics
@@ -147,7 +148,7 @@ def test_each_role_works_without_leaking_secrets(
     assert status["digest"] == replayed["digest"]
     for role, config in users.items():
         assert project.by(config, "doctor", "--for", role)["ok"]
-    assert any("pyspark.daemon" in line for line in seen)
+    assert any(DAEMON in line for line in seen)
     assert [text for text in (*seen, *project.said) if SECRET in text] == []
     assert not (project.folder / "went-off").exists()
     kept = dict(files(project.folder))
