@@ -8,7 +8,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import argument, complete_from, option
-from cqrs_cli.cli.spark_session import SparkOptions, spark_session
+from cqrs_cli.cli.spark_session import LONG_LIVED, SparkOptions, spark_session
 from cqrs_cli.words import counted
 
 
@@ -53,7 +53,7 @@ def run_process(
     from cqrs_cli.jobs.run import run_processes
 
     cli.timestamped = not sys.stderr.isatty()
-    properties = spark.apply(cli)
+    properties = LONG_LIVED | spark.apply(cli)
     settings = cli.settings
     names = list(dict.fromkeys(names))
     loaded = {name: load_process(name, settings.root, settings.aggregates) for name in names}

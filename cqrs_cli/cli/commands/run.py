@@ -11,7 +11,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import MetricsAddress, argument, complete_from, metrics_at, option
-from cqrs_cli.cli.spark_session import SparkOptions, spark_session
+from cqrs_cli.cli.spark_session import LONG_LIVED, SparkOptions, spark_session
 from cqrs_cli.errors import TakenOverError, UsageError
 from cqrs_cli.words import counted, rough_time
 
@@ -134,7 +134,7 @@ def run(
         )
     cli.timestamped = not sys.stderr.isatty()
     cli.streaming = cli.output == "json" and not once
-    properties = spark.apply(cli)
+    properties = LONG_LIVED | spark.apply(cli)
     cli.flags.update(state_dir=shards.state_dir, store=shards.store)
     if reload:
         return _reload(cli, aggregates, once)
