@@ -58,6 +58,7 @@ def arena() -> Iterator[Arena]:
     """A fresh project and broker, gone afterwards, also when SIGTERM ends the benchmark."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     root = Path(tempfile.mkdtemp(prefix="cqrs-benchmark-"))
+    os.environ["SPARK_LOCAL_DIRS"] = str(root / "spark")  # what a JVM that is killed leaves behind
     try:
         (root / "cqrs.toml").touch()
         shutil.copytree(AGGREGATES, root / "aggregates")

@@ -58,13 +58,19 @@ class Runs:
         """Start a run; the file of what it says. What it leaves behind when it is killed lies in the arena."""
         log = self.here.root / f"run-{len(self._started)}.log"
         shards = self.here.root / f"shards-{len(self._started)}"
-        call = command("run", "bank_account", "--state-dir", str(shards), *arguments, *self._more)
         scratch = self.here.root / "tmp"
         scratch.mkdir(exist_ok=True)
-        where = os.environ | {"TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
+        temporary = ("--conf", f"spark.driver.extraJavaOptions=-Djava.io.tmpdir={scratch}")
+        call = ["run", "bank_account", "--state-dir", str(shards), *temporary, *arguments, *self._more]
+        where = os.environ | {"TMPDIR": str(scratch)}
         with log.open("wb") as said:
             run = subprocess.Popen(
-                call, cwd=self.here.root, env=where, stdout=said, stderr=said, start_new_session=True
+                command(*call),
+                cwd=self.here.root,
+                env=where,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
             )
         self._started.append(run)
         return log
