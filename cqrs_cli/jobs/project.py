@@ -23,9 +23,10 @@ from cqrs_cli.following.projections.prepare import ends
 from cqrs_cli.following.projections.reading import projected_topics
 from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.jobs.engine.crew import run_crew
+from cqrs_cli.jobs.engine.driver_place import driver_place
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, cancel_all
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
-from cqrs_cli.jobs.engine.session import code_root, driver_host
+from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.kafka.event_tail import check_sizes
 from cqrs_cli.ownership.dealing import Share
 from cqrs_cli.ownership.timing import Timing
@@ -57,7 +58,7 @@ def run_projection(
 
     Raises the error that ended the run.
     """
-    with TaskNotes(driver_host(context)) as notes, closing(_Watcher(plan)) as watcher:
+    with TaskNotes(driver_place(context)) as notes, closing(_Watcher(plan)) as watcher:
         return run_crew(context, _Projecting(plan, watcher, notes, show, note), tasks, note)
 
 

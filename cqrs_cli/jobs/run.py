@@ -18,9 +18,10 @@ from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress
 from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.crew import run_crew
+from cqrs_cli.jobs.engine.driver_place import driver_place
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, cancel_all
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
-from cqrs_cli.jobs.engine.session import code_root, driver_host
+from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.kafka.clients import answers
 from cqrs_cli.kafka.event_tail import OutgrownError, check_sizes
 from cqrs_cli.ownership.dealing import Share
@@ -49,7 +50,7 @@ def run_owners(
 
     Raises the error that ended the run. After any ending the partitions that are still this run's have been fenced.
     """
-    with Reports(driver_host(context)) as reports, Progress(plan, reports, processes) as progress:
+    with Reports(driver_place(context)) as reports, Progress(plan, reports, processes) as progress:
         heart = Heart(plan.connection, plan.run, progress.seats, plan.timing.beats_for, progress.beats)
         with heart:
             return run_crew(context, Owning(context, plan, processes, progress, show, note), tasks, note)

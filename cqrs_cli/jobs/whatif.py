@@ -17,8 +17,9 @@ from confluent_kafka import KafkaException
 
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.jobs.engine.driver_place import driver_place
 from cqrs_cli.jobs.engine.partition_job import collector, finish
-from cqrs_cli.jobs.engine.session import code_root, driver_host
+from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.chains import find_lineage
@@ -108,7 +109,7 @@ def decide_all_again(
     """
     results = collector(context, WhatifResult)
     began, partitions = time.monotonic(), plan.families
-    with listen(driver_host(context), dict.fromkeys(partitions)) as words:
+    with listen(driver_place(context), dict.fromkeys(partitions)) as words:
         plan = replace(plan, words=words.address)
 
         def look(found: dict[int, WhatifResult]) -> None:

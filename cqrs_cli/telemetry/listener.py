@@ -7,21 +7,28 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import Self
 
+from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.telemetry.datagrams import Address, signed_body
 
+#: The Spark property that fixes the UDP port; by default the system chooses one.
+REPORTS_PORT = "spark.cqrs.reports.port"
+
 _LARGEST = 65_535
+
+#: Ports that are tried, the chosen one and those after it, as Spark does with its own: runs may share a machine.
+_TRIES = 16
 
 
 class DatagramListener(ABC):
     """Listens at an address of this machine until it is closed. Use as a context manager."""
 
-    def __init__(self, host: str) -> None:
-        """`host` is where the workers reach the driver: loopback if they are on this machine."""
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            self._socket.bind((host, 0))
-        except OSError:  # the name that the workers know need not be an address of this machine
-            self._socket.bind(("", 0))
+    def __init__(self, place: str) -> None:
+        """`place` is where the workers reach the driver, `HOST` or `HOST:PORT`: loopback if they are on this machine.
+
+        Raises `ConfigurationError` if that port and the next ones are taken.
+        """
+        host, _, port = place.partition(":")
+        self._socket = _bound(host, int(port or 0))
         self._socket.settimeout(0.2)
         self.address = Address(host, self._socket.getsockname()[1], os.urandom(32))
         self._closing = False
@@ -53,3 +60,18 @@ class DatagramListener(ABC):
     @abstractmethod
     def _take(self, body: bytes) -> None:
         """Take in a datagram's body, in the thread that listens."""
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket at the first port that is free from `port` on; at any port for 0."""
+    ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for number in range(port, port + _TRIES) if port else (0,):
+        for name in (host, ""):  # the name that the workers know need not be an address of this machine
+            with suppress(OSError, OverflowError):
+                ear.bind((name, number))
+                return ear
+    ear.close()
+    raise ConfigurationError(
+        f"no UDP port from {port} to {port + _TRIES - 1} is free",
+        f"choose another one: --conf {REPORTS_PORT}=…",
+    )

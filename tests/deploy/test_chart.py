@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from cqrs_cli.settings.settings import Settings
+from cqrs_cli.telemetry.listener import REPORTS_PORT
 from tests.support import ROOT
 from tests.support.helm import CHART, call, find_helm, rendered
 
@@ -158,10 +159,20 @@ def test_only_drivers_may_make_pods(helm: Path) -> None:
 
 
 def test_executors_report_past_the_policy(helm: Path) -> None:
-    """Driver and executors may say to each other what they like: also the reports by UDP."""
-    policy = named(rendered(helm, EXECUTORS), "NetworkPolicy", "shop-cqrs")["spec"]
-    assert {"from": [{"podSelector": policy["podSelector"]}]} in policy["ingress"]
-    executor = named(rendered(helm, EXECUTORS), "Pod", "executor")["metadata"]["labels"]
+    """Driver and executors reach each other at Spark's ports, and the driver at the one of the reports, by UDP."""
+    found = rendered(helm, EXECUTORS)
+    policy = named(found, "NetworkPolicy", "shop-cqrs")["spec"]
+    (container,) = named(found, "StatefulSet", RUN)["spec"]["template"]["spec"]["containers"]
+    conf = dict(one.removeprefix("--conf=").split("=", 1) for one in container["args"] if "--conf=" in one)
+    (rule,) = [one for one in policy["ingress"] if one["from"] == [{"podSelector": policy["podSelector"]}]]
+    let_in = [(one["protocol"], str(one["port"])) for one in rule["ports"]]
+    assert let_in == [
+        ("TCP", conf["spark.driver.port"]),
+        ("TCP", conf["spark.driver.blockManager.port"]),
+        ("UDP", conf[REPORTS_PORT]),
+    ]
+    assert conf["spark.blockManager.port"] == conf["spark.driver.blockManager.port"]  # the executors' own
+    executor = named(found, "Pod", "executor")["metadata"]["labels"]
     assert policy["podSelector"]["matchLabels"].items() <= executor.items()
 
 

@@ -231,8 +231,3 @@ def _reach(master: str) -> None:
                 f"no Spark master at {master} ({error.strerror or error})",
                 "start it, or use --master 'local[*]'",
             ) from error
-
-
-def driver_host(context: "SparkContext") -> str:
-    """The address at which workers reach this process: loopback, if they are on this machine."""
-    return context.getConf().get("spark.driver.host") or "127.0.0.1"

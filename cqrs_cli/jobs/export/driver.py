@@ -13,8 +13,9 @@ from confluent_kafka import KafkaException
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.jobs.engine.driver_place import driver_place
 from cqrs_cli.jobs.engine.partition_job import collector, finish
-from cqrs_cli.jobs.engine.session import code_root, driver_host
+from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.jobs.export.columns import EventBatches, event_lines, event_schema
 from cqrs_cli.kafka import readers
@@ -84,7 +85,7 @@ def export_events(
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     schema = event_schema(aggregate) if target.format == "parquet" else LINES
     with (
-        listen(driver_host(context), dict.fromkeys(plan.bounds)) as words,
+        listen(driver_place(context), dict.fromkeys(plan.bounds)) as words,
         staged(context, target) as write,
     ):
         rows = partial(_rows, replace(plan, words=words.address), results, target.format)

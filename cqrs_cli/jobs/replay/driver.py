@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.client.history import cut_bounds
 from cqrs_cli.core.aggregate.decider import State
+from cqrs_cli.jobs.engine.driver_place import driver_place
 from cqrs_cli.jobs.engine.partition_job import collector, finish
-from cqrs_cli.jobs.engine.session import driver_host
 from cqrs_cli.jobs.engine.staging import LINES, Target, staged
 from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema, with_shipped_code
 from cqrs_cli.kafka import readers
@@ -80,7 +80,7 @@ def replay_events(
     """
     results = collector(context, ReplayResult)
     began = time.monotonic()
-    with listen(driver_host(context), _spans(plan)) as words:
+    with listen(driver_place(context), _spans(plan)) as words:
         plan = replace(plan, words=words.address)
         wait = partial(finish, context, results, show=_watcher(words, show), partitions=plan.tasks)
         if target is None:

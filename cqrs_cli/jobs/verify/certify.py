@@ -11,8 +11,8 @@ from msgspec import UNSET
 
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.jobs.engine.driver_place import driver_place
 from cqrs_cli.jobs.engine.partition_job import collector, finish
-from cqrs_cli.jobs.engine.session import driver_host
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
@@ -117,7 +117,7 @@ def certify_topics(
     """Read and hash every partition; `show` is called several times a second."""
     results = collector(context, CertifiedPartition)
     began, partitions = time.monotonic(), range(plan.described.partitions)
-    with listen(driver_host(context), dict.fromkeys(partitions)) as words:
+    with listen(driver_place(context), dict.fromkeys(partitions)) as words:
         numbers = context.parallelize(partitions, len(partitions))
         task = partial(_certify_task, replace(plan, words=words.address), results)
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.errors import UnavailableError
+from cqrs_cli.jobs.engine.driver_place import driver_place
 from cqrs_cli.jobs.engine.partition_job import collector, finish, raise_gravest
-from cqrs_cli.jobs.engine.session import code_root, driver_host
+from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.chains import find_lineage
 from cqrs_cli.kafka.connection.connection import Connection
@@ -126,7 +127,7 @@ def verify_topics(
     results = collector(context, ProofResult)
     began = time.monotonic()
     partitions = range(plan.aggregate.partitions)
-    with listen(driver_host(context), dict.fromkeys(partitions)) as words:
+    with listen(driver_place(context), dict.fromkeys(partitions)) as words:
         work = partial(_prove_task, replace(plan, words=words.address), results)
 
         def job() -> None:

@@ -17,5 +17,7 @@
 - --conf=spark.driver.bindAddress=0.0.0.0
 - --conf=spark.driver.port=7078
 - --conf=spark.driver.blockManager.port=7079
+- --conf=spark.blockManager.port=7079
+- --conf=spark.cqrs.reports.port=7080
 {{- end }}
 {{- end }}

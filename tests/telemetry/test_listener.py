@@ -1,0 +1,62 @@
+"""The driver's port: any, or one that a firewall knows."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.jobs.engine.driver_place import driver_place
+from cqrs_cli.telemetry.datagrams import tell_driver
+from cqrs_cli.telemetry.listener import REPORTS_PORT
+from cqrs_cli.telemetry.notes import TaskNotes
+from tests.support.waiting import eventually
+
+HOST = "127.0.0.1"
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that was free a moment ago, with some after it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind((HOST, 0))
+        chosen = min(probe.getsockname()[1], 65_000)
+    yield chosen
+
+
+def test_fixed_port_takes_reports(port: int) -> None:
+    with TaskNotes(f"{HOST}:{port}") as notes:
+        assert port <= notes.address.port < port + 16
+        tell_driver(notes.address, "heard")
+        assert eventually(notes.fresh) == ["heard"]
+
+
+def test_second_run_takes_a_later_port(port: int) -> None:
+    with TaskNotes(f"{HOST}:{port}") as one, TaskNotes(f"{HOST}:{port}") as other:
+        assert port <= one.address.port < other.address.port < port + 16
+
+
+def test_taken_ports_are_refused(port: int) -> None:
+    with ExitStack() as stack:
+        for number in range(port, port + 16):
+            held = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            with suppress(OSError):  # another program has it
+                held.bind(("", number))
+        with pytest.raises(ConfigurationError, match=f"no UDP port from {port} to {port + 15} is free"):
+            TaskNotes(f"{HOST}:{port}")
+
+
+def context(**conf: str) -> Any:
+    """Spark's, with these settings."""
+    return SimpleNamespace(getConf=lambda: {name.replace("_", "."): text for name, text in conf.items()})
+
+
+def test_place_has_the_fixed_port() -> None:
+    assert driver_place(context()) == HOST
+    assert driver_place(context(spark_driver_host="driver", spark_cqrs_reports_port="7080")) == "driver:7080"
+    for text in ("0", "65536", "x", ""):
+        with pytest.raises(UsageError, match=f"{REPORTS_PORT}={text}: that is not a port"):
+            driver_place(context(spark_cqrs_reports_port=text))
