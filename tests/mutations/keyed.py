@@ -180,6 +180,12 @@ KEYED = [
         "tests/scans/erased/test_opened.py::test_event_that_opens",
     ),
     Mutation(
+        "payloads that were put aside are passed over",
+        "cqrs_cli/scans/erased/prove.py",
+        (("        yield store.within(name, ASIDE)\n", ""),),
+        "tests/scans/erased/test_stores.py::test_payload_that_nothing_refers_to",
+    ),
+    Mutation(
         "a value between two chunks is not found",
         "cqrs_cli/scans/erased/needles.py",
         (("window[max(0, len(window) - self._overlap) :]", 'b""'),),

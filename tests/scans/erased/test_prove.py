@@ -1,7 +1,6 @@
 """`verify --erased` finds whatever is left of what was erased, in topics and in files."""
 
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, KeyRecord
 from tests.core.personal.customer import Customer
 from tests.jobs.verify.customers import RING, customers, decide, erased, put_key, registered
@@ -115,15 +113,6 @@ def test_cache_waits_for_its_owner(told: TopicHarness) -> None:
     assert (done.count, done.caches) == (0, {str(folder): 1})
     said = str(proved_erased("customer", done).text)
     assert f"the folder is removed: 1 ended key in the cache {folder}" in said
-
-
-def test_payload_that_nothing_refers_to(told: TopicHarness, tmp_path: Path) -> None:
-    store = tmp_path / "payloads"
-    folder = store / told.topics.commands.removesuffix(".commands")
-    folder.mkdir(parents=True)
-    (folder / ("0" * 64)).write_bytes(b" " * 9_000_000 + ANN.encode())
-    told.connection = replace(told.connection, payloads=PayloadStoreAddress(store.as_uri()))
-    assert f"{'0' * 64} byte 9000000: has an erased value in plain text" in found(told)
 
 
 def test_rows_of_a_projection(told: TopicHarness, tmp_path: Path) -> None:

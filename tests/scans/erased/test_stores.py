@@ -1,0 +1,60 @@
+"""`verify --erased` looks into the payload store with what was put aside, and where it is pointed at: at a gateway."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.personal.masking import mask
+from cqrs_cli.core.stored import StoredState
+from cqrs_cli.payloads.address import PayloadStoreAddress
+from cqrs_cli.payloads.store import ASIDE
+from tests.core.personal.customer import Customer
+from tests.scans.erased.planted import ANN, found, keep, proved
+from tests.support.harness import TopicHarness
+
+pytestmark = pytest.mark.kafka
+
+PLAIN = Customer("Somebody", plan="free")
+
+
+@pytest.mark.pins("verifiable")
+@pytest.mark.parametrize("place", ["", ASIDE], ids=["kept", "aside"])
+def test_payload_that_nothing_refers_to(told: TopicHarness, tmp_path: Path, place: str) -> None:
+    store = tmp_path / "payloads"
+    folder = store / told.topics.commands.removesuffix(".commands") / place
+    folder.mkdir(parents=True)
+    (folder / ("0" * 64)).write_bytes(b" " * 9_000_000 + ANN.encode())
+    told.connection = replace(told.connection, payloads=PayloadStoreAddress(store.as_uri()))
+    wanted = f"{folder.as_uri()}/{'0' * 64} byte 9000000: has an erased value in plain text"
+    assert found(told) == wanted
+
+
+def gateway(told: TopicHarness, **states: Customer) -> Path:
+    """The folder of a gateway that keeps these states of one partition."""
+    folder = told.folder / "served" / "gateway"
+    kept = {name: StoredState(1, 0, 0, encode_json(state)) for name, state in states.items()}
+    keep(folder / told.topics.commands.removesuffix(".commands") / "0", **kept)
+    return folder
+
+
+@pytest.mark.pins("verifiable")
+@pytest.mark.parametrize(
+    ("states", "wanted"),
+    [
+        ({"ann": PLAIN}, "0: a shard has a plain value in the personal field 'name', of 'ann'"),
+        ({"cid": Customer(ANN)}, "has an erased value in plain text"),
+    ],
+    ids=["field", "text"],
+)
+def test_gateway_with_values(told: TopicHarness, states: dict[str, Customer], wanted: str) -> None:
+    """By the field, where nobody knows the value any more; by the text, in whatever aggregate."""
+    folder = gateway(told, **states)
+    assert found(told, folder).endswith(wanted)
+
+
+def test_gateway_with_placeholders(told: TopicHarness) -> None:
+    """As gateways keep the states of all: nothing of Ann is there, and Bob is not looked for."""
+    done = proved(told, folder := gateway(told, ann=mask(PLAIN), bob=PLAIN))
+    assert (done.count, done.places) == (0, [str(folder)])
