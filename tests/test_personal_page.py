@@ -11,9 +11,12 @@ import pytest
 from cqrs_cli.cli import main
 from cqrs_cli.cli.app import PANELS
 from cqrs_cli.cli.context import Call
+from cqrs_cli.cli.render.record import record_document
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.following.gateway.openapi import describe_api
+from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.ring import load_ring
 from tests.core.personal.customer import CUSTOMER
 from tests.support.page import Page
@@ -58,3 +61,13 @@ def test_http_erases_as_told() -> None:
     ((path, command),) = re.findall(r"`POST (/customer/c-42/(\S+))`", PAGE.text)
     assert RESERVED_COMMANDS[command].handed_on
     assert path.replace("c-42", "{id}") in describe_api([CUSTOMER], False, True, True)["paths"]
+
+
+def test_commands_are_deleted_as_told() -> None:
+    """What `kafka-delete-records.sh` reads: the topic of the commands, and the place that `tail` prints."""
+    (block,) = PAGE.blocks("json")
+    (place,) = msgspec.json.decode(block)["partitions"]
+    assert place.pop("topic") == Topics("customer", "").commands
+    assert place.keys() == record_document(3, Record(1204, 0, b"c-42", b"{}")).keys() & place.keys()
+    (call,) = PAGE.blocks("sh")
+    assert call.startswith("kafka-delete-records.sh --bootstrap-server ")

@@ -1,0 +1,53 @@
+"""Commands with personal values may be deleted up to an erasure, as docs/personal.md says: they are decided."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.json import decode
+
+from cqrs_cli.core.erasure import ERASE
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.scans.erased.prove import ErasedProof, prove_erased
+from tests.deciding.personal import ERASED, STATE, customers, erase, opened, register
+from tests.support.commands import FAR, command
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+from tests.support.topic_loss import shorten
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    """Ann was erased, Bob was not; Cleo's command waits. Their commands below Ann's `Erase` are deleted."""
+    found = customers(connection, prefix, tmp_path)
+    waits = command("customer.Register", "cleo", "cleo.0", {"name": "Cleo", "mail": "c@home"}, notbefore=FAR)
+    found.send(register("ann"), register("bob"), waits, erase("ann"), register("bob", 1))
+    quietly(found.plan())
+    assert [one.topic for one in proved(found).topics.waiting] == [found.topics.commands]
+    (below,) = [one.offset for one in found.records("commands") if decode(one.value or b"")["type"] == ERASE]
+    shorten(found, "commands", below)
+    return found
+
+
+def proved(people: TopicHarness) -> ErasedProof:
+    return prove_erased(people.connection, people.topics, people.aggregate, people.settings)
+
+
+def test_deleted_commands_are_not_waited_for(people: TopicHarness) -> None:
+    done = proved(people)
+    assert (done.count, done.topics.waiting, list(done.topics.erased)) == (0, [], ["ann"])
+    assert people.violations() == []
+
+
+@pytest.mark.parametrize("machine", ["state", "new"])
+def test_owners_go_on_without_them(people: TopicHarness, machine: str) -> None:
+    """With the shard, and on a machine that has none. What waits is in a topic of its own, sealed."""
+    release = command("cqrs.Release", "cleo", "cleo.r", {"id": "cleo.0"})
+    people.send(register("dan"), release, register("bob"))
+    quietly(people.plan(machine=machine))
+    assert people.outcomes()[-1].data.status == "duplicate"
+    quietly(people.plan(machine=machine))  # what was released is said again
+    states = opened(people, machine)
+    assert (states.pop("cleo").name, states) == ("Cleo", {"ann": ERASED, "bob": STATE, "dan": STATE})
+    assert people.violations() == []
