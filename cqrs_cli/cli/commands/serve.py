@@ -69,14 +69,17 @@ def serve(
         run_server,
     )
     from cqrs_cli.following.gateway.token import LOOPBACK, GatewayTokens
+    from cqrs_cli.keys.address import ring_at
     from cqrs_cli.system.memory import bound_arenas
 
     bound_arenas()
     cli.timestamped = not sys.stderr.isatty()
     tokens = GatewayTokens.read(host, token_file, erase_token_file, personal_token_file)
     settings = cli.settings
-    if tokens.personal is not None and settings.personal_keys is None:
-        raise ConfigurationError("--personal-token-file: no ring of keys is set", "set personal_keys")
+    if tokens.personal is not None:
+        if (ring := settings.keys()) is None:
+            raise ConfigurationError("--personal-token-file: no ring of keys is set", "set personal_keys")
+        ring_at(ring)  # one that cannot be read is refused before anybody asks
     chosen = cli.usable(aggregates)
     names = {host_name(name) for name in allow_host or ()}
     hosts = names | (LOOPBACK if names or host in LOOPBACK else set())

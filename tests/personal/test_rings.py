@@ -1,0 +1,215 @@
+"""Each command with no ring, and with one that lacks the key in force: docs/personal.md says how it ends."""
+
+import json
+import re
+import shlex
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from cqrs_cli.cli.main import main
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.deciding.personal import NEEDLE, customers, register
+from tests.support import ROOT
+from tests.support.owners import quietly
+from tests.support.page import Page
+
+pytestmark = pytest.mark.kafka
+
+ON_SPARK = (pytest.mark.spark, pytest.mark.slow)
+
+TABLE = "command | no ring | a key is lacking"
+
+#: The arguments of the commands in the page's table.
+CALLS = {
+    "run": "run customer --once",
+    "rebuild": "rebuild customer",
+    "replay --personal": "replay customer --out out --personal",
+    "export --personal": "export customer events --out out --personal",
+    "serve --personal-token-file": "serve customer --personal-token-file token",
+    "show": "show customer ann",
+    "tail": "tail customer events",
+    "trace": "trace ann.0 --since 1d",
+    "send --dry-run": "send customer ann Register name=A mail=a@b --dry-run",
+    "sql": "sql 'SELECT name FROM customer_Registered'",
+    "project": "project names --once",
+    "process": "process greeting --once --from beginning",
+    "verify": "verify customer",
+    "keys status": "keys status customer",
+    "doctor": "doctor",
+    "doctor --for read": "doctor --for read",
+    "keys rotate": "keys rotate",
+}
+
+#: They ask for no ring.
+OTHERS = [
+    "send customer bob Register name=B mail=b@b",
+    "erase customer ann --dry-run",
+    "erase customer bob --no-wait",
+    "init customer",
+    "status customer --digest",
+    "deferred list customer",
+    "dead-letters list customer",
+    "tail customer commands",
+    "tail customer outcomes",
+    "verify customer --erased",
+    "describe customer",
+]
+
+OTHERS_ON_SPARK = [
+    "replay customer --out replayed",
+    "export customer events --out exported",
+    "whatif customer --with people.customer",
+]
+
+_SLOW = ("rebuild", "run", "replay --personal", "export --personal", "sql", "process", "verify")
+
+PROCESS = """
+from collections.abc import Iterator
+import cqrs_cli as cqrs
+from people.customer import Registered
+
+def react(event: Registered | cqrs.Erased, at: cqrs.Recorded[Registered | cqrs.Erased]) -> Iterator[cqrs.Send]:
+    yield from ()
+
+process = cqrs.Process(react)
+"""
+
+PROJECTION = """
+from collections.abc import Sequence
+from sqlalchemy import Column, Connection, MetaData, String, Table
+import cqrs_cli as cqrs
+from people.customer import Registered
+
+metadata = MetaData()
+names = Table("names", metadata, Column("id", String(50), primary_key=True))
+
+def project(db: Connection, events: Sequence[cqrs.Recorded[Registered | cqrs.Erased]]) -> None:
+    assert events
+
+projection = cqrs.Projection(project, metadata)
+"""
+
+
+class Row(NamedTuple):
+    """The exit statuses of a command with no ring, and where a key is lacking."""
+
+    command: str
+    without: int
+    lacking: int
+
+
+def rows() -> list[Row]:
+    """The page's table."""
+    text = Page("docs/personal.md").text
+    table = text[text.index(f"| {TABLE} |") :].split("\n\n")[0].splitlines()[2:]
+    cells = [line.strip("| ").split(" | ") for line in table]
+    return [
+        Row(command, int(without[0]), int(lacking[0]))
+        for named, without, lacking in cells
+        for command in re.findall("`([^`]+)`", named)
+    ]
+
+
+Said = Callable[[str, str | None], tuple[int, str]]
+
+
+@pytest.fixture
+def said(
+    connection: Connection,
+    prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Said:
+    """`cqrs` with this ring, in a project where Ann is registered, and a command of hers is not decided yet."""
+    people = customers(connection, prefix, tmp_path)
+    people.send(register("ann"))
+    quietly(people.plan())
+    people.send(register("ann", 1))
+    ring = {"other": b64encode(b"o" * 64).decode()}
+    code = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]
+    for name, text in {
+        "lacking.json": json.dumps(ring),
+        "token": "t" * 40,
+        "people/customer.py": code,
+        "processes/greeting.py": PROCESS,
+        "projections/names.py": PROJECTION,
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    settings = {
+        "bootstrap_server": connection.bootstrap_server,
+        "topic_prefix": prefix,
+        "aggregates": "people",
+    }
+    monkeypatch.chdir(tmp_path)
+
+    def call(arguments: str, ring: str | None) -> tuple[int, str]:
+        used = settings | ({} if ring is None else {"personal_keys": f"file:{ring}"})
+        Path("cqrs.toml").write_text("".join(f'{name} = "{value}"\n' for name, value in used.items()))
+        capfd.readouterr()
+        status = main(shlex.split(arguments))
+        return status, "".join(capfd.readouterr())
+
+    assert call("init", None)[0] == 0  # the positions of the process
+    return call
+
+
+def cases(of: Callable[[Row], int]) -> list[object]:
+    """The calls that end so; what needs Spark, or a process for each partition, is slow."""
+    return [
+        pytest.param(
+            CALLS[row.command],
+            of(row),
+            id=row.command,
+            marks=ON_SPARK if row.command in _SLOW and of(row) != 3 else (),
+        )
+        for row in rows()
+        if (row.command, of(row)) != ("serve --personal-token-file", 0)
+    ]
+
+
+@pytest.mark.parametrize(("arguments", "status"), cases(lambda row: row.without))
+def test_without_a_ring(said: Said, arguments: str, status: int) -> None:
+    found, printed = said(arguments, None)
+    assert found == status, printed
+    assert status == 0 or "personal_keys" in printed
+
+
+@pytest.mark.parametrize(("arguments", "status"), cases(lambda row: row.lacking))
+def test_with_a_ring_that_lacks_a_key(said: Said, arguments: str, status: int) -> None:
+    found, printed = said(arguments, "lacking.json")
+    assert found == status, printed
+    assert NEEDLE not in printed
+    assert status == 0 or "under the master key '2026-11', which the ring lacks" in printed
+
+
+def test_ring_that_cannot_be_read(said: Said) -> None:
+    """It is refused, not taken for none."""
+    for command in (
+        "show",
+        "tail",
+        "trace",
+        "send --dry-run",
+        "rebuild",
+        "serve --personal-token-file",
+        "project",
+    ):
+        found, printed = said(CALLS[command], "nothing.json")
+        assert (found, "nothing.json cannot be read" in printed) == (3, True), printed
+
+
+@pytest.mark.parametrize("arguments", [OTHERS, pytest.param(OTHERS_ON_SPARK, marks=ON_SPARK)])
+def test_others_ask_for_no_ring(said: Said, arguments: list[str]) -> None:
+    """One that cannot be read would end them with 3."""
+    for one in arguments:
+        found, printed = said(one, "nothing.json")
+        assert found == 0, printed
+
+
+def test_page_tells_of_each_command() -> None:
+    assert {row.command for row in rows()} == CALLS.keys()
