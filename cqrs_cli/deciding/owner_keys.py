@@ -115,8 +115,10 @@ class OwnerKeys:
 
     def key_of(self, subject: str) -> DataKey | None:
         """The key in force; raises `ContradictionError` for one that the ring cannot unwrap."""
-        if subject in self._ready:
+        try:
             return self._ready[subject]
+        except KeyError:
+            pass
         wrapped = self._known(subject).current
         key = None if wrapped is None else self._ring.unwrap(self._log.topic, subject, wrapped)
         self._make_ready(subject, key)
@@ -143,14 +145,17 @@ class OwnerKeys:
         """The JSON of a state from the shard, opened; raises `SealError`."""
         if not may_look_sealed(data):
             return data
-        return open_data(self._aggregate.state, data, partial(self._find, subject), self._place(subject))
+        place = SealPlace(self._aggregate.name, subject, STATE, "")
+        return open_data(self._aggregate.state, data, partial(self._find, subject), place)
 
     def seal_state(self, subject: str, data: bytes) -> bytes:
         """The JSON of a state as the shard has it.
 
         Without a key in force its personal fields hold nothing personal: no event that is left says it.
         """
-        return seal_needed(self._aggregate.state, data, self.key_of, self._place(subject))
+        return seal_needed(
+            self._aggregate.state, data, self.key_of, (self._aggregate.name, subject, STATE, "")
+        )
 
     def records(self, keys: Mapping[str, DataKey | None]) -> list[tuple[bytes | None, bytes]]:
         """The records of the keys that a batch has changed: (value, subject)."""
@@ -209,9 +214,6 @@ class OwnerKeys:
             f"key {kid} of {self._aggregate.name} {subject!r} is not in {self.place}, and nobody erased it",
             "restore the topic's records before anything is decided: what is sealed with the key is lost without it",
         )
-
-    def _place(self, subject: str) -> SealPlace:
-        return SealPlace(self._aggregate.name, subject, STATE, "")
 
     def _end(self, subject: str, kid: str) -> None:
         self.doubts.pop(kid, None)

@@ -38,7 +38,8 @@ def without_fields(left_out: Mapping[str, frozenset[str]]) -> Fingerprint:
             there = {}
         for name in names:
             there.pop(name, None)
-        return fingerprint(kind, write_members(there), expected)
+        mark = crc32(b"\0", crc32(write_members(there), _of_type(kind)))
+        return crc32(expected.encode(), mark) if expected else mark
 
     return without
 

@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from cqrs_cli.core.messages.json import read_members, write_members
 from cqrs_cli.core.personal.marks import personal_fields
-from cqrs_cli.core.personal.sealing import DataKey, SealPlace, is_sealed, kid_of
+from cqrs_cli.core.personal.sealing import DataKey, PlaceParts, SealPlace, is_sealed, kid_of
 
 #: The key with an id; None for one that is gone.
 FindKey = Callable[[str], DataKey | None]
@@ -46,13 +46,13 @@ def kids_in(data: bytes) -> set[str]:
     return {kid_of(value) for value in sealed_members(data).values()}
 
 
-def seal_data(cls: type[Struct], data: bytes, key: DataKey, place: SealPlace) -> bytes:
+def seal_data(cls: type[Struct], data: bytes, key: DataKey, place: PlaceParts) -> bytes:
     """The JSON of a message with its personal members sealed; `place` is the message's, its field does not count."""
     return seal_needed(cls, data, lambda _: key, place)
 
 
 def seal_needed(
-    cls: type[Struct], data: bytes, key_of: Callable[[str], DataKey | None], place: SealPlace
+    cls: type[Struct], data: bytes, key_of: Callable[[str], DataKey | None], place: PlaceParts
 ) -> bytes:
     """The same; the subject's key is asked for only if a member says something. Without one the data stay."""
     fields, key = personal_fields(cls), None

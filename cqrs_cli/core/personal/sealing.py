@@ -102,7 +102,8 @@ class DataKey:
         return self._sealed(value, place) if place[2] != STATE else self._sealed_again(value, place)
 
     def _sealed(self, value: bytes, place: PlaceParts) -> bytes:
-        closed = self._made().encrypt(value, bound(place))
+        cipher = self._cipher or self._made()
+        closed = cipher.encrypt(value, bound(place))
         return b'{"$sealed":"%b"}' % _spelt(self._kid + closed)
 
     def _sealed_again(self, value: bytes, place: PlaceParts) -> bytes:
