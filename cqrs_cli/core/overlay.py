@@ -26,7 +26,7 @@ from cqrs_cli.core.messages.reasons import STATUSES, Reason, Refused
 from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.refusal import note_refusal
-from cqrs_cli.core.sealer import Sealer, SealEvent
+from cqrs_cli.core.sealer import Sealer
 from cqrs_cli.core.stored import DedupEntry
 
 
@@ -51,7 +51,7 @@ class Overlay:
         source, partition, types = aggregate.ce_source, context.partition, aggregate.event_types
         self._writers = {cls: (kind, event_writer(source, partition, kind)) for cls, kind in types.items()}
         self._accepted = {kind: encode_json(f"{kind}.accepted") for kind in aggregate.commands}
-        self._encode, self._step = aggregate.quick_encode, aggregate.step
+        self._encode, self._step = aggregate.quick_encode, aggregate.step_decided
         self._write_outcome = outcome_writer(source, partition)
         self.sealer = Sealer(aggregate, context, self.done) if aggregate.has_personal_fields else None
         if self.sealer is not None:
@@ -73,11 +73,9 @@ class Overlay:
         version, state = (before.version, before.state) if before else (0, self._initial)
         time, count, size = self.time, len(answer), 0
         shared = envelope.shared(self.time)
-        writers, encode, step = self._writers, self._encode, self._step
-        seal, sealer = None, self.sealer
-        if sealer is not None:
-            seal = sealer.sealing(envelope.subject, offset)
-            writers = writers if envelope.type != ERASE else self._erasing
+        writers, encode, step, sealer = self._writers, self._encode, self._step, self.sealer
+        if sealer is not None and envelope.type == ERASE:
+            writers, step = self._erasing, self.aggregate.step
         events: list[OutputRecord] = []
         try:
             for index, event in enumerate(answer):
@@ -85,13 +83,14 @@ class Overlay:
                 data = encode(event)
                 state = step(state, kind, data)
                 version += 1
-                if seal is not None:
-                    data = seal(index, event, data)
+                if sealer is not None:
+                    data = sealer.sealed_event(event, data, envelope.subject, offset, index)
                 value = write((offset, index, shared, version, index, count, data))
                 size += len(value)
                 events.append((value, key, timestamp))
             if size > self._plain_size:
-                events, payloads, size = within_limits(self.context, _data_of(answer, encode, seal), events)
+                data_of = _data_of(answer, encode, sealer, envelope.subject, offset)
+                events, payloads, size = within_limits(self.context, data_of, events)
                 self.done.payloads |= payloads
         except Refused as refused:
             return self.refuse(case, refused)
@@ -206,12 +205,17 @@ class Overlay:
 
 
 def _data_of(
-    events: tuple[Event, ...], encode: Callable[[Event], bytes], seal: SealEvent | None
+    events: tuple[Event, ...],
+    encode: Callable[[Event], bytes],
+    sealer: Sealer | None,
+    subject: str,
+    offset: int,
 ) -> Callable[[int], bytes]:
     """The data of an event by its number, as they were written: to seal again gives the same bytes."""
 
     def data_of(index: int) -> bytes:
-        data = encode(events[index])
-        return data if seal is None else seal(index, events[index], data)
+        event = events[index]
+        data = encode(event)
+        return data if sealer is None else sealer.sealed_event(event, data, subject, offset, index)
 
     return data_of

@@ -28,7 +28,8 @@ def plain_checks(aggregate: Aggregate, context: BatchContext, done: Decisions) -
     state_of, remembered_of = context.state, context.remembered
     partition, partition_of = context.partition, context.partition_of
     decoders, may_nest = aggregate.decode_command, aggregate.may_nest
-    fingerprint, is_personal = fingerprint_of(aggregate), aggregate.has_personal_fields
+    fingerprint, classes = fingerprint_of(aggregate), aggregate.may_look_sealed
+    searched = {kind for kind, cls in aggregate.commands.items() if cls in classes}
 
     def passed(case: Case, key: bytes, envelope: OrdinaryCommand) -> Command | None:
         subject, kind, data = envelope.subject, envelope.type, envelope.data
@@ -44,7 +45,7 @@ def plain_checks(aggregate: Aggregate, context: BatchContext, done: Decisions) -
             if expected is not None and not _holds(expected, before.version if before else 0):
                 return None
         try:
-            if is_personal and may_look_sealed(case.record.value or b""):  # its data are in it
+            if kind in searched and may_look_sealed(case.record.value or b""):  # its data are in it
                 return None
             if may_nest:
                 check_nesting(bytes(data))

@@ -14,9 +14,6 @@ from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.personal.data_keys import DataKeys, ErasedKeyError
 from cqrs_cli.core.personal.sealed_data import has_seals
 
-#: Seals the data of an event, by its number.
-SealEvent = Callable[[int, Event, bytes], bytes]
-
 
 class Sealer:
     """For one batch of an aggregate with personal fields."""
@@ -25,11 +22,15 @@ class Sealer:
         self._commands, self._context, self._done = aggregate.commands, context, done
         self._keys = DataKeys(aggregate.name, context.key_of, context.new_key)
         done.keys = self._keys.changed
+        self._partition, self._may_look_sealed = context.partition, aggregate.may_look_sealed
 
-    def sealing(self, subject: str, offset: int) -> SealEvent:
-        """The function that seals the events of the command at an offset."""
-        before = f"{self._context.partition}/{offset}/"
-        return lambda index, event, data: self._keys.sealed(type(event), data, subject, f"{before}{index}")
+    def sealed_event(self, event: Event, data: bytes, subject: str, offset: int, index: int) -> bytes:
+        """The data as they are written, of the command's event with this number. It was folded, so they fit its class.
+
+        Raises `ValueError` if a member looks sealed.
+        """
+        cls, place = type(event), f"{self._partition}/{offset}/{index}"
+        return self._keys.sealed(cls, data, subject, place, cls in self._may_look_sealed)
 
     def unsealing(self, case: Case, envelope: CommandEnvelope) -> Callable[[bytes], bytes] | None:
         """The function with which check 7 opens the data of a command.

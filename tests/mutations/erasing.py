@@ -40,7 +40,7 @@ ERASING = [
     Mutation(
         "an event is written as `decide` gave it",
         "cqrs_cli/core/overlay.py",
-        (("                    data = seal(index, event, data)", "                    pass"),),
+        (("data = sealer.sealed_event(event, data, envelope.subject, offset, index)", "pass"),),
         f"{_BATCHES}::test_events_open_at_their_place",
     ),
     Mutation(
@@ -60,7 +60,7 @@ ERASING = [
         "cqrs_cli/core/overlay.py",
         (
             (
-                "        return data if seal is None else seal(index, events[index], data)",
+                "        return data if sealer is None else sealer.sealed_event(event, data, subject, offset, index)",
                 "        return data",
             ),
         ),

@@ -114,4 +114,16 @@ FORGETTING = [
         (('erased.get(name, b"null") if', 'b"null" if'),),
         "tests/core/personal/test_sealed_data.py::test_undeclared_placeholder_is_null",
     ),
+    Mutation(
+        "an event of `decide` with a seal is taken for one that is not sealed",
+        "cqrs_cli/core/overlay.py",
+        (("aggregate.quick_encode, aggregate.step_decided", "aggregate.quick_encode, aggregate.step"),),
+        "tests/core/personal/test_batches.py::test_decide_may_not_seal",
+    ),
+    Mutation(
+        "a command is not searched for what its class does not know",
+        "cqrs_cli/core/aggregate/aggregate.py",
+        ((" | upcast | lenient", " | upcast"),),
+        "tests/core/personal/test_batches.py::test_lenient_commands_may_not_seal",
+    ),
 ]

@@ -1,7 +1,7 @@
 """An aggregate made ready for the wire: its decider, the types it is annotated with, and their codecs."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -175,11 +175,39 @@ class Aggregate:
         decoded. Raises `KeyError` for an event that the code does not know, `TypeError` if `evolve` returns something
         else than a state, `ValueError` for data or a state that cannot be read back, and whatever `evolve` raises.
         """
-        decoders, evolve, cls = self.decode_event, self.decider.evolve, self.state
-        encode = self.quick_encode
-        decode_state = msgspec.json.Decoder(cls).decode  # nothing is sealed in between
+        evolve = self.decider.evolve
         if self.has_personal_fields:
             evolve = with_erasing(evolve, self.hears_erased)
+        return self._stepping(evolve, self.decode_event)
+
+    @cached_property
+    def step_decided(self) -> Callable[[State, str, Raw | bytes], State]:
+        """`step` for events of `decide`, which are still plain: a member with the shape of a sealed value is read as it
+        stands, and fits no class that is not in `may_look_sealed`.
+        """
+        if not self.has_personal_fields:
+            return self.step
+        plain = {kind: msgspec.json.Decoder(cls).decode for kind, cls in self.events.items()}
+        upcast = {kind: self.decode_event[kind] for kind in self.upcasters}
+        return self._stepping(self.decider.evolve, plain | upcast)
+
+    @cached_property
+    def may_look_sealed(self) -> frozenset[type]:
+        """The commands and events in whose JSON a member may have the shape of a sealed value: all others need not be
+        searched for one. None of an aggregate without personal fields.
+        """
+        if not self.has_personal_fields:
+            return frozenset()
+        upcast = {cls for kind, cls in self.events.items() if kind in self.upcasters}
+        lenient = {cls for cls in self.commands.values() if not cls.__struct_config__.forbid_unknown_fields}
+        messages = (*self.commands.values(), *self.events.values())
+        return frozenset(filter(schema.may_hold_objects, messages)) | upcast | lenient
+
+    def _stepping(
+        self, evolve: Callable[[State, Event], State], decoders: Mapping[str, Callable[[bytes], Event]]
+    ) -> Callable[[State, str, Raw | bytes], State]:
+        cls, encode = self.state, self.quick_encode
+        decode_state = msgspec.json.Decoder(cls).decode  # nothing is sealed in between
 
         def step(state: State, kind: str, data: Raw | bytes) -> State:
             after = evolve(state, decoders[kind](data))

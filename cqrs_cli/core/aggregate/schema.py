@@ -18,6 +18,27 @@ _INEXACT = (
     msgspec_types.DateTimeType,
     msgspec_types.AnyType,
 )  # an untyped value might be one
+_NO_OBJECT = (
+    msgspec_types.NoneType,
+    msgspec_types.BoolType,
+    msgspec_types.IntType,
+    msgspec_types.FloatType,
+    msgspec_types.DecimalType,
+    msgspec_types.StrType,
+    msgspec_types.BytesType,
+    msgspec_types.DateTimeType,
+    msgspec_types.DateType,
+    msgspec_types.TimeType,
+    msgspec_types.TimeDeltaType,
+    msgspec_types.UUIDType,
+    msgspec_types.EnumType,
+    msgspec_types.LiteralType,
+    msgspec_types.ListType,
+    msgspec_types.VarTupleType,
+    msgspec_types.TupleType,
+    msgspec_types.SetType,
+    msgspec_types.FrozenSetType,
+)
 _PROSE = ("title", "description", "examples")
 
 
@@ -79,6 +100,19 @@ def _nests(part: Described, above: frozenset[int]) -> bool:
     if isinstance(part.wire, msgspec_types.AnyType) or id(part.wire) in above:
         return True
     return any(_nests(one, above | {id(part.wire)}) for one in part.within())
+
+
+def may_hold_objects(cls: type[msgspec.Struct]) -> bool:
+    """Tell whether a field of a message could be an object in JSON."""
+    return not all(_is_no_object(field.type) for field in msgspec_types.type_info(cls).fields)  # type: ignore[attr-defined]
+
+
+def _is_no_object(wire: Any) -> bool:
+    while isinstance(wire, msgspec_types.Metadata):
+        wire = wire.type
+    if isinstance(wire, msgspec_types.UnionType):
+        return all(map(_is_no_object, wire.types))
+    return isinstance(wire, _NO_OBJECT)
 
 
 def schema_digest(classes: Sequence[type], upcasters: Iterable[str] = ()) -> str:

@@ -43,14 +43,17 @@ class DataKeys:
         """Drop the key of an aggregate: it is erased."""
         self.changed[subject] = None
 
-    def sealed(self, cls: type[Struct], data: bytes, subject: str, place: str) -> bytes:
+    def sealed(
+        self, cls: type[Struct], data: bytes, subject: str, place: str, may_look_sealed: bool = True
+    ) -> bytes:
         """The JSON of a message to be written, with its personal members sealed; the first ones make the key.
 
-        Raises `ValueError` if it has a member that looks sealed: nobody could tell it from one that is.
+        Raises `ValueError` if it has a member that looks sealed: nobody could tell it from one that is. False for
+        `may_look_sealed` if it has none.
         """
-        if has_seals(data):
+        if may_look_sealed and has_seals(data):
             raise ValueError("a member has the shape of a sealed value")
-        return seal_needed(cls, data, self._needed, self._place(subject, place))
+        return seal_needed(cls, data, self._needed, (self._aggregate, subject, place, ""))
 
     def opened(self, cls: type[Struct], data: bytes, subject: str, place: str) -> bytes:
         """The JSON of a message that an owner has sealed; raises `ErasedKeyError` if its key is gone."""
@@ -61,13 +64,10 @@ class DataKeys:
                 raise ErasedKeyError
             return key
 
-        return open_data(cls, data, find, self._place(subject, place))
+        return open_data(cls, data, find, SealPlace(self._aggregate, subject, place, ""))
 
     def _needed(self, subject: str) -> DataKey:
-        key = self.in_force(subject)
+        key = self.changed[subject] if subject in self.changed else self._key_of(subject)
         if key is None:
             self.changed[subject] = key = self._new_key()
         return key
-
-    def _place(self, subject: str, place: str) -> SealPlace:
-        return SealPlace(self._aggregate, subject, place, "")

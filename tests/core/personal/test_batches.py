@@ -1,11 +1,12 @@
 """Batches of an aggregate with personal fields: what is written is sealed, and `Erase` ends its key."""
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import defstruct
 from msgspec.structs import replace
 
 import cqrs_cli as cqrs
@@ -16,6 +17,7 @@ from cqrs_cli.core.fold import Folded, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.payload_reference import find_reference, refer
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.marks import personal
 from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.core.personal.sealed_data import has_seals, open_data
 from cqrs_cli.core.personal.sealing import SealPlace
@@ -88,20 +90,42 @@ def test_senders_may_not_seal(data: str, attributes: dict[str, str]) -> None:
     assert b"a member has the shape of a sealed value" in done.outcomes[0][0]
 
 
-def test_decide_may_not_seal() -> None:
-    class Noted(cqrs.Event):
-        what: dict[str, str]
+def test_lenient_commands_may_not_seal() -> None:
+    """Members that the class does not know are looked at, too."""
+
+    class Note(cqrs.Command, forbid_unknown_fields=False):
+        pass
+
+    def decide(command: Note, state: Customer) -> list[Registered]:
+        return []
+
+    noted = Aggregate.of("customer", cqrs.Decider(decide, evolve, Customer()))
+    done = decide_batch(noted, [record(0, "customer.Note", {"x": {"$sealed": "AAAA"}})], context())
+    assert verdicts(done) == ["INVALID_PAYLOAD"]
+
+
+@pytest.mark.parametrize("upcasts", [False, True])
+@pytest.mark.parametrize(
+    "annotation", [dict[str, str], Any, str | None, Annotated[str, personal], Annotated[Any, personal]]
+)
+def test_decide_may_not_seal(annotation: Any, upcasts: bool) -> None:
+    """Nor may it where no type checker looks, whether the class takes such a value or not."""
+    Noted = defstruct("Noted", [("what", annotation)], bases=(cqrs.Event,), frozen=True)
 
     class Note(cqrs.Command):
         pass
 
-    def decide(command: Note, state: Customer) -> list[Noted]:
-        return [Noted({"$sealed": "AAAA"})]
+    def decide(command: Note, state: Customer) -> list[Noted]:  # type: ignore[valid-type]
+        return [Noted({"$sealed": "A" * 40})]
 
-    def fold(state: Customer, event: Noted) -> Customer:
+    def fold(state: Customer, event: Noted) -> Customer:  # type: ignore[valid-type]
         return state
 
-    noted = Aggregate.of("customer", cqrs.Decider(decide, fold, Customer()))
+    def upcast(old: dict[str, Any]) -> cqrs.Event:
+        return Noted(str(old["what"]))  # type: ignore[return-value]
+
+    upcasters = {"Noted": upcast} if upcasts and annotation is not dict[str, str] else {}
+    noted = Aggregate.of("customer", cqrs.Decider(decide, fold, Customer(), upcasters=upcasters))
     done = decide_batch(noted, [record(0, "customer.Note", {})], context())
     assert verdicts(done) == ["HANDLER_ERROR"] and not done.events
 

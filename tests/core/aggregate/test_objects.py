@@ -1,0 +1,56 @@
+"""Messages with a field that may be an object in JSON: only such a field can look sealed."""
+
+import enum
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any
+
+import pytest
+from msgspec import Struct, defstruct
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate.schema import may_hold_objects
+from cqrs_cli.core.personal.marks import personal
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    aisle: int
+
+
+class Place(Struct):
+    bin: Bin
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+def event(annotation: Any) -> type[Struct]:
+    return defstruct("Noted", [("what", annotation), ("count", int)], bases=(cqrs.Event,), frozen=True)
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [Any, Bin, Place, dict, dict[str, int], dict[str, int] | None, Annotated[Any, personal]],
+)
+def test_types_that_may_be_objects(annotation: Any) -> None:
+    assert may_hold_objects(event(annotation))
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        int,
+        str | None,
+        bytes,
+        Colour,
+        Decimal,
+        list[Bin],
+        tuple[str, dict[str, int]],
+        Annotated[str, personal],
+    ],
+)
+def test_types_that_are_never_objects(annotation: Any) -> None:
+    """A list of objects is none."""
+    assert not may_hold_objects(event(annotation))
