@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "settings": {"core", "keys", "system", "storage", "payloads"},
     "registry": {"core", "settings", "system"},
     "state": _LOW | {"storage"},
-    "keys": {"core"},
+    "keys": {"core", "storage"},
     "kafka": _LOW,
     "telemetry": {"core"},
     "proof": _MIDDLE,

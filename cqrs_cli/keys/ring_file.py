@@ -7,12 +7,13 @@ import json
 import os
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.keys.ring import read_ring
+from cqrs_cli.storage.private import replaced
 
 #: Bytes of a new master key: two keys of AES-256.
 MASTER_BYTES = 64
@@ -69,7 +70,8 @@ def _written(path: Path) -> Iterator[IO[bytes]]:
     """
     partial = path.with_name(f".{path.name}.new")
     try:
-        opened = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with replaced(path, partial.name) as file:
+            yield file
     except FileExistsError:
         raise ConfigurationError(
             f"{partial} exists: another program writes the ring, or one has died",
@@ -77,26 +79,6 @@ def _written(path: Path) -> Iterator[IO[bytes]]:
         ) from None
     except OSError as error:
         raise _cannot("written", path, error) from None
-    try:
-        with os.fdopen(opened, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(opened)
-        partial.replace(path)
-        _sync(path.parent)
-    except OSError as error:
-        raise _cannot("written", path, error) from None
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _text(secret: bytes) -> str:

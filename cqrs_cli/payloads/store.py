@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import uuid4
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.storage.buckets import list_files, require_bucket
 from cqrs_cli.storage.folder import open_folder
-from cqrs_cli.storage.private import make_folder, opener, sync_folder
+from cqrs_cli.storage.private import make_folder, replaced
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -70,7 +69,9 @@ class PayloadStore:
         if found.is_file and found.size == reference.size and _age(found.mtime) < _YOUNG:
             return
         if filesystem.type_name == "local":
-            _write_file(Path(path), data)
+            make_folder(Path(path).parent)
+            with replaced(Path(path)) as file:
+                file.write(data)
             return
         with filesystem.open_output_stream(
             path, compression=None
@@ -130,19 +131,3 @@ class PayloadStore:
 def _age(modified: datetime | None) -> float:
     """Seconds since a time. A store that tells none has young files only."""
     return 0.0 if modified is None else time.time() - modified.astimezone(UTC).timestamp()
-
-
-def _write_file(path: Path, data: bytes) -> None:
-    """Write a file so that after a power failure it is there whole, or not at all."""
-    make_folder(path.parent)
-    draft = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        with open(draft, "wb", opener=opener) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)

@@ -19,6 +19,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.settings import Settings, load_settings
 from cqrs_cli.spark.columns import wire_type
 from cqrs_cli.spark.options import ReadOptions, SourceKind
+from cqrs_cli.storage.private import replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,8 @@ def _load_archived(name: str, package: str, archive: bytes) -> Aggregate:
 
     file = Path(SparkFiles.getRootDirectory()) / f"cqrs-{hashlib.sha256(archive).hexdigest()[:16]}.zip"
     if not file.exists():
-        partial = file.with_suffix(f".{os.getpid()}")
-        partial.write_bytes(archive)
-        partial.replace(file)
+        with replaced(file) as opened:
+            opened.write(archive)
     return registry.load(name, package, file)
 
 

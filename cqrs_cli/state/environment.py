@@ -13,9 +13,6 @@ _T = TypeVar("_T")
 
 DATA_FILE: Final = "data.mdb"
 
-#: Mode of a shard's folder: its states are for the user who runs the owner. Its files are 0600.
-OWNER_ONLY: Final = 0o700
-
 #: Address space, not disk: the file grows as it is written. Doubled when full.
 MAP_SIZE: Final = 16 << 30
 

@@ -25,11 +25,12 @@ from typing import NamedTuple
 from cqrs_cli import failpoints
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.state.environment import DATA_FILE, OWNER_ONLY
+from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.errors import MOUNTS, REBUILD, CorruptError, refuse_network, translated
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shutdown_marker import distrust, write_marker
+from cqrs_cli.storage.private import PRIVATE_FOLDER
 from cqrs_cli.system.lock import try_lock, wait_for_lock
 
 #: Shards set aside that are kept for each partition: they hold nothing that the log does not.
@@ -66,16 +67,13 @@ def open_shard(
     """
     refuse_network(path, mounts)
     with translated(path):
-        path.parent.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+        path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         with _judging(path, limits):
-            reason = ""
-            if (path / DATA_FILE).exists():
-                found = _reopen(path, identity, limits)
-                if isinstance(found, Shard):
-                    return Opened(found, fresh=False)
-                reason = found
-            aside = _set_aside(path, reason, note) if reason else None
-            return Opened(_create(path, identity, limits), True, aside, reason)
+            found = _reopen(path, identity, limits) if (path / DATA_FILE).exists() else ""
+            if isinstance(found, Shard):
+                return Opened(found, fresh=False)
+            aside = _set_aside(path, found, note) if found else None
+            return Opened(_create(path, identity, limits), True, aside, reason=found)
 
 
 def install_shard(
@@ -196,7 +194,7 @@ def _reopen(path: Path, identity: Identity, limits: Limits) -> Shard | str:
 
 def _create(path: Path, identity: Identity, limits: Limits) -> Shard:
     with ExitStack() as undo:
-        path.mkdir(mode=OWNER_ONLY, exist_ok=True)
+        path.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         folder = _hold(path, undo, limits)
         store = Shard(path, identity.window_ms, folder)
         undo.callback(store.abandon)
@@ -237,7 +235,7 @@ def _hold(path: Path, undo: ExitStack, limits: Limits) -> int:
     """A descriptor of the shard's folder, locked as one that is open; waits for one who is just closing it."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     undo.callback(os.close, folder)
-    os.fchmod(folder, OWNER_ONLY)  # one that was made before this rule, too
+    os.fchmod(folder, PRIVATE_FOLDER)  # one that was made before this rule, too
     _lock(folder, path, limits.lock, shared=True)
     return folder
 

@@ -41,7 +41,10 @@ class ShutdownMarker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_marker(folder: int, state: ShutdownState) -> None:
-    """Mark the shard in `folder`, a descriptor: it stays right if another process has set the folder aside."""
+    """Mark the shard in `folder`, a descriptor: it stays right if another process has set the folder aside.
+
+    So it is no file that `storage.private.replaced` could write, which takes a path.
+    """
     data = os.stat(DATA_FILE, dir_fd=folder)
     marker = ShutdownMarker(state, boot_id(), data.st_dev, data.st_ino, data.st_size, data.st_mtime_ns)
     draft = f"{MARKER_FILE}.{os.getpid()}"

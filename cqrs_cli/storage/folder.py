@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.storage.buckets import STORE_TIMEOUT, list_files, open_bucket
-from cqrs_cli.storage.private import make_folder, opener
+from cqrs_cli.storage.private import make_folder, replaced
 from cqrs_cli.storage.reasons import explain_store_error, is_altered
 
 #: Bytes that are read at once: an object store is asked for each time.
@@ -69,23 +69,21 @@ class StorageFolder:
     def write(self, name: str, content: Iterator[bytes]) -> None:
         """Write a file, whole or not at all: a file that is there under its name is complete."""
         with self._asking():
-            draft = f".{name}.{os.getpid()}" if self._local else name
             if self._local:
                 make_folder(Path(self._path))
-                open(self._at(draft), "wb", opener=opener).close()  # pyarrow keeps the rights of a file
-            stream = self._filesystem.open_output_stream(self._at(draft))
+                with replaced(Path(self._at(name))) as file:
+                    file.writelines(content)
+                return
+            stream = self._filesystem.open_output_stream(self._at(name))
             try:
                 for chunk in content:
                     stream.write(chunk)
             except BaseException:
                 with suppress(OSError):  # a stream can only be closed, and so an object is there
                     stream.close()
-                    self._filesystem.delete_file(self._at(draft))
+                    self._filesystem.delete_file(self._at(name))
                 raise
             stream.close()
-            if self._local:
-                _sync(Path(self._at(draft)))
-                self._filesystem.move(self._at(draft), self._at(name))
 
     def remove(self, name: str) -> None:
         """Remove a file; one that is not there is removed already."""
@@ -164,9 +162,3 @@ def check_folder(uri: str) -> SplitResult:
     if not uri or "\0" in uri or (parts.scheme == "s3" and not parts.netloc):
         raise ConfigurationError(f"{uri!r} is not a folder", _FORM)
     return parts
-
-
-def _sync(path: Path) -> None:
-    """Put a local file on disk, before its name says that it is whole."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

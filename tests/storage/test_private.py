@@ -1,4 +1,4 @@
-"""Folders and files of their owner only, whatever the umask would allow."""
+"""Folders and files of their owner only, whatever the umask would allow, and files that are there whole or not."""
 
 import os
 import stat
@@ -40,3 +40,22 @@ def test_stored_files_are_private(tmp_path: Path) -> None:
     """Checkpoints are: they hold states."""
     open_folder("in/deep", tmp_path).write("a", iter([b"x"]))
     assert [mode(tmp_path / one) for one in ("in/deep/a", "in/deep", "in")] == [0o600, 0o700, 0o700]
+
+
+def test_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with private.replaced(path) as file:
+        file.write(b"first")
+        assert not path.exists()
+    with pytest.raises(ZeroDivisionError), private.replaced(path) as file:
+        file.write(b"half")
+        _ = 1 / 0
+    assert (path.read_bytes(), mode(path), [*tmp_path.iterdir()]) == (b"first", 0o600, [path])
+
+
+def test_one_writer_of_a_draft(tmp_path: Path) -> None:
+    with private.replaced(tmp_path / "a", "draft", rights=0o644) as file:
+        with pytest.raises(FileExistsError), private.replaced(tmp_path / "a", "draft"):
+            """The other one has not begun."""
+        file.write(b"whole")
+    assert ((tmp_path / "a").read_bytes(), mode(tmp_path / "a")) == (b"whole", 0o644)

@@ -12,7 +12,11 @@ from cqrs_cli.cli.options import AggregateName, argument, option
 from cqrs_cli.cli.output import job_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.storage.private import replaced
 from cqrs_cli.words import counted
+
+#: The rights of a certificate, which holds no values: what the umask leaves of these.
+_RIGHTS = 0o666
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.certify import Certified
@@ -129,10 +133,8 @@ def _check_target(file: Path) -> None:
 
 def _write(file: Path, text: bytes) -> None:
     """Write the file whole or not at all."""
-    partial = file.with_name(f".{file.name}.partial")
     try:
-        partial.write_bytes(text)
-        partial.rename(file)
+        with replaced(file, rights=_RIGHTS) as opened:
+            opened.write(text)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise ConfigurationError(f"cannot write {file}: {error.strerror}", "name another file") from error

@@ -22,8 +22,8 @@ from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.state.environment import OWNER_ONLY
 from cqrs_cli.state.errors import translated
+from cqrs_cli.storage.private import PRIVATE_FOLDER
 from cqrs_cli.system.limits import raise_descriptors
 from cqrs_cli.system.lock import try_lock
 
@@ -64,7 +64,7 @@ def open_followers(
 def _alone(folder: Path) -> Iterator[None]:
     """Keep other gateways out of a folder."""
     with translated(folder):
-        folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+        folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         holding = folder.with_name(f"{folder.name}.lock").open("a")
     with holding:
         if not try_lock(holding.fileno()):

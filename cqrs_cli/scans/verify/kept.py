@@ -1,6 +1,5 @@
 """The data of one partition that `verify --continue` keeps: LMDB files, a file with the rest, and their checksums."""
 
-import os
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator
@@ -15,10 +14,10 @@ from msgspec import Struct
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.proof.carried import Carried
 from cqrs_cli.proof.traces import time_of
-from cqrs_cli.state.environment import DATA_FILE, OWNER_ONLY
+from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.trace_index import TraceIndex
-from cqrs_cli.storage.private import sync_folder
+from cqrs_cli.storage.private import PRIVATE_FOLDER, replaced, sync_folder
 
 _CARRIED_FILE, _STORE = "carried", "versions"
 #: The logs whose records are traced, in a folder each.
@@ -61,7 +60,8 @@ def load_carried(folder: Path) -> Carried:
 def keep(folder: Path, carried: Carried) -> None:
     """Write the file of a partition, whose other files are whole by now."""
     encoded = msgspec.msgpack.encode(_Kept(carried, _sums(folder)))
-    write_file(folder / _CARRIED_FILE, _sum_of(encoded) + encoded)
+    with replaced(folder / _CARRIED_FILE) as file:
+        file.write(_sum_of(encoded) + encoded)
 
 
 def _sums(folder: Path) -> dict[str, int]:
@@ -93,9 +93,9 @@ class Folders(NamedTuple):
 def begin_folder(folder: Path, before: Path | None) -> Folders:
     """A new folder for a partition, whose LMDB files begin as copies of the files in `before`."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True, mode=OWNER_ONLY)
+    folder.mkdir(parents=True, mode=PRIVATE_FOLDER)
     for name in (_STORE, *TRACES):
-        (folder / name).mkdir(mode=OWNER_ONLY)
+        (folder / name).mkdir(mode=PRIVATE_FOLDER)
         if before is not None:
             shutil.copyfile(before / name / DATA_FILE, folder / name / DATA_FILE)
     return Folders(folder / _STORE, tuple(folder / name for name in TRACES))
@@ -127,14 +127,3 @@ def _done_with(name: str, index: TraceIndex, carried: Carried) -> Iterator[int]:
             return
         elif command not in carried.deferred:
             yield command
-
-
-def write_file(file: Path, content: bytes) -> None:
-    """Write all of a file durably, or nothing."""
-    draft = file.with_name(f"{file.name}.draft")
-    with draft.open("wb") as out:
-        out.write(content)
-        out.flush()
-        os.fsync(out.fileno())
-    draft.replace(file)
-    sync_folder(file.parent)

@@ -16,9 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from cqrs_cli.errors import UnavailableError, UsageError
-from cqrs_cli.scans.verify.kept import usable, write_file
-from cqrs_cli.state.environment import OWNER_ONLY
-from cqrs_cli.storage.private import sync_folder
+from cqrs_cli.scans.verify.kept import usable
+from cqrs_cli.storage.private import PRIVATE_FOLDER, replaced, sync_folder
 from cqrs_cli.system.lock import try_lock
 
 HEAD_FILE = "verified.json"
@@ -76,7 +75,7 @@ def resumed_from(folder: Path, proved: Proved) -> Iterator[Generations]:
     """
     with ExitStack() as stack:
         with usable(folder):
-            folder.mkdir(parents=True, exist_ok=True, mode=OWNER_ONLY)
+            folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
             head = _read_head(folder, proved)
             lock = stack.enter_context((folder / _LOCK_FILE).open("a"))
             if not try_lock(lock.fileno()):
@@ -86,11 +85,12 @@ def resumed_from(folder: Path, proved: Proved) -> Iterator[Generations]:
             before = None if head is None else folder / f"{_GENERATION}{generation}"
             _remove_others(folder, before)
             after = folder / f"{_GENERATION}{generation + 1}"
-            after.mkdir(mode=OWNER_ONLY)
+            after.mkdir(mode=PRIVATE_FOLDER)
         yield Generations(before, after)
         with usable(folder):
             sync_folder(after)
-            write_file(folder / HEAD_FILE, msgspec.json.encode(_Head(proved, generation + 1)))
+            with replaced(folder / HEAD_FILE) as file:
+                file.write(msgspec.json.encode(_Head(proved, generation + 1)))
             _remove_others(folder, after)
 
 
@@ -118,13 +118,15 @@ def _read_head(folder: Path, proved: Proved) -> _Head | None:
 
 
 def _is_ours(path: Path) -> bool:
-    return path.name in (_LOCK_FILE, f"{HEAD_FILE}.draft") or path.name.startswith(_GENERATION)
+    return path.name == _LOCK_FILE or path.name.startswith((_GENERATION, f".{HEAD_FILE}."))
 
 
 def _remove_others(folder: Path, kept: Path | None) -> None:
     for one in folder.glob(f"{_GENERATION}*"):
         if one != kept:
             shutil.rmtree(one)
+    for draft in folder.glob(f".{HEAD_FILE}.*"):
+        draft.unlink()
 
 
 def _text(value: object) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from cqrs_cli.state.environment import OWNER_ONLY
+from cqrs_cli.storage.private import PRIVATE_FOLDER
 from cqrs_cli.system.lock import try_lock
 
 
@@ -17,12 +17,12 @@ def workplace(shard: Path, kind: Literal["copy", "fetch", "rebuild"]) -> Iterato
     for left in shard.parent.glob(f"{shard.name}.{kind}-*"):
         _remove_if_left(left)
     place = shard.with_name(f"{shard.name}.{kind}-{os.getpid()}")
-    place.mkdir(mode=OWNER_ONLY, parents=True)
+    place.mkdir(mode=PRIVATE_FOLDER, parents=True)
     folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try_lock(folder)
         inside = place / "shard"  # it may become the shard: then nobody may hold its lock
-        inside.mkdir(mode=OWNER_ONLY)
+        inside.mkdir(mode=PRIVATE_FOLDER)
         yield inside
     finally:
         os.close(folder)

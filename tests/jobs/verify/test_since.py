@@ -84,6 +84,15 @@ def test_killed_verify_leaves_the_old(tmp_path: Path) -> None:
         assert list(again.after.iterdir()) == []
 
 
+def test_draft_of_a_killed_verify_goes(tmp_path: Path) -> None:
+    """It died while it wrote its first, or its next, `verified.json`."""
+    for _ in range(2):
+        draft = tmp_path / f".{HEAD_FILE}.{'0' * 32}"
+        draft.touch()
+        with resumed_from(tmp_path, PROVED):
+            assert not draft.exists()
+
+
 def flip(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
