@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -13,6 +14,7 @@ import msgspec
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.personal.sealed_data import kids_in
 from cqrs_cli.core.stored import StoredState
+from cqrs_cli.deciding.plan import KEYS_SUFFIX
 from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.keys.topic import KnownKeys
 from cqrs_cli.proof.erased import ErasedAggregate, ErasedAggregates, still_opens
@@ -30,22 +32,28 @@ _MAGIC, _MAGIC_AT = (0xBEEFC0DE).to_bytes(4, sys.byteorder), 16
 
 
 class FoundIn(NamedTuple):
-    """Something of an erased aggregate, and the place where it is. `is_cached`: a key in a cache of an owner's."""
+    """Something of an erased aggregate, and the place where it is."""
 
     place: str
     what: str
-    is_cached: bool = False
 
     def __str__(self) -> str:
         return f"{self.place}: {self.what}"
 
 
-class FilesLook(NamedTuple):
-    """A look into files, for values by their texts, keys by their ids, and the aggregates of shards."""
+@dataclass(frozen=True, slots=True)
+class FilesLook:
+    """A look into files, for values by their texts, keys by their ids, and the aggregates of shards.
+
+    `shards`: the folder where owners have their shards and caches. `caches`: the number of ended keys in each cache
+    that was looked into and that an owner reads when it starts: it drops them before it serves.
+    """
 
     needles: Needles
     erased: ErasedAggregates
     state: type[State]
+    shards: Path
+    caches: dict[str, int] = field(default_factory=dict)
 
     def look_in(self, path: Path) -> Iterator[FoundIn]:
         """Look into a file, or into all files of a folder; raises `ConfigurationError` for one that is not there."""
@@ -71,10 +79,14 @@ class FilesLook(NamedTuple):
             yield FoundIn(f"{place} byte {at}", f"has an erased value in plain text{more}")
 
     def _in_lmdb(self, folder: Path, place: str) -> Iterator[FoundIn]:
-        for key in _cached_keys(folder):
-            if key.current is not None and key.current.kid in self.erased.kids:
-                what = f"a cache of keys has key {key.current.kid}, which was ended: whoever has the ring can read"
-                yield FoundIn(place, what, is_cached=True)
+        kids = [key.current.kid for key in _cached_keys(folder) if key.current is not None]
+        ended = [kid for kid in kids if kid in self.erased.kids]
+        if ended and self._is_owners(folder):
+            self.caches[place] = len(ended)
+        else:
+            for kid in ended:
+                what = f"a cache of keys has key {kid}, which was ended: whoever has the ring can read"
+                yield FoundIn(place, what)
         try:
             store = LmdbStore(folder, window_ms=1, readonly=True)
         except (CqrsError, lmdb.Error):
@@ -84,6 +96,10 @@ class FilesLook(NamedTuple):
                 if (one := self.erased.get(name)) is not None:
                     for what in self._in_state(one, saved):
                         yield FoundIn(place, f"a shard {what}, of {name!r}")
+
+    def _is_owners(self, cache: Path) -> bool:
+        """True for a cache that an owner reads when it starts, and not one that was copied or set aside."""
+        return cache.parent == self.shards and cache.suffix == KEYS_SUFFIX and cache.stem.isdigit()
 
     def _in_state(self, one: ErasedAggregate, saved: StoredState) -> Iterator[str]:
         yield from state_faults(one.trace, self.state, saved)

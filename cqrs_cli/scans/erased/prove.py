@@ -1,7 +1,6 @@
 """The proof that what the log calls erased is gone: of one aggregate, on this machine."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.payload_reference import payload_folder
-from cqrs_cli.deciding.plan import KEYS_SUFFIX, shard_folder
+from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import needs, refusal
@@ -37,7 +36,7 @@ class ErasedProof:
     needles: Needles
     places: list[str]
     found: list[FoundIn]
-    caches: Counter[str]
+    caches: dict[str, int]
     seconds: float
 
     @property
@@ -74,36 +73,21 @@ def prove_erased(
         raise missing
     look = TopicsLook(connection, topics, aggregate, infos)
     look.look(note)
-    files = FilesLook(Needles(look.texts), look.erased, aggregate.state)
-    found, places, caches = list[FoundIn](), list[str](), Counter[str]()
+    shards = shard_folder(settings.state_dir, topics)
+    files = FilesLook(Needles(look.texts), look.erased, aggregate.state, shards)
+    found, places = list[FoundIn](), list[str]()
     if look.erased:
-        shards = _shards(settings, topics)
-        for path in [*shards, *look_in]:
+        for path in [*([shards] if shards.is_dir() else []), *look_in]:
             note(f"looking into {path}")
             places.append(str(path))
-            for one in files.look_in(path):
-                if one.is_cached and path in shards and _is_owners(Path(one.place), path):
-                    caches[one.place] += 1
-                else:
-                    found.append(one)
+            found += files.look_in(path)
         for folder in _checkpoints(settings, topics, cluster_id, infos[topics.commands].partitions):
             places.append(folder.uri)
             found += files.look_in_store(folder)
         for folder in _payloads(connection, topics):
             places.append(folder.uri)
             found += [one for one in files.look_in_store(folder) if _sum_of(one) not in look.sums]
-    return ErasedProof(look, files.needles, places, found, caches, time.monotonic() - began)
-
-
-def _shards(settings: "Settings", topics: Topics) -> list[Path]:
-    """The folder with the shards of this machine, those that were set aside, and the caches of keys."""
-    folder = shard_folder(settings.state_dir, topics)
-    return [folder] if folder.is_dir() else []
-
-
-def _is_owners(cache: Path, shards: Path) -> bool:
-    """True for a cache that an owner reads when it starts, and not one that was copied or set aside."""
-    return cache.parent == shards and cache.suffix == KEYS_SUFFIX and cache.stem.isdigit()
+    return ErasedProof(look, files.needles, places, found, files.caches, time.monotonic() - began)
 
 
 def _checkpoints(
