@@ -1,4 +1,4 @@
-"""What projections, and programs that read their tables, use; see docs/projections.md."""
+"""The names for projections, and for programs that read their tables; see docs/projections.md."""
 
 from cqrs_cli.following.projections.upserting import upsert
 from cqrs_cli.following.projections.waiting import wait_for_event as wait

@@ -1,4 +1,4 @@
-"""What users write, by name: the modules of a package of the project, each ending in the value that it is about."""
+"""Users' modules by name: those of a package of the project, each ending in the value that it is about."""
 
 import difflib
 import importlib

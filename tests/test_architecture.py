@@ -206,7 +206,7 @@ def test_files_and_folders_stay_small() -> None:
 
 
 def test_whatever_lies_in_jobs_names_spark() -> None:
-    """What needs no Spark has its room elsewhere: `scans`, `runs`, `status`."""
+    """Code that needs no Spark has its room elsewhere: `scans`, `runs`, `status`."""
     named = {path: any(name.startswith("pyspark") for name in imported(path)) for path in files("jobs")}
     assert [str(path) for path, names in named.items() if not names and path.name != "__init__.py"] == []
 

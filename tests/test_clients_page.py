@@ -192,7 +192,7 @@ def named(program: str, bank: Topics) -> str:
 
 
 def reply(connection: "Connection", bank: Topics, program: list[str], folder: Path) -> str:
-    """What a program prints that sends a command and waits for its outcome."""
+    """The output of a program that sends a command and waits for its outcome."""
     owner = Owner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
     with owner.deciding():
         command = [*program, connection.bootstrap_server, "acc-9"]

@@ -1,4 +1,4 @@
-"""What texts say about the code is true: counts, figures and words that a change elsewhere makes wrong."""
+"""Texts about the code are true: counts, figures and words that a change elsewhere makes wrong."""
 
 import ast
 import re

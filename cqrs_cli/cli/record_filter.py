@@ -1,4 +1,4 @@
-"""Which records `cqrs tail` is to print."""
+"""The choice of records that `cqrs tail` prints."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any

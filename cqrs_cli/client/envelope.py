@@ -26,7 +26,7 @@ class Composed(NamedTuple):
 
 
 class Attributes(HandedOn, frozen=True, kw_only=True, gc=False):
-    """What a sender says about a command besides its type, subject and data. Times are in ms since the epoch."""
+    """A sender's attributes of a command besides its type, subject and data. Times are in ms since the epoch."""
 
     id: str | None = None  # None: a new UUIDv7
     expected: str | None = None
@@ -126,7 +126,7 @@ def write_command(
 
 
 def handed_on_again(event: HandedOn) -> dict[str, Any]:
-    """What an event hands on to its commands: without a trace that no tracer reads, which would be refused."""
+    """An event's attributes that its commands take over, without a trace that no tracer reads: it would be refused."""
     found = event.handed_on()
     for unread in ("tracestate", "traceparent"):
         try:

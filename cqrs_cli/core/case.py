@@ -9,7 +9,7 @@ from cqrs_cli.core.messages.record import Record
 
 
 class Case(Struct, gc=False):
-    """What the checks of one command have found so far."""
+    """The findings of the checks of one command so far."""
 
     record: Record
     entry: Deferral | None = None  # of a command that an owner has said again

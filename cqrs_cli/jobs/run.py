@@ -117,7 +117,7 @@ class Owning(LongWork[Ending[Any], Snapshot]):
         yield from self._hidden(self.timing.hidden)
 
     def _hidden(self, patience: float) -> Iterator[str]:
-        """Which open transactions of clients keep commands from being decided, and how to end them."""
+        """The open transactions of clients that keep commands from being decided, each with how to end it."""
         for found in self._progress.hidden(patience):
             yield f"{found.hiding()}; {found.way_out(self._plan.connection.bootstrap_server)}"
 

@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 
 class ErrorKind(Enum):
-    """What an error means, and so what helps."""
+    """The meaning of an error, and so the remedy."""
 
     END = auto()  # not an error: the end of a partition
     AWAY = auto()  # no broker answers, or none that we trust and that trusts us
@@ -92,6 +92,6 @@ _KINDS = {
 
 
 def error_kind(error: KafkaError | KafkaException) -> ErrorKind:
-    """What an error means; a code that this table does not know is final."""
+    """The meaning of an error; a code that this table does not know is final."""
     inner: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
     return _KINDS.get(inner.code(), ErrorKind.FINAL)

@@ -1,4 +1,4 @@
-"""What to say about a record that cannot be read, or that does not follow: its place, and how to look at it."""
+"""The words about a record that cannot be read, or that does not follow: its place, and how to look at it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ def tail_command(aggregate: str, kind: Kind, partition: int, offset: int) -> str
 
 @dataclass(frozen=True, slots=True)
 class PlacedFault:
-    """What is wrong at a place of one of an aggregate's topics."""
+    """A fault at a place of one of an aggregate's topics."""
 
     topic: str
     kind: Kind

@@ -1,4 +1,4 @@
-"""Who may write a partition: one writer, whatever comes, goes or is lost. Knows neither aggregate nor process.
+"""The right to write a partition: of one writer, whatever comes, goes or is lost. Knows neither aggregate nor process.
 
 A `Supervisor` has one partition, and lets one owner after another work. Deciding and reacting are its two users: their
 owners have the same first steps and the same loop, and differ in what a batch is and where the position stands.

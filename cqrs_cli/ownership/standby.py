@@ -115,7 +115,7 @@ def read_beat(metadata: str) -> Beat | None:
 
 
 class StandsBy(Protocol):
-    """Who waits for its turn at a seat."""
+    """Somebody who waits for its turn at a seat."""
 
     @property
     def stopping(self) -> threading.Event: ...
@@ -124,7 +124,7 @@ class StandsBy(Protocol):
         """Get ready meanwhile, again and again: the run of this claim is at work."""
 
     def is_fit(self) -> bool:
-        """Whether it can take over; if it cannot, it says why."""
+        """True if it can take over; if it cannot, it says why."""
 
 
 def await_seat(connection: Cluster, seat: Seat, mine: Claim, after: float, who: StandsBy) -> Claim | None:

@@ -210,7 +210,7 @@ class Supervisor(Watched):
         self.note(f"{self.place}: standing by, run {claim.run} is at work")
 
     def is_fit(self) -> bool:
-        """Whether a run that stands by can take over; if it cannot, it says why."""
+        """True if a run that stands by can take over; if it cannot, it says why."""
         return True
 
     @abstractmethod

@@ -75,7 +75,7 @@ class Watched(ABC):
 
     @property
     def blocked(self) -> str:
-        """What keeps its owner from its work; empty if nothing does."""
+        """The reason that keeps its owner from its work; empty if there is none."""
         why, under = self._blocked
         return "" if self.session is not under and self.session is not None and self.session.useful else why
 

@@ -36,7 +36,7 @@ def check_shape(event: EventEnvelope) -> None:
 
 
 class PersonalScope(NamedTuple):
-    """What a proof knows of an aggregate with personal fields. `ring` opens what keys in force seal."""
+    """A proof's knowledge of an aggregate with personal fields. `ring` opens what keys in force seal."""
 
     ring: KeyRing | None = None
     masked: MaskDocument = (

@@ -49,7 +49,7 @@ class Assembly:
         return ", ".join(parts)
 
     def left(self, note: Callable[[str], None]) -> "Assembly | None":
-        """What no other run does, for `--once`; waits for a run that is at work. None if nothing is left."""
+        """The part that no other run does, for `--once`; waits for a run that is at work. None if nothing is left."""
         reacting = self.reacting and left_to_react(self.reacting, note)
         plan = left_to_decide(self.plan, note)
         if plan is None and reacting is None:

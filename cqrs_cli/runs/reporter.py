@@ -1,4 +1,4 @@
-"""What a supervisor says while it works: to the driver, and to `status` on this machine."""
+"""The reports of a supervisor at work: to the driver, and to `status` on this machine."""
 
 from cqrs_cli.ownership.watched import Watched
 from cqrs_cli.telemetry.blocked import BlockedFile

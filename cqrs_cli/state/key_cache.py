@@ -60,7 +60,7 @@ KeyChange: TypeAlias = KeyRecord | EndedKey
 
 
 class KeyStore(Protocol):
-    """What is known of the keys in one partition of a keys topic, and how far it was read."""
+    """The known keys of one partition of a keys topic, and the offset up to which it was read."""
 
     @property
     def offsets(self) -> KeyOffsets:

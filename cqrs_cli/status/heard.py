@@ -12,7 +12,7 @@ from cqrs_cli.telemetry.blocked import blocked_by
 
 
 def heard_place(found: HeardPartition, topics: ProcessTopics, state_dir: Path) -> PlaceStatus:
-    """What a look at a partition says, with what its owner on this machine says itself."""
+    """The status of a partition after a look at it, with the words of its owner if that is on this machine."""
     subscription, source, position = found.subscription, found.subscription.source, found.position
     offset = None if position is None else position.offset
     lag = 0 if offset is None else max(0, found.end - max(found.start, offset))

@@ -1,4 +1,4 @@
-"""What a job's last look shows, for Prometheus and `/readyz`. docs/metrics.md lists the metrics."""
+"""The numbers of a job's last look, for Prometheus and `/readyz`. docs/metrics.md lists the metrics."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence

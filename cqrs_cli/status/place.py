@@ -10,7 +10,7 @@ from cqrs_cli.ownership.trials.slow import SlowCommand
 
 
 class PlaceKind(NamedTuple):
-    """What is done in a partition, in the words of tables and metrics."""
+    """The kind of work in a partition, in the words of tables and metrics."""
 
     title: str  # the header above the names
     unit: str  # what the log holds
@@ -107,7 +107,7 @@ class PlaceStatus:
 
     @property
     def subject(self) -> str:
-        """Who works there, and on what, for people: partitions of one subject are summed."""
+        """The worker there and its topics, for people: partitions of one subject are summed."""
         match self.kind.title:
             case "partition":
                 return self.name
@@ -131,7 +131,7 @@ class PlaceStatus:
         return where if self.kind is DECIDED else [self.name, *where]
 
     def remarks(self) -> list[str]:
-        """What an operator should look at, each with the way out."""
+        """Remarks for an operator, each with the way out."""
         hidden = f"{self.hidden_by.hiding()}; {self.way_out}" if self.hidden_by else ""
         stopped = ""
         if self.stopped_at is not None:

@@ -1,1 +1,1 @@
-"""What owners and tasks tell others while they work: signed datagrams, files for `status`. It decides nothing."""
+"""News of owners and tasks while they work: signed datagrams, files for `status`. It decides nothing."""

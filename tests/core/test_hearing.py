@@ -1,4 +1,4 @@
-"""Who hears personal fields hears that they were erased."""
+"""A listener to personal fields hears that they were erased."""
 
 import pytest
 

@@ -28,7 +28,7 @@ def first_rounds(harness: TopicHarness) -> None:
 
 
 def released(number: int) -> list[Sent]:
-    """What waits of a round is to be decided now."""
+    """The commands by which those of a round that wait are to be decided now."""
     return [command("cqrs.Release", one, f"{one}.release", {"id": f"{one}.{number}"}) for one in SUBJECTS]
 
 

@@ -67,7 +67,7 @@ def test_rebuilt_shard_is_sealed(people: TopicHarness) -> None:
 
 
 def test_checkpoint_has_no_key(people: TopicHarness) -> None:
-    """What was erased since it was written is erased on the machine that begins with it."""
+    """Values erased since it was written are erased on the machine that begins with it."""
     stage.write_all(people)
     people.send(erase(NAMES[2]))
     quietly(people.plan())

@@ -1,4 +1,4 @@
-"""Who hears the personal fields of customers hears that they are erased, or is not loaded."""
+"""A listener to the personal fields of customers hears that they are erased, or is not loaded."""
 
 import shutil
 from pathlib import Path

@@ -218,7 +218,7 @@ def test_cut_topic_is_no_erasure(opener: EventOpener, keys: KeysInMemory) -> Non
 
 
 def test_emptied_topic_is_no_erasure(opener: EventOpener, keys: KeysInMemory) -> None:
-    """What was sealed had a key there: a reader who has just begun sees no placeholder for it."""
+    """A sealed value had a key there: a reader who has just begun sees no placeholder for it."""
     with pytest.raises(
         ContradictionError, match=r"customer\.keys partition 0 has no records.*nobody erased it"
     ):

@@ -62,7 +62,7 @@ def following(rules: Rules, place: Place) -> Iterator[Place]:
 
 
 def faults(rules: Rules, place: Place) -> Iterator[Place]:
-    """What may go wrong next: a run that works crashes, or is suspected although it lives."""
+    """The faults that may come next: a run that works crashes, or is suspected although it lives."""
     for number, run in enumerate(place.runs):
         if run.step == "standby" and place.suspicions:
             fewer = place._replace(suspicions=place.suspicions - 1)

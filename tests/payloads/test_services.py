@@ -61,7 +61,7 @@ def test_process_hands_large_data_on(stage: Stage, store: FolderStore, tmp_path:
 
 @pytest.mark.pins("payloads")
 def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> None:
-    """What was before it is reacted to; what it sends waits for its own payload in the same way, and status says so."""
+    """Events before it are reacted to; its commands wait for their own payloads in the same way, and status says so."""
     event, reference = large_order(store, stage.prefix, 1)
     kept = store.file(reference, f"{stage.prefix}order").read_bytes()
     store.lose(reference, f"{stage.prefix}order")

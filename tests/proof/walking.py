@@ -90,7 +90,7 @@ def walked(*sends: str, until: int = END) -> World:
 
 
 def walked_on(world: World, until: int = END) -> World:
-    """What comes of a world."""
+    """The end of a world that is walked on."""
     while True:
         after = [one for one in steps(world) if one.now <= until]
         working = [one for one in after if one.now == world.now]

@@ -50,7 +50,7 @@ def test_killed_command_is_completed(pair: TopicHarness, project: Project, point
 
 
 def test_each_call_comes_a_step_further(pair: TopicHarness, project: Project) -> None:
-    """What was done before is not done again: the first topic that grows is another one each time."""
+    """Nothing is done twice: the first topic that grows is another one each time."""
     for point in ("grow.lineage:1", "grow.wished:1", *["grow.topic:1"] * 5):
         assert killed(project, point)
     assert not killed(project, "grow.topic:1")

@@ -1,4 +1,4 @@
-"""What the system says of a state folder becomes an error that says what to do."""
+"""The system's errors about a state folder become errors that say what to do."""
 
 import errno
 from contextlib import closing

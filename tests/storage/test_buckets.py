@@ -22,7 +22,7 @@ def folder(bucket: Bucket) -> StorageFolder:
 
 
 def told(folder: StorageFolder) -> set[str]:
-    """What is said to a listing, a write and a try."""
+    """The errors of a listing, a write and a try."""
     said = set()
     for use in (folder.files, lambda: folder.write("a", iter([b"x"])), folder.try_out):
         with pytest.raises(UnavailableError, match=r"s3://bucket-\w+/in cannot be used: ") as raised:

@@ -1,4 +1,4 @@
-"""What else runs in a soak: a process in the run, and beside it a projection and a gateway, struck like everything."""
+"""Other workers in a soak: a process in the run, and beside it a projection and a gateway, struck like everything."""
 
 import json
 import os
@@ -116,7 +116,7 @@ class Beside:
         }
 
     def blows(self, resting: threading.Event) -> list[Callable[[], str]]:
-        """What may happen to them."""
+        """The blows that they may get."""
         return [self._kill, lambda: self._pause(resting)]
 
     def _kill(self) -> str:

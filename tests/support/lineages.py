@@ -22,7 +22,7 @@ def split(lineage: PartitionLineage, partition: int, there: int) -> Split:
 
 
 def possible(lineage: PartitionLineage, multiples: list[int]) -> list[Growth]:
-    """What may be written next."""
+    """The growths that may be written next."""
     last, there = lineage.counts[-1], range(lineage.counts[-1])
     grown = [Grow(last, last * one) for one in multiples if last * one <= 24]
     splits = [split(lineage, one, last) for one in there if lineage.phase(one, last) == "settle"]

@@ -1,4 +1,4 @@
-"""What a run is seen to have done, as its screens and its metrics take it."""
+"""The progress of a run, as its screens and its metrics take it."""
 
 from cqrs_cli.deciding.measures import Folding
 from cqrs_cli.deciding.plan import Partition

@@ -1,4 +1,4 @@
-"""Which cases of a large matrix run always; `make faults` runs the others too."""
+"""The choice of the cases of a large matrix that run always; `make faults` runs the others too."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -32,7 +32,7 @@ class Cluster:
         self.workers.append(self._start_worker(len(self.workers)))
 
     def worker_of(self, pid: int) -> int:
-        """Which worker a process came from."""
+        """The worker that a process came from."""
         return next(number for number, worker in enumerate(self.workers) if pid in family(worker.pid))
 
     def lose(self, number: int) -> None:

@@ -177,7 +177,7 @@ def _hide(_: object) -> None:
 
 
 def _about_kafka(settings: "Settings") -> str:
-    """What has become of the broker that the next steps need."""
+    """A remark that the broker is stopped which the next steps need; empty if it runs."""
     from cqrs_cli.kafka.embedded import broker
 
     if settings.bootstrap_server or broker.broker_status(settings.root) is not None:

@@ -58,7 +58,7 @@ def _root(cli: Cli) -> "Path":
 
 
 def _broker(root: "Path", broker: "Broker | None") -> tuple[dict[str, Any], str]:
-    """Whether it runs, and where."""
+    """The state of the embedded broker and its place, as a document and as text."""
     from cqrs_cli.kafka.embedded import files
     from cqrs_cli.kafka.embedded.release import EMBEDDED
 

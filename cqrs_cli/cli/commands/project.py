@@ -124,7 +124,7 @@ def _run_on_spark(
     properties: Mapping[str, str],
     display: "RecordsDisplay[ProjectionProgress]",
 ) -> "Iterator[tuple[Run, int]]":
-    """What runs a plan on Spark, and the number of its tasks: no more than the database bears."""
+    """The function that runs a plan on Spark, and the number of its tasks: no more than the database bears."""
     from cqrs_cli.following.projections.databases.known import dialect_of
     from cqrs_cli.following.projections.load import PACKAGE
     from cqrs_cli.jobs.project import run_projection

@@ -1,4 +1,4 @@
-"""What the keys of a live display change, and the reasons of the last minute. Pure."""
+"""The choices that keys make in a live display, and the reasons of the last minute. Pure."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence

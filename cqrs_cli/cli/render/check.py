@@ -41,7 +41,7 @@ def gravest(compared: "Sequence[Compared]", logs: Mapping[str, LogRead]) -> "Lev
 
 
 def checked(compared: "Sequence[Compared]", logs: Mapping[str, LogRead], written: bool) -> Result:
-    """What has changed in each aggregate, and what the code cannot read."""
+    """The changes in each aggregate, and the events that the code cannot read."""
     document: dict[str, Any] = {
         "level": gravest(compared, logs),
         "written": written,

@@ -82,7 +82,7 @@ def _rows(fields: "Iterable[FieldShape]", indent: str, prefix: str = "") -> Iter
 
 
 def _first(field: "FieldShape") -> str:
-    """What stands between a field and its fields: of the first item, as each `[]` would begin another one."""
+    """The text between a field and its fields: of the first item, as each `[]` would begin another one."""
     return field.holds.replace("[]", "[0]")
 
 

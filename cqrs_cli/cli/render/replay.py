@@ -21,7 +21,7 @@ def replaying_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
 def replayed(
     aggregate: str, until: str | Mapping[int, int] | None, done: "Replayed", target: "Target | None"
 ) -> Result:
-    """What was folded: of how many events, until when, and where it is written."""
+    """The result of a replay: the number of events, the time until which they are folded, the place of states."""
     from cqrs_cli.core.digest import as_hex
 
     total, digest = done.total, as_hex(done.total.digest)

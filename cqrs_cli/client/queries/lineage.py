@@ -1,4 +1,4 @@
-"""Which messages belong together: trees of commands and what came of them. Pure."""
+"""Messages that belong together, as trees: commands, their outcomes and events, and the commands of these. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable

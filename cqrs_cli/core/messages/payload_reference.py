@@ -37,7 +37,7 @@ class PayloadReference(NamedTuple):
         return len(data) == self.size and sha256(data).hexdigest() == self.sha256
 
     def attributes(self, folder: str) -> dict[str, str | int]:
-        """What stands in a record whose payload is in this folder of the store."""
+        """The attributes of a record whose payload is in this folder of the store."""
         return {"dataref": f"{folder}/{self.sha256}", "datasha256": self.sha256, "datasize": self.size}
 
 

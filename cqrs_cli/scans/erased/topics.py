@@ -86,7 +86,7 @@ class TopicsLook:
             self.found.append(place._replace(what=f"is sealed with {still_opens(kid)}"))
 
     def _commands(self) -> None:
-        """What senders wrote goes with the topic's retention; its values are what files are looked through for."""
+        """Take the values of erased commands, for which files are searched. The commands end with the retention."""
         counted, apart = RecordCount(), RecordCount()
         for partition, some in self._read(self.topics.commands):
             for record in some:

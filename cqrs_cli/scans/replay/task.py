@@ -63,7 +63,7 @@ class ReplayPlan:
         return task // self.parts
 
     def links(self, task: int) -> list[Link]:
-        """What a task reads, one after the other."""
+        """The links that a task reads, one after the other."""
         log = PartitionLog(self.connection, self.topics, self.partition(task))
         if self.chains is None:
             return [Link(log, *self.bounds[log.partition])]
@@ -147,7 +147,7 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
 
 
 def _opener(plan: ReplayPlan, aggregate: Aggregate) -> EventOpener:
-    """What opens the events, if values are wanted. What is folded without them has the same digest, by law 7."""
+    """The opener of the events; it opens nothing if no values are wanted. The digest is the same, by law 7."""
     connection, marks = plan.connection, event_marks(aggregate) if plan.personal else None
     return event_opener(connection, connection.keys, plan.topics, marks)
 

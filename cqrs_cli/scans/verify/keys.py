@@ -46,7 +46,7 @@ class LatestKeys:
             return _key(view.saved(subject))
 
     def ring(self) -> KeyRing | None:
-        """What opens values that are sealed with these keys; None without a ring of master keys."""
+        """The ring that opens values sealed with these keys; None without a ring of master keys."""
         if self._connection.keys is None:
             return None
         ring, topic = ring_at(self._connection.keys), self._topics.keys

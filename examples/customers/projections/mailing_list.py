@@ -1,4 +1,4 @@
-"""Who gets the newsletter, and where. An erased customer is on it no longer.
+"""Subscribers of the newsletter, and their addresses. An erased customer is on it no longer.
 
 cqrs project mailing_list
 """

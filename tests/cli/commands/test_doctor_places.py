@@ -1,4 +1,4 @@
-"""What `cqrs doctor` says of partitions."""
+"""The findings of `cqrs doctor` about partitions."""
 
 import pytest
 

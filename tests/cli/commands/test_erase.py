@@ -151,7 +151,7 @@ def test_no_outcome_is_kept_too(shop: Cqrs, tmp_path: Path) -> None:
 
 
 def test_reading_is_another_right(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
-    """What cannot be read afterwards is said, and remembered without its key."""
+    """An erasure whose events cannot be read afterwards says so, and is remembered without its key."""
     events = customers.topics.events
     customers.write(events, (b"?", b"c-1"))
     with customers.deciding(4):

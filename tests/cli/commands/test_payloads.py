@@ -53,7 +53,7 @@ def test_gc_needs_a_store(on_broker: Cqrs) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a store does not answer is soon given up."""
+    """A request that a store does not answer is soon given up."""
     monkeypatch.setattr(
         "cqrs_cli.settings.settings.PayloadStoreAddress", partial(PayloadStoreAddress, retry_for=0.05)
     )

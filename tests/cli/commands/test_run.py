@@ -1,4 +1,4 @@
-"""What `cqrs run` refuses before it asks anybody."""
+"""Refusals of `cqrs run` before it asks anybody."""
 
 import pytest
 

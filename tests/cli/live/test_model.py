@@ -1,4 +1,4 @@
-"""What the keys of `cqrs top` change."""
+"""The keys of `cqrs top`, and their effects."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What waits, and a rehearsal, for an aggregate whose partitions have grown."""
+"""Deferred commands, and a rehearsal, for an aggregate whose partitions have grown."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is said of an exception in an aggregate's code."""
+"""The words about an exception in an aggregate's code."""
 
 import inspect
 from collections.abc import Callable

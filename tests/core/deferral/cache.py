@@ -1,4 +1,4 @@
-"""What recovery asks, in memory."""
+"""The questions of recovery, answered in memory."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext

@@ -1,4 +1,4 @@
-"""What a batch changes is seen at once, and limits are exact."""
+"""Changes by a batch are seen at once, and limits are exact."""
 
 import pytest
 from msgspec.structs import replace

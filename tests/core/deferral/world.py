@@ -103,7 +103,7 @@ class World(NamedTuple):
 
 
 def sent(name: str, world: World) -> bytes | None:
-    """What a client sends, by name or as JSON; None if it cannot yet. A copy is of what an owner said."""
+    """A client's command, by name or as JSON; None if it cannot yet. A copy is of an owner's words."""
     if name.startswith("{"):
         return name.encode()
     if name == "copy":

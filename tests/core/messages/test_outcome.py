@@ -1,4 +1,4 @@
-"""What an outcome says in words, and records that are none."""
+"""The words of outcomes, and records that are none."""
 
 import pytest
 

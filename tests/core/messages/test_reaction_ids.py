@@ -17,7 +17,7 @@ ID = "checkout/x.order.events/0/7/0@1777593600000/0"
 
 
 def test_guessed_id_is_refused() -> None:
-    """What the process sends under it is decided, whoever was there before."""
+    """The process's own command under it is decided, whoever was there before."""
     first, own = record(id=ID), record(1, id=ID, source="/cqrs/process/checkout")
     done = decided(first, record(2, id=ID, source="/cqrs/process/other"), own)
     assert result(done) == ["INVALID_ENVELOPE", "INVALID_ENVELOPE", "accepted"]

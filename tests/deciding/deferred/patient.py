@@ -83,5 +83,5 @@ def entries(harness: TopicHarness) -> dict[str, Deferral]:
 
 
 def decided(harness: TopicHarness, id: str) -> list[tuple[str, ...]]:
-    """What became of a command, outcome after outcome."""
+    """The outcomes of a command, one after the other."""
     return [(status, reason) for cause, status, reason in said(harness) if cause == id]

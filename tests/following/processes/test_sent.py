@@ -1,4 +1,4 @@
-"""What counts as sent by a process: by what it says, in either mode and however it is spelt."""
+"""Commands that count as sent by a process: by their words, in either mode and however they are spelt."""
 
 import json
 

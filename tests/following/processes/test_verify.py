@@ -83,7 +83,7 @@ def test_planted_commands_are_found(
 
 
 def test_target_that_has_grown_is_clean(stage: Stage) -> None:
-    """What was sent before stands where it had to, then; what an owner has forwarded was sent once."""
+    """Commands sent before stand where they had to, then; one that an owner has forwarded was sent once."""
     stage.react()
     stage.place(0, 5)
     stage.react()

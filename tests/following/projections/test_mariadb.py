@@ -1,4 +1,4 @@
-"""What MariaDB does otherwise than SQLite and PostgreSQL, and does not matter: text, times, numbers, strictness."""
+"""Differences of MariaDB from SQLite and PostgreSQL that do not matter: text, times, numbers, strictness."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What ends a transaction in MariaDB, or leaves its end unknown: rows and position agree all the same."""
+"""Faults that end a transaction in MariaDB, or leave its end unknown: rows and position agree all the same."""
 
 import threading
 from typing import Any

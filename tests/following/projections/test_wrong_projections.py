@@ -1,4 +1,4 @@
-"""What a projection, its tables or its events can have wrong is named, with the event."""
+"""Faults of a projection, its tables or its events are named, with the event."""
 
 from sqlalchemy import Connection
 

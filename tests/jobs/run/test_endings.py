@@ -1,4 +1,4 @@
-"""What a run of several partitions ends with."""
+"""The ends of runs of several partitions."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -64,7 +64,7 @@ def test_ended_partitions_have_done_all(words: Heard) -> None:
 
 
 def test_proof_from_the_beginning_moves_on(words: Heard) -> None:
-    """What an earlier verify has left was of no use: there is more to read."""
+    """The folder of an earlier verify was of no use: there is more to read."""
     teller = Talkative(words.address, 0)
     teller.begin(10)
     teller.read(8, 8)

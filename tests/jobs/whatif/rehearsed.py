@@ -43,7 +43,7 @@ def again(
 
 
 class Logs(NamedTuple):
-    """What is decided again."""
+    """The logs that are decided again."""
 
     commands: list[Record]
     outcomes: list[Record]
@@ -51,7 +51,7 @@ class Logs(NamedTuple):
 
 
 def logs_of(world: World) -> Logs:
-    """What clients sent and what an owner made of it, as far as it was decided."""
+    """The commands of clients, and an owner's answers, as far as they were decided."""
     commands = [world.record(offset) for offset in range(world.position)]
     return Logs(commands, records(world.outcomes), records(world.events))
 

@@ -128,7 +128,7 @@ def test_later_versions_follow_a_difference() -> None:
 
 
 def test_state_begins_as_other_code_folds() -> None:
-    """What lies before the stretch is folded, and not decided."""
+    """Events before the stretch are folded, and no command there is decided."""
     history = History([wish(3), wish(1, id="x"), wish(1, id="x")])
     assert again(history, code(stricter), start=1) == []
     found = again(history, code(stricter, offset_of), start=1)

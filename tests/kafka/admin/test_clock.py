@@ -58,7 +58,7 @@ def test_difference_is_said_in_words() -> None:
 
 
 class Told:
-    """What a command has: settings, and notes."""
+    """The settings and notes that a command has."""
 
     def __init__(self, folder: Path) -> None:
         self.settings, self.notes = load_settings({}, folder), list[str]()

@@ -24,7 +24,7 @@ def resources(kind: str) -> dict[str, Any]:
 
 
 def allowed(role: str) -> set[RequiredAcl]:
-    """What the user of a role may do, as `doctor` asks for it."""
+    """The rights of a role's user, as `doctor` asks for them."""
     user = resources("KafkaUser")[f"staging.cqrs-{role}"]["spec"]["authorization"]["acls"]
     kinds = {"transactionalId": "transactional-id"}
     return {

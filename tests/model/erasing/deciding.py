@@ -36,7 +36,7 @@ from tests.model.erasing.world import (
 
 
 def recovered(rules: Rules, world: World, copy: Copy) -> Memory:
-    """What a copy and the logs behind it say to an owner; nothing of ids."""
+    """An owner's memory after a copy and the logs behind it; nothing of ids."""
     known, rest = copy.cache.known, world.events[copy.events :]
     for record in world.keys[copy.cache.keys :]:
         if not isinstance(record, Gone):

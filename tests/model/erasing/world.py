@@ -128,12 +128,12 @@ class World(NamedTuple):
     backup: Backup | None = None
 
     def spend(self, **less: int | WrappedKey) -> Left:
-        """What is left."""
+        """The faults that are left once these have happened."""
         return self.left._replace(**less)  # type: ignore[arg-type]
 
     @property
     def copies(self) -> dict[str, Copy]:
-        """What an owner may start from."""
+        """The copies that an owner may start from, by name."""
         there = {"nothing": NOTHING}
         if self.checkpoint is not None:
             there["a checkpoint"] = self.checkpoint
@@ -167,7 +167,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What clients send, and the bounds."""
+    """The commands of clients, and the bounds."""
 
     name: str
     todo: tuple[Command, ...]

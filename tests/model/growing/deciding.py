@@ -19,7 +19,7 @@ def count_of(lineage: PartitionLineage, partition: int) -> int | None:
 
 
 def recovered(rules: Rules, world: World, lineage: PartitionLineage, number: int) -> Memory:
-    """What the logs say to the owner of a partition: its inheritance, then its own, of the keys that are its own."""
+    """The memory of an owner that has read the logs: its inheritance, then its own, of the keys that are its own."""
     states: States = {}
     ids: Ids = {}
     entries: Entries = {}
@@ -44,7 +44,7 @@ def recovered(rules: Rules, world: World, lineage: PartitionLineage, number: int
 
 
 def remaining(memory: Memory, number: int, count: int | None) -> Memory:
-    """What is left of it once the keys that have moved are dropped."""
+    """The memory that is left once the keys that have moved are dropped."""
     if count is None:
         return memory
     return Memory(

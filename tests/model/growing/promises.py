@@ -75,7 +75,7 @@ def _of_memories(scenario: Scenario, rules: Rules, world: World) -> str:
 
 
 def stuck(world: World, labels: list[str]) -> str:
-    """What is left undone where only faults may happen, and every partition has an owner that knows the topics."""
+    """The work left undone where only faults may happen, and every partition has an owner that knows the topics."""
     if any(client.sends for client in world.clients) or world.left.grows:
         return ""
     if any(not label.startswith(FAULTS) for label in labels):

@@ -131,7 +131,7 @@ class Turn:
         return PartitionLineage(lineage.counts, (*lineage.splits, split), lineage.begun)
 
     def _say_again(self) -> Steps:
-        """What waits is due at any time."""
+        """Resubmit a command that waits: it is due at any time."""
         after, part = self._next_count(), self.part
         for key, entry in self.memory.entries:
             if entry.said is not None:

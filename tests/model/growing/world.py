@@ -60,7 +60,7 @@ class Entry(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What an owner knows, sorted."""
+    """An owner's knowledge, sorted."""
 
     states: tuple[tuple[int, int], ...] = ()
     ids: tuple[tuple[tuple[int, str], Place], ...] = ()
@@ -154,7 +154,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What clients send, and the bounds."""
+    """The commands of clients, and the bounds."""
 
     name: str
     clients: tuple[tuple[Command, ...], ...]

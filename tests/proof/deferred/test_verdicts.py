@@ -1,4 +1,4 @@
-"""What a verdict may not say, of deferred commands and others, in the words that `verify` prints."""
+"""Verdicts that may not be, on deferred commands and others, in the words that `verify` prints."""
 
 from typing import Any
 

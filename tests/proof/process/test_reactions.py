@@ -113,7 +113,7 @@ def test_planted_faults_are_found(fault: object) -> None:
 
 
 def test_going_back_keeps_the_order() -> None:
-    """What was sent again stands behind all that was sent before."""
+    """Commands that were sent again stand behind all that were sent before."""
     history = History([1, 1, 1, 1, 1, 1, 1], 0, 7, accepted=3)
     sent = history.sent()
     for origin in (3, 4, 5, 6):

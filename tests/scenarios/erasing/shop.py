@@ -25,7 +25,7 @@ class Shop(Project):
         return self.needles[-1]
 
     def look(self, *arguments: str) -> str:
-        """What a command prints, which must succeed; what it says beside it is kept."""
+        """The output of a command, which must succeed; its notes are kept."""
         with self.running(*arguments) as process:
             out, err = process.communicate(timeout=180)
         assert process.returncode == 0, err

@@ -22,7 +22,7 @@ TOOLS = Path(sys.executable).parent
 
 
 def typed(line: str, machine: Machine, tools: Path = TOOLS) -> str:
-    """What a line prints. This project's wheel stands for the package on PyPI."""
+    """The output of a line. This project's wheel stands for the package on PyPI."""
     program, *words = shlex.split(line)
     wheel = f" @ {machine.wheel.as_uri()}"
     words = [word + wheel if word.startswith("cqrs-cli") else word for word in words]

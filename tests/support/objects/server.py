@@ -88,7 +88,7 @@ class _Quiet(WSGIRequestHandler):  # type: ignore[misc]  # its types are not loo
 
 
 def documented_policies() -> list[str]:
-    """What the documentation grants to those who use a store, and to those who only read, for all buckets."""
+    """The policies of the documentation for those who use a store, and for those who only read, for all buckets."""
     text = (ROOT / "docs" / "payloads.md").read_text(encoding="utf-8")
     whole = next(
         block for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL) if "Statement" in block

@@ -1,4 +1,4 @@
-"""What projecting asks of a database, and the answers of a server that has schemas and transactions over tables.
+"""The interface of projecting to a database, and the answers of a server that has schemas and transactions over tables.
 
 A database is a subclass in a file of its own, which says what it does otherwise. The promises that each must keep
 stand in `tests/following/projections/contract`.
@@ -62,7 +62,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def remedy(self, error: BaseException) -> Remedy:
-        """What helps after an error."""
+        """The step that helps after an error."""
 
     def is_made(self, error: BaseException) -> bool:
         """True if what was to be made is there by now."""
@@ -73,7 +73,7 @@ class Dialect(ABC):
         return False
 
     def words(self, error: BaseException) -> str:
-        """What the error says to people."""
+        """The error's text for people."""
         return str(error)
 
     # Tables

@@ -118,7 +118,7 @@ class MistakesContract:
     def test_tables_half_made_are_made_again(
         self, place: DatabaseAddress, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """What of them is there is the projection's own, not somebody else's."""
+        """Those that are there are the projection's own, not somebody else's."""
         loaded = recent_orders()
 
         def cut_off(metadata: MetaData, db: Connection, **_: object) -> None:
