@@ -6,7 +6,6 @@ A command whose key has moved to another partition (`MOVED`) has its outcome the
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import TracebackType
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -75,7 +74,7 @@ class OutcomeWaiter:
     def __enter__(self) -> "OutcomeWaiter":
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._reader.close()
 
     @property

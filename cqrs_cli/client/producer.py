@@ -1,7 +1,6 @@
 """Sending commands: idempotent, acknowledged by all replicas, each to the partition that its key hashes to."""
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -78,7 +77,7 @@ class CommandProducer:
     def __enter__(self) -> "CommandProducer":
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
@@ -38,9 +37,7 @@ class LogWatch:
     def __enter__(self) -> "LogWatch":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

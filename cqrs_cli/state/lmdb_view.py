@@ -1,7 +1,6 @@
 """A consistent look into a shard: asked once or twice a command, so every call counts."""
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from cqrs_cli.core.stored import DedupEntry, StoredState
@@ -34,9 +33,7 @@ class LmdbView:
         self._greatest_id = encoding.greatest_id([greatest for _, greatest in self._where])
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._txn.abort()
 
     def deferred(self) -> DeferredTable:

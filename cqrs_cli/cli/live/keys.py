@@ -6,7 +6,6 @@ import sys
 import termios
 import time
 import tty
-from types import TracebackType
 
 
 class Keys:
@@ -24,7 +23,7 @@ class Keys:
             tty.setcbreak(self._input)
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._input is not None:
             termios.tcsetattr(self._input, termios.TCSADRAIN, self._before)
 

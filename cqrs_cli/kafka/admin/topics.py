@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from cqrs_cli.errors import CqrsError
@@ -42,9 +41,7 @@ class Admin:
     def __enter__(self) -> "Admin":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -123,12 +120,8 @@ class Admin:
         found = self._found([name])
         return [one["leader_id"] >= 0 for one in found[name]["partitions"]] if name in found else []
 
-    def open_transactions(self, topic: str, partition: int) -> list[OpenTransaction]:
-        """Transactions that hold back this partition's read_committed readers."""
-        return self.all_open_transactions([(topic, partition)])
-
     def all_open_transactions(self, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
-        """The same for many (topic, partition)s at once."""
+        """Transactions that hold back read_committed readers of these (topic, partition)s."""
         return self._ask(transactions.find, self._client, list(partitions))
 
     def fence_writer(self, transactional_id: str, timeout_ms: int) -> hanging.FencedProducer:

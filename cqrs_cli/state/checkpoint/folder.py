@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 from cqrs_cli import failpoints
 from cqrs_cli.errors import CqrsError
@@ -91,13 +90,6 @@ class Checkpoints:
         for file in self.folder.files():
             if file.name.endswith(DATA_SUFFIX) and file.name.removesuffix(DATA_SUFFIX) < oldest:
                 self.folder.remove(file.name)
-
-
-class FetchedCheckpoint(NamedTuple):
-    """A checkpoint on this machine's disk: `folder` holds LMDB's file and nothing else."""
-
-    manifest: Manifest
-    folder: Path
 
 
 def _stem(name: str) -> str:

@@ -151,11 +151,11 @@ def test_open_transaction_names_its_owner(admin: Admin, connection: Connection, 
     ensure_topics(admin, topics, TopicPlan())
     producer = clients.producer(connection, transactional_id=topics.transactional_id(1))
     producer.init_transactions(20)
-    assert admin.open_transactions(topics.events, 1) == []
+    assert admin.all_open_transactions([(topics.events, 1)]) == []
     producer.begin_transaction()
     producer.produce(topics.events, b"held back", partition=1)
     assert producer.flush(20) == 0
-    (found,) = admin.open_transactions(topics.events, 1)
+    (found,) = admin.all_open_transactions([(topics.events, 1)])
     assert found.transactional_id == topics.transactional_id(1)
     assert str(found).startswith(
         f"open transaction {topics.transactional_id(1)} (producer id {found.producer_id})"
@@ -163,7 +163,7 @@ def test_open_transaction_names_its_owner(admin: Admin, connection: Connection, 
     assert not found.hangs(now=found.since + 1000)
     assert found.hangs(now=found.since + 24 * 3_600_000)
     producer.abort_transaction(20)
-    assert eventually(lambda: not admin.open_transactions(topics.events, 1))
+    assert eventually(lambda: not admin.all_open_transactions([(topics.events, 1)]))
 
 
 def test_short_transactions_do_not_hang(admin: Admin, connection: Connection, topics: Topics) -> None:
@@ -174,8 +174,8 @@ def test_short_transactions_do_not_hang(admin: Admin, connection: Connection, to
     writer = threading.Thread(target=commit_until, args=(enough, producer, topics.events))
     writer.start()
     try:
-        assert eventually(lambda: admin.open_transactions(topics.events, 0))
-        looks = [admin.open_transactions(topics.events, 0) for _ in range(500)]
+        assert eventually(lambda: admin.all_open_transactions([(topics.events, 0)]))
+        looks = [admin.all_open_transactions([(topics.events, 0)]) for _ in range(500)]
     finally:
         enough.set()
         writer.join()
