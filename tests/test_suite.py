@@ -25,7 +25,7 @@ def test_helpers_are_not_in_test_modules() -> None:
 
 
 #: Patched attributes in all tests. Parameters and fakes are better: it is to fall to one for each hundred tests.
-PATCHES = 69
+PATCHES = 56
 
 
 def test_few_attributes_are_patched() -> None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -147,15 +148,15 @@ class Shard(LmdbStore):
 class _Opening(threading.Thread):
     """Opens a shard in a thread: LMDB can only wait for its lock, and a process stopped while it has it keeps it."""
 
-    def __init__(self, path: Path, window_ms: int, folder: int) -> None:
+    def __init__(self, path: Path, make: Callable[[], Shard]) -> None:
         super().__init__(name=f"opening {path}", daemon=True)
         self._made: Future[Shard] = Future()
-        self._arguments = path, window_ms, folder
+        self._make = make
         self.start()
 
     def run(self) -> None:
         try:
-            shard = Shard(*self._arguments)
+            shard = self._make()
         except Exception as error:
             if self._made.set_running_or_notify_cancel():
                 self._made.set_exception(error)
@@ -180,7 +181,7 @@ def _reopen(path: Path, identity: Identity, limits: Limits) -> Shard | str:
         failpoints.reached("shard.opening")
         write_marker(folder, "working")  # before LMDB writes anything
         try:
-            store = _Opening(path, identity.window_ms, folder).result(limits.change)
+            store = _Opening(path, partial(Shard, path, identity.window_ms, folder)).result(limits.change)
         except CorruptError as error:
             return error.message
         if store is None:

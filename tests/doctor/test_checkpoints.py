@@ -13,16 +13,16 @@ from msgspec.structs import replace
 from cqrs_cli.cli.main import main
 from cqrs_cli.doctor.checkpoints import (
     STORE_PATIENCE,
-    PartitionCheckpoint,
     check_checkpoint_store,
     check_newest,
 )
-from cqrs_cli.errors import UnavailableError
-from cqrs_cli.storage.folder import StorageFolder, open_folder
+from cqrs_cli.state.checkpoint.manifest import MANIFEST_SUFFIX, read_manifest
+from cqrs_cli.storage.folder import open_folder
 from tests.deciding.checkpoints.stage import store, write_all
 from tests.state.shards import AT, IDENTITY, MANIFEST
 from tests.support import ROOT
 from tests.support.commands import increments
+from tests.support.disks import files_end_at
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 
@@ -33,20 +33,18 @@ def stored(uri: str, patience: float = STORE_PATIENCE) -> Found:
     return [(check.status, check.detail) for check in check_checkpoint_store(uri, patience)]
 
 
-def test_store_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_is_written_to(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     assert stored(str(folder)) == [("warn", f"{folder} does not exist yet")]
     folder.mkdir()
     assert stored(str(folder)) == [("ok", f"{folder} answers and can be written")]
     assert list(folder.iterdir()) == []
 
-    def full(*_: object) -> None:
-        raise UnavailableError("the store cannot be used: no space left", "make room")
-
-    monkeypatch.setattr(StorageFolder, "write", full)
-    (check,) = check_checkpoint_store(str(folder))
-    assert (check.status, check.detail) == ("warn", "the store cannot be used: no space left")
-    assert check.hint == "make room; until then none is written, nor used"
+    with files_end_at(0):
+        (check,) = check_checkpoint_store(str(folder))
+    assert check.status == "warn" and f"{folder} cannot be used: " in check.detail
+    assert str(check.hint).endswith("; until then none is written, nor used")
+    assert list(folder.iterdir()) == []
 
 
 def test_useless_places_are_named(tmp_path: Path) -> None:
@@ -138,7 +136,11 @@ def test_doctor_finds_them(
     counters.send(*increments(10))
     quietly(counters.plan())
     write_all(counters)
-    monkeypatch.setattr(PartitionCheckpoint, "age", property(lambda _: 7200.0))
+    for manifest in store(counters).rglob(f"*{MANIFEST_SUFFIX}"):
+        written = read_manifest(manifest.name, manifest.read_bytes())
+        name, content = replace(written, written=written.written - 7_200_000).encoded()
+        manifest.with_name(name).write_bytes(content)
+        manifest.unlink()
     (answers, level) = found()
     assert (answers[0], level[0]) == ("ok", "ok") and "partition 0 (2 h old, " in level[1]
     counters.send(*increments(10, first=10))

@@ -1,6 +1,5 @@
 """Processes in the doctor's round: their topics, and what they need to be allowed."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,10 +9,10 @@ from cqrs_cli.doctor.check import Check
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.following.processes.stage import Stage
 from tests.support import ROOT
+from tests.support.configuring import configure
 
 pytestmark = pytest.mark.kafka
 
@@ -33,18 +32,11 @@ def of_processes(stage: Stage) -> list[tuple[str, str]]:
     return [(one.status, one.detail) for one in checks(stage) if one.name == "processes"]
 
 
-def test_positions_are_checked(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_positions_are_checked(stage: Stage) -> None:
     hears = f"{stage.events}, {stage.topic('events')}"
     assert of_processes(stage) == [("ok", f"checkout: hears {hears}")]
-    described = Admin.describe
-
-    def deleting(admin: Admin, names: list[str]) -> dict[str, TopicInfo]:
-        found = described(admin, names)
-        return {name: replace(info, configs={"cleanup.policy": "delete"}) for name, info in found.items()}
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Admin, "describe", deleting)
-        (check,) = of_processes(stage)
+    configure(stage.connection, stage.topics.positions, {"cleanup.policy": "delete"})
+    (check,) = of_processes(stage)
     assert check[0] == "fail" and "needs compact: positions would be deleted" in check[1]
     stage.delete(stage.topics.positions)
     assert of_processes(stage) == [("warn", "checkout has no topic: cqrs run leaves it out")]

@@ -1,7 +1,6 @@
 """The store in LMDB keeps the contract, and its file whole."""
 
 import os
-import resource
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ from cqrs_cli.state.lmdb_types import Transaction
 from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
 from tests.state.contract import StoreContract
 from tests.state.values import WINDOW, OpenStore, at, decision, look_up, recall, saved, write
+from tests.support.disks import files_end_at
 
 
 class TestLmdbStore(StoreContract):
@@ -147,13 +147,11 @@ def test_dropped_generations_give_their_room_back(open_store: OpenStore, tmp_pat
 def test_full_disk_changes_nothing(open_store: OpenStore, tmp_path: Path) -> None:
     store = open_store()
     write(store, states={"a": saved(1)})
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
-    try:
-        with pytest.raises(ConfigurationError, match=f"disk is full .* in {tmp_path}/0 ") as raised:
-            write(store, states={str(n): saved(2, b"x" * 1000) for n in range(5_000)})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with (
+        files_end_at(1 << 20),
+        pytest.raises(ConfigurationError, match=f"disk is full .* in {tmp_path}/0 ") as raised,
+    ):
+        write(store, states={str(n): saved(2, b"x" * 1000) for n in range(5_000)})
     assert raised.value.exit_code == 3
     assert dict(store.items()) == {"a": saved(1)}
     write(store, states={"a": saved(2)})

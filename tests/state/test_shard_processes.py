@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cqrs_cli import failpoints
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.state import shard
 from cqrs_cli.state.shard import Limits, open_readonly
@@ -109,11 +110,12 @@ def test_held_shard_is_waited_for(opening: Opening, path: Path) -> None:
     assert raised.value.hint == "see whether a stopped `cqrs run` is left over, then try again"
 
 
-def test_shard_half_made_is_let_go(opening: Opening, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(folder: int, state: str) -> None:
+def test_shard_half_made_is_let_go(opening: Opening) -> None:
+    """No room is left for the first mark."""
+
+    def full() -> None:
         raise OSError(errno.ENOSPC, "full")
 
-    with monkeypatch.context() as patched, pytest.raises(ConfigurationError, match="no space left"):
-        patched.setattr("cqrs_cli.state.shard.write_marker", full)
+    with failpoints.acting("shard.opening", full), pytest.raises(ConfigurationError, match="no space left"):
         opening()
     assert opening().fresh

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -31,9 +30,18 @@ def test_container_has_less(tmp_path: Path, limit: str, is_less: bool) -> None:
     ) == is_less
 
 
-def test_limited_process_takes_half(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda kind: (1 << 20, 1 << 20))
-    assert memory_share() == 1 << 19
+LIMITED = """
+import resource
+from cqrs_cli.system.memory import memory_share
+
+whole, limit = memory_share(), 64 << 20
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+print(memory_share() == min(whole, limit // 2) < whole)
+"""
+
+
+def test_limited_process_takes_half() -> None:
+    assert subprocess.check_output([sys.executable, "-c", LIMITED], text=True) == "True\n"
 
 
 #: Starts threads that take memory from the C library at the same time, and prints the number of its arenas.

@@ -19,7 +19,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import readers
 from cqrs_cli.registry import load
 from cqrs_cli.state.checkpoint.workplace import workplace
-from cqrs_cli.state.errors import refuse_network, translated
+from cqrs_cli.state.errors import MOUNTS, refuse_network, translated
 from cqrs_cli.state.shard import install_shard
 from cqrs_cli.system.lock import is_locked
 
@@ -46,7 +46,7 @@ class Rebuilt(NamedTuple):
 
 
 def rebuild_shards(
-    plan: Plan, show: Callable[[Rebuilding], None], note: Callable[[str], None]
+    plan: Plan, show: Callable[[Rebuilding], None], note: Callable[[str], None], mounts: Path = MOUNTS
 ) -> dict[Partition, Rebuilt]:
     """Make the shards of all of a plan's partitions from the log, some at a time, and put them into their places.
 
@@ -55,16 +55,16 @@ def rebuild_shards(
     """
     partitions = plan.partitions()
     with ExitStack() as stack:
-        folders = {one: stack.enter_context(_beside(plan.shard(one))) for one in partitions}
+        folders = {one: stack.enter_context(_beside(plan.shard(one), mounts)) for one in partitions}
         builders = stack.enter_context(_Builders(plan, folders))
         built = builders.finish(show)
         return {one: _install(plan, one, folders[one], built[one], note) for one in partitions}
 
 
 @contextmanager
-def _beside(shard: Path) -> Iterator[Path]:
+def _beside(shard: Path, mounts: Path) -> Iterator[Path]:
     """An empty folder beside a shard, for the block."""
-    refuse_network(shard)
+    refuse_network(shard, mounts)
     with ExitStack() as stack:
         with translated(shard):
             folder = stack.enter_context(workplace(shard, "rebuild"))

@@ -28,6 +28,7 @@ class ProjectionPlan:
     targets: Mapping[EventPartition, int] | None = None  # where `--once` ends: events offset
     patience: float | None = None  # seconds that database or broker may be away; None: any time
     batch: int = 5000
+    idle_check: float = 1.0  # seconds without events after which an owner looks whether it still is one
     beside: bool = False  # it fills new tables, while others are served
     grown: Mapping[str, Topics] = field(
         default_factory=dict

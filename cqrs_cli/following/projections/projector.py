@@ -42,9 +42,6 @@ _AWAY = 1.0
 #: Seconds between two looks whether a partition that came by a growth may begin.
 _HELD = 0.5
 
-#: Seconds without events after which an owner looks whether it still is one.
-_IDLE_CHECK = 1.0
-
 
 class Projector:
     """Projects one partition until it is told to stop, or its target is reached."""
@@ -126,7 +123,7 @@ class Projector:
             elif reached > position:  # past what is no event: markers of transactions
                 self._commit([], position, reached)
                 position = reached
-            elif time.monotonic() - looked > _IDLE_CHECK:
+            elif time.monotonic() - looked > self._plan.idle_check:
                 looked = time.monotonic()
                 if own_position(self._engine, self._plan, self._source) != position:
                     raise MovedError

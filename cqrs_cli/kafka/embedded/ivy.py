@@ -32,15 +32,15 @@ _MODULE = """\
 """
 
 
-def fetcher(java: Path, release: KafkaRelease = EMBEDDED) -> jars.Fetch:
-    """The function that `jars.ensure` calls to fill its folder."""
+def fetcher(java: Path, release: KafkaRelease = EMBEDDED, silence: float = SILENCE) -> jars.Fetch:
+    """The function that `jars.ensure` calls to fill its folder. `silence`: seconds after which it gives up."""
 
     def fetch(folder: Path, at: jars.OnCount) -> None:
         work = folder / ".ivy"
         work.mkdir()
         (work / "ivy.xml").write_text(_MODULE.format(kafka=release.version, log4j=release.log4j))
         found, fetched, size, output = 0, 0, 0, [""]
-        with _ivy(java, work, folder) as lines:
+        with _ivy(java, work, folder, silence) as lines:
             for line in lines:
                 output.append(line.strip())
                 if kilobytes := re.search(r"\((\d+)kB\)$", line.rstrip()):
@@ -56,7 +56,7 @@ def fetcher(java: Path, release: KafkaRelease = EMBEDDED) -> jars.Fetch:
 
 
 @contextmanager
-def _ivy(java: Path, work: Path, target: Path) -> Iterator[Iterator[str]]:
+def _ivy(java: Path, work: Path, target: Path, silence: float) -> Iterator[Iterator[str]]:
     """Ivy's lines as it says them. It is ended when the block is left early or after a long silence."""
     command = [
         str(java),
@@ -81,14 +81,14 @@ def _ivy(java: Path, work: Path, target: Path) -> Iterator[Iterator[str]]:
     with ivy:
         assert ivy.stdout is not None
         try:
-            yield _watched(ivy, iter(ivy.stdout))
+            yield _watched(ivy, iter(ivy.stdout), silence)
         finally:
             ivy.kill()  # a no-op once it has ended by itself
 
 
-def _watched(ivy: subprocess.Popen[str], lines: Iterator[str]) -> Iterator[str]:
+def _watched(ivy: subprocess.Popen[str], lines: Iterator[str], silence: float) -> Iterator[str]:
     while True:
-        alarm = threading.Timer(SILENCE, ivy.kill)
+        alarm = threading.Timer(silence, ivy.kill)
         alarm.start()
         try:
             line = next(lines, None)

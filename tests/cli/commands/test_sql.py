@@ -1,10 +1,10 @@
-import io
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from cqrs_cli.cli.commands.sql import _typed
 from tests.cli.conftest import Cqrs
 
 
@@ -31,12 +31,26 @@ def test_a_wrong_call_ends_with_2(cqrs: Cqrs, tmp_path: Path, arguments: list[st
     assert complaint in said.err
 
 
+TYPED = """
+import sys
+from pathlib import Path
+from cqrs_cli.cli.commands.sql import _typed
+print(list(_typed(Path(sys.argv[1]), [])))
+"""
+
+
 @pytest.mark.parametrize("there", [True, False])
-def test_history_is_its_owners_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+def test_history_is_its_owners_only(tmp_path: Path, there: bool) -> None:
     history = tmp_path / ".cqrs/sql_history"
     if there:
         history.parent.mkdir()
         history.touch(0o644)
-    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 1;\n"))
-    assert list(_typed(history, [])) == ["SELECT 1"]
+    typed = subprocess.run(
+        [sys.executable, "-c", TYPED, str(history)],
+        input="SELECT 1;\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert typed.stdout.endswith("['SELECT 1']\n")
     assert stat.S_IMODE(history.stat().st_mode) == 0o600

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.kafka import clients, offsets
-from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership import standing
@@ -173,12 +172,12 @@ def test_status_without_topics_ends_with_3(cqrs: Cqrs, connection: Connection, p
 
 
 def test_status_names_hiding_transaction(
-    decided: Cqrs, connection: Connection, prefix: str, monkeypatch: pytest.MonkeyPatch
+    decided: Cqrs, connection: Connection, prefix: str, request: pytest.FixtureRequest
 ) -> None:
     topic = f"{prefix}bank_account.commands"
     client = begin(connection, topic, [b"?"])
     assert hiders(decided("status", "-o", "json").document) == [None, None]  # too young to deserve a word
-    monkeypatch.setattr(transactions, "YOUNG_MS", 0)
+    request.getfixturevalue("no_young_transactions")
     first, second = hiders(decided("status", "-o", "json").document)
     assert (first["transactional_id"], second) == (f"{topic}.writer", None)
     assert re.fullmatch(r"20..-..-..T..:..:..\....Z", first["since"])

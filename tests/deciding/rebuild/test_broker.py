@@ -147,11 +147,9 @@ def test_shard_is_built_here(counters: TopicHarness, tmp_path: Path) -> None:
     store.close()
 
 
-def test_network_folder_is_refused(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path) -> None:
-        raise ConfigurationError(f"{path} is on a network file system")
-
-    monkeypatch.setattr(rebuilding, "refuse_network", refuse)
+def test_network_folder_is_refused(counters: TopicHarness, tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("server:/export / nfs4 rw 0 0\n")
     with pytest.raises(ConfigurationError, match="network"):
-        rebuilt(counters)
+        rebuild_shards(counters.plan(once=False), print, print, mounts)
     assert not counters.shard_path().parent.exists()

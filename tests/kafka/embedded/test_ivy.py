@@ -22,11 +22,11 @@ def java_saying(folder: Path, output: str, then: str = "") -> Path:
     return java
 
 
-def fetch(java: Path, folder: Path) -> list[tuple[int, int, int]]:
+def fetch(java: Path, folder: Path, silence: float = ivy.SILENCE) -> list[tuple[int, int, int]]:
     counts: list[tuple[int, int, int]] = []
     target = folder / "target"
     target.mkdir()
-    ivy.fetcher(java)(target, lambda *count: counts.append(count))
+    ivy.fetcher(java, silence=silence)(target, lambda *count: counts.append(count))
     return counts
 
 
@@ -46,10 +46,9 @@ def test_offline_error_says_why(tmp_path: Path) -> None:
         fetch(java_saying(tmp_path, OFFLINE, "exit 1"), tmp_path)
 
 
-def test_a_silent_network_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ivy, "SILENCE", 0.2)
+def test_a_silent_network_is_given_up(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="cannot fetch"):
-        fetch(java_saying(tmp_path, FOUND, "exec sleep 60"), tmp_path)
+        fetch(java_saying(tmp_path, FOUND, "exec sleep 60"), tmp_path, silence=0.2)
 
 
 def test_users_ivy_settings_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,9 @@
 """The owner of a damaged shard recovers or says clearly what is wrong; it never decides wrongly."""
 
 import os
-import resource
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from cqrs_cli.errors import ConfigurationError, TakenOverError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.state.lmdb_store import LmdbStore
 from tests.support.commands import command, increments, mixture
+from tests.support.disks import files_end_at
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, owned, owned_here, quietly
 from tests.support.sampling import sampled
@@ -147,16 +146,6 @@ def test_a_full_map_grows(bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -
     quietly(bank.plan())
     assert (bank.shard_path() / "data.mdb").stat().st_size > 256 << 10
     bank.check()
-
-
-@contextmanager
-def files_end_at(size: int) -> Iterator[None]:
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.pins("state-is-events")

@@ -9,7 +9,6 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
 from cqrs_cli.errors import ConfigurationError, NoOutcomeError, TakenOverError
-from cqrs_cli.following.projections import projector
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.projections import wait
 from tests.following.projections.feeding import (
@@ -78,13 +77,10 @@ class ProjectingContract:
         assert errors(projected(other, logs, loaded)) == []
         assert told(place) == model(logs)
 
-    def test_idle_owners_notice_a_takeover(
-        self, place: DatabaseAddress, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_idle_owners_notice_a_takeover(self, place: DatabaseAddress) -> None:
         """No batch tells them: nothing comes."""
-        monkeypatch.setattr(projector, "_IDLE_CHECK", 0.0)
         logs = {source(0): random_log(0, 10)}
-        loaded, made = recent_orders(), replace(plan(logs, place), targets=None)
+        loaded, made = recent_orders(), replace(plan(logs, place), targets=None, idle_check=0.0)
         take(made, loaded)
 
         class Tail(ListTail):
