@@ -7,8 +7,6 @@ applied at once. So a command that was just cancelled is never said again as one
 
 from collections.abc import Callable, Mapping
 
-from confluent_kafka import KafkaError, KafkaException
-
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.deferral.deferrals import Deferrals
@@ -16,11 +14,13 @@ from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.deciding.broker_clock import BrokerClock
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
-from cqrs_cli.errors import ConfigurationError, ContradictionError
-from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, TopicMadeAgainError
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.kafka.write_errors import TopicMadeAgainError
 
 #: Bytes of the commands that one transaction says again, roughly.
 _MOST_BYTES = 8 * 1024 * 1024
+
+_TAKE_THEM = "allow it: max.message.bytes of the topics of commands and of deferred commands was larger once"
 
 
 class Deferring:
@@ -60,8 +60,9 @@ class Deferring:
         session, cache = self._session, self._cache
         cache.flush()
         done, end = Decisions(cache.positions.clock), at
+        refused = f"{session.log.place('commands')}: deferred commands cannot be said again"
         try:
-            with session.writer.batch(session.consumer) as transaction, cache.reading():
+            with session.transaction(at, refused, _TAKE_THEM) as transaction, cache.reading():
                 deferrals = self.deferrals()
                 due = deferrals.due(int(self._now()), session.timing.batch_limit, _MOST_BYTES)
                 done.deferred = deferrals.changed
@@ -77,21 +78,12 @@ class Deferring:
                     end = max(end, offset + 1)
                 session.writer.note_deferred(values(done.deferred))
                 failpoints.reached("again.noted")
-                transaction.commit_at(at, session.present_claim().metadata())
         except TopicMadeAgainError as error:
             name, number = session.partition
             raise ContradictionError(
                 f"{error} partition {number} was deleted and created again while it was written to",
                 f"find out why; to go on without what it held: cqrs run --accept-loss {name}:{number}@{at}",
             ) from error
-        except BatchLateError as error:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, str(error))) from error
-        except BatchRefusedError as error:
-            raise ConfigurationError(
-                f"{session.log.place('commands')}: deferred commands cannot be said again: {error}",
-                "allow it: max.message.bytes of the topics of commands and of deferred commands was larger once",
-            ) from error
-        session.offset, session.claimed = at, True
         cache.stage(done, at, *transaction.written)
         cache.flush()
         return end

@@ -6,16 +6,12 @@ Nobody else may write there: a tool that had read a key before it was erased wou
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from confluent_kafka import KafkaError, KafkaException
-
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.personal.sealing import DataKey
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
-from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.keys.topic import BEAT
 
 
@@ -52,19 +48,11 @@ class KeyUpkeep:
         cache.flush()
         done = Decisions(cache.positions.clock, keys={**wrapped})
         records: Sequence[tuple[bytes | None, bytes]] = keys.records(done.keys) or [BEAT]
-        try:
-            with session.writer.batch(session.consumer) as transaction:
-                transaction.write(done)
-                session.writer.note_keys(keys.partition, records)
-                failpoints.reached("upkeep.noted")
-                transaction.commit_at(at, session.present_claim().metadata())
-        except BatchLateError as error:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, str(error))) from error
-        except BatchRefusedError as error:
-            raise ConfigurationError(
-                f"{keys.place} does not take keys: {error}", "see what its settings allow: cqrs doctor"
-            ) from error
-        session.offset, session.claimed = at, True
+        refused, hint = f"{keys.place} does not take keys", "see what its settings allow: cqrs doctor"
+        with session.transaction(at, refused, hint) as transaction:
+            transaction.write(done)
+            session.writer.note_keys(keys.partition, records)
+            failpoints.reached("upkeep.noted")
         cache.stage(done, at, *transaction.written)
         keys.flush(cache.positions.events)
 

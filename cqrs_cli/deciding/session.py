@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace as replace_log
 
+from confluent_kafka import KafkaError, KafkaException
 from msgspec.structs import replace
 
 from cqrs_cli.core.decide import Batch
@@ -13,9 +14,11 @@ from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.recover import parse_outcome
 from cqrs_cli.deciding.settle import hides_forwards
+from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.readers import StalledError, watermarks
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
-from cqrs_cli.kafka.writer import FencedWriter
+from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
+from cqrs_cli.kafka.writer import BatchTransaction, FencedWriter
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.ownership.session import Session
 
@@ -72,6 +75,24 @@ class OwnerSession(Session[FencedWriter]):
         self.writer.commit_position(self.consumer, offset, self.present_claim().metadata())
         self.offset = offset
         self.claimed = True
+
+    @contextmanager
+    def transaction(
+        self, at: int, refused: str, hint: str, claim: Claim | None = None
+    ) -> Iterator[BatchTransaction]:
+        """A transaction beside those of batches: the block's writes with the position and a claim, mine as it is now.
+
+        Raises `KafkaException` if it takes too long, and `ConfigurationError` of these words if a record is refused.
+        """
+        try:
+            with self.writer.batch(self.consumer) as transaction:
+                yield transaction
+                transaction.commit_at(at, (claim or self.present_claim()).metadata())
+        except BatchLateError as error:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, str(error))) from error
+        except BatchRefusedError as error:
+            raise ConfigurationError(f"{refused}: {error}", hint) from error
+        self.offset, self.claimed = at, True
 
     def found(self) -> tuple[int, Claim] | None:
         committed = self.committed_by(self.consumer)

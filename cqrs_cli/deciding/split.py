@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import KafkaError, KafkaException
 from msgspec.structs import replace
 
 from cqrs_cli import failpoints
@@ -25,9 +24,7 @@ from cqrs_cli.deciding.deferring import values
 from cqrs_cli.deciding.inherit import drop_moved, portions
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
-from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.readers import watermarks
-from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.kafka.writer import BatchTransaction
 from cqrs_cli.ownership.claim import Claim
 
@@ -115,16 +112,7 @@ def _transaction(
     session: OwnerSession, cache: StateCache, at: int, claim: Claim
 ) -> Iterator[BatchTransaction]:
     """Commit the writes of the block with the position and a claim."""
-    try:
-        with session.writer.batch(session.consumer) as transaction:
-            transaction.write(Decisions(cache.positions.clock))  # begins it
-            yield transaction
-            transaction.commit_at(at, claim.metadata())
-    except BatchLateError as error:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, str(error))) from error
-    except BatchRefusedError as error:
-        raise ConfigurationError(
-            f"{session.log.place('commands')} cannot grow: {error}",
-            f"allow it: {session.described.topics.lineage} and the deferred topic must take the records",
-        ) from error
-    session.offset, session.claimed = at, True
+    hint = f"allow it: {session.described.topics.lineage} and the deferred topic must take the records"
+    with session.transaction(at, f"{session.log.place('commands')} cannot grow", hint, claim) as transaction:
+        transaction.write(Decisions(cache.positions.clock))  # begins it
+        yield transaction

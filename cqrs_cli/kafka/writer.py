@@ -145,7 +145,6 @@ class FencedWriter(TransactionalWriter):
             yield batch
         self._ends.commit()
         topics = self._topics
-        keys = None if self._last_key is None else self._last_key.place() + 1
         events, outcomes, deferred = map(self._ends.known, (topics.events, topics.outcomes, topics.deferred))
         keys = None if self._last_key is None else self._last_key.place() + 1
         batch.written = Written(events, outcomes, deferred, keys)
