@@ -66,7 +66,7 @@ def check_spark(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
         yield ok("spark", f"Spark {pyspark.__version__} at {here}")
 
 
-def check_settings(settings: "Settings", environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
+def check_settings(settings: "Settings") -> Iterator[Check]:
     """Check the settings together with the client properties they name."""
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.settings.settings import origins
@@ -77,7 +77,7 @@ def check_settings(settings: "Settings", environ: Mapping[str, str] = os.environ
         "settings", f"root {settings.root}; " + (f"from {', '.join(given)}" if given else "all defaults")
     )
     known = {f"CQRS_{name.upper()}" for name in origins(settings)} | _OTHER_VARIABLES
-    for name in sorted(environ):
+    for name in sorted(os.environ):
         if name.startswith("CQRS_") and name not in known:
             close = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {close[0]}?" if close else "unset it"

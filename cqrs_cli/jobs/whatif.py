@@ -30,7 +30,7 @@ from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.proof.whatif.difference import HistoryDifference
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.whatif.task import MOST_EXAMPLES, Label, WhatifPlan, WhatifResult, decide_again
-from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
+from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 
 if TYPE_CHECKING:
     import pyarrow
@@ -101,7 +101,6 @@ def decide_all_again(
     plan: WhatifPlan,
     target: Target | None = None,
     show: Callable[[JobProgress], None] = lambda progress: None,
-    listen: Listen = TaskReports,
 ) -> DecidedAgain:
     """Decide all partitions again; `show` is called several times a second. With a target, write all differences.
 
@@ -109,7 +108,7 @@ def decide_all_again(
     """
     results = collector(context, WhatifResult)
     began, partitions = time.monotonic(), plan.families
-    with listen(driver_place(context), dict.fromkeys(partitions)) as words:
+    with TaskReports(driver_place(context), dict.fromkeys(partitions)) as words:
         plan = replace(plan, words=words.address)
 
         def look(found: dict[int, WhatifResult]) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.entry import LAST_MOMENT, due_of
-from cqrs_cli.core.messages.command import CommandEnvelope, read_command
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.command import CommandEnvelope, command_or_none
+from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.proof.deferred_log import Entry
@@ -38,7 +38,7 @@ class DeferralRules:
 
     def check(self, offset: int, record: Record | None, outcome: OutcomeTrace) -> None:
         """Check the outcome of the command at an offset."""
-        envelope = _envelope(record)
+        envelope = command_or_none(record)
         if outcome.target is not None or outcome.type in ("cqrs.Cancel.unchanged", "cqrs.Release.unchanged"):
             self._check_target(envelope, outcome)
         if outcome.deferredfrom is not None:
@@ -218,7 +218,7 @@ class DeferralRules:
         for record in commands if said else ():
             offset = said.get(record.offset)
             place = offset if isinstance(offset, str) else f"{self._scope.partition}/{offset}"
-            envelope = None if offset is None else _envelope(record)
+            envelope = None if offset is None else command_or_none(record)
             if offset is not None and envelope is not None and envelope.deferredfrom == place:
                 if resubmitted_document(record, place, self._scope.masked) != entries[offset].document:
                     what = f"says another command than {offset} again, from which it is deferred"
@@ -231,10 +231,3 @@ class DeferralRules:
 
     def _add(self, outcome: OutcomeTrace, what: str) -> None:
         self._findings.add("outcomes", outcome.at, what)
-
-
-def _envelope(record: Record | None) -> CommandEnvelope | None:
-    try:
-        return None if record is None else read_command(record)
-    except Refused:
-        return None

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from cqrs_cli.core.erasure import ERASE
-from cqrs_cli.core.messages.command import CommandEnvelope, read_command
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.command import CommandEnvelope, command_or_none
+from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.sealed_data import has_seals, kids_in
 from cqrs_cli.proof.dedup_index import DedupIndex
@@ -64,7 +64,7 @@ class KeyRules:
             yield f"is unchanged, and key {known.kid} of {outcome.subject!r} is in force"
         if outcome.reason == _GONE and outcome.deferredfrom is None:
             yield "is ERASED, and its command was never deferred"
-        envelope = None if record is None else _envelope(record)
+        envelope = command_or_none(record)
         if envelope is None:
             if outcome.reason == _GONE and self._is_whole and not known.ended:
                 yield f"is ERASED, and no key of {outcome.subject!r} has ended"
@@ -123,13 +123,6 @@ def _contradiction(before: KeyTrace, key: EventKey, subject: str) -> str | None:
         what = "ends" if key.ends else "is sealed with"
         return f"{what} key {key.kid} of {subject!r}, and key {before.kid} is in force: no event has ended it"
     return None
-
-
-def _envelope(record: Record) -> CommandEnvelope | None:
-    try:
-        return read_command(record)
-    except Refused:
-        return None
 
 
 def _has_seals(envelope: CommandEnvelope) -> bool:

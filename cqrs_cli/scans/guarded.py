@@ -1,9 +1,7 @@
 """The frame of a scan on a worker: its error becomes a result, and nothing is collected meanwhile."""
 
-import gc
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeVar
 
 from confluent_kafka import KafkaException
@@ -11,6 +9,7 @@ from confluent_kafka import KafkaException
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import unreachable
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.system.memory import collecting_nothing
 
 _R = TypeVar("_R")
 
@@ -20,7 +19,7 @@ def guarded(
 ) -> _R:
     """On a worker: the result of `work`, or what `failed` makes of its error. `place` names the partition in a bug."""
     try:
-        with _collecting_nothing():
+        with collecting_nothing():
             return work()
     except CqrsError as error:
         return failed(error)
@@ -29,15 +28,3 @@ def guarded(
     except Exception as bug:
         traceback.print_exc()
         return failed(CqrsError(f"{place}: {type(bug).__name__}: {bug}", "Spark's log has the traceback"))
-
-
-@contextmanager
-def _collecting_nothing() -> Iterator[None]:
-    """Switch cyclic garbage collection off: reading makes no cycles, and walking millions of objects takes seconds."""
-    gc.freeze()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.unfreeze()

@@ -5,9 +5,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.core.messages.attributes import TEXT_COLUMNS
-from cqrs_cli.core.messages.command import CommandEnvelope, read_command
-from cqrs_cli.core.messages.reasons import Refused
-from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.command import CommandEnvelope, command_or_none
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.spark.rows import MessageList, RowMaker, envelope_arrays, text_column
@@ -25,7 +23,7 @@ class CommandRows(RowMaker):
     kind = "commands"
 
     def _columns(self, partition: int, messages: MessageList) -> "tuple[MessageList, list[pyarrow.Array]]":
-        envelopes = list(map(_command_or_none, records_of(messages)))
+        envelopes = list(map(command_or_none, records_of(messages)))
         if self._cls is None:
             return messages, [*_command_columns(envelopes), text_column(map(_sent_data, envelopes))]
         assert self._aggregate is not None and self._wanted is not None
@@ -48,13 +46,6 @@ class CommandRows(RowMaker):
 def _command_columns(envelopes: list[CommandEnvelope | None]) -> "list[pyarrow.Array]":
     expected = text_column(None if one is None else one.expected_text() for one in envelopes)
     return envelope_arrays([one or _UNREAD for one in envelopes], expected)
-
-
-def _command_or_none(record: Record) -> CommandEnvelope | None:
-    try:
-        return read_command(record)
-    except Refused:
-        return None
 
 
 def _sent_data(envelope: CommandEnvelope | None) -> str | None:

@@ -1,8 +1,7 @@
 """The task of a read on a worker: a range of a partition, as Arrow batches."""
 
-import gc
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from cqrs_cli.kafka.clients import bulk_consumer
@@ -17,6 +16,7 @@ from cqrs_cli.spark.outcome_rows import OutcomeRows
 from cqrs_cli.spark.plan import SourcePlan
 from cqrs_cli.spark.ranges import OffsetRange
 from cqrs_cli.spark.rows import RowMaker
+from cqrs_cli.system.memory import collecting_nothing
 
 if TYPE_CHECKING:
     import pyarrow
@@ -36,7 +36,7 @@ def read_range(plan: SourcePlan, topic_id: str, part: OffsetRange) -> "Iterator[
     maker = ROW_MAKERS[plan.kind](plan.aggregate, plan.topic, plan.load_aggregate(), plan.type)
     connection = plan.connection
     with (
-        _collecting_nothing(),
+        collecting_nothing(),
         closing(bulk_consumer(connection, fetch_wait_max_ms=_AT_END)) as reader,
         closing(event_opener(connection, connection.keys, plan.topics, plan.marks)) as opener,
     ):
@@ -47,13 +47,3 @@ def read_range(plan: SourcePlan, topic_id: str, part: OffsetRange) -> "Iterator[
             if batch.num_rows:
                 yield batch
     check_topic_id(plan.connection, plan.topic, topic_id)
-
-
-@contextmanager
-def _collecting_nothing() -> Iterator[None]:
-    """Switch cyclic garbage collection off: reading makes no cycles, and walking its objects takes time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

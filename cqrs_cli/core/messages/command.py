@@ -123,6 +123,14 @@ def read_command(record: Record) -> OrdinaryCommand | CommandEnvelope:
     return _read_structured(value)
 
 
+def command_or_none(record: Record | None) -> CommandEnvelope | None:
+    """The envelope of a command record; None for any other record."""
+    try:
+        return None if record is None else read_command(record)
+    except Refused:
+        return None
+
+
 def _is_binary(headers: Headers) -> bool:
     """Tell whether the attributes are in the headers; raises `Refused` unless this is one CloudEvent in JSON."""
     last = dict(headers)

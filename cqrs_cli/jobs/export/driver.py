@@ -30,7 +30,7 @@ from cqrs_cli.keys.opener import EventMasker, EventView
 from cqrs_cli.registry import load
 from cqrs_cli.scans.log_teller import LogTeller
 from cqrs_cli.telemetry.datagrams import Address
-from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
+from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 
 if TYPE_CHECKING:
     import pyarrow
@@ -74,7 +74,6 @@ def export_events(
     plan: ExportPlan,
     target: Target,
     show: Callable[[JobProgress], None] = lambda progress: None,
-    listen: Listen = TaskReports,
 ) -> Exported:
     """Write all events; `show` is called several times a second.
 
@@ -85,7 +84,7 @@ def export_events(
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     schema = event_schema(aggregate) if target.format == "parquet" else LINES
     with (
-        listen(driver_place(context), dict.fromkeys(plan.bounds)) as words,
+        TaskReports(driver_place(context), dict.fromkeys(plan.bounds)) as words,
         staged(context, target) as write,
     ):
         rows = partial(_rows, replace(plan, words=words.address), results, target.format)

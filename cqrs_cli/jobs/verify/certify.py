@@ -34,7 +34,7 @@ from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.log_teller import LogTeller
 from cqrs_cli.scans.verify.lineage import CertifiedLineage, certify_lineage, growth_change, lineage_changes
 from cqrs_cli.telemetry.datagrams import Address
-from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
+from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -112,12 +112,11 @@ def certify_topics(
     plan: CertifyPlan,
     earlier: Certificate | None = None,
     show: Callable[[JobProgress], None] = lambda progress: None,
-    listen: Listen = TaskReports,
 ) -> Certified:
     """Read and hash every partition; `show` is called several times a second."""
     results = collector(context, CertifiedPartition)
     began, partitions = time.monotonic(), range(plan.described.partitions)
-    with listen(driver_place(context), dict.fromkeys(partitions)) as words:
+    with TaskReports(driver_place(context), dict.fromkeys(partitions)) as words:
         numbers = context.parallelize(partitions, len(partitions))
         task = partial(_certify_task, replace(plan, words=words.address), results)
 

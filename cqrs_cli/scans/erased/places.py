@@ -1,7 +1,7 @@
 """Files in which nothing of an erased aggregate may be: shards, caches of keys, checkpoints, payloads, databases."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,9 +74,9 @@ class FilesLook:
             with _folder_with(file) as folder:
                 yield from self._in_lmdb(folder, str(file))
 
-    def _in_bytes(self, chunks: Iterable[bytes], place: str, more: str = "") -> Iterator[FoundIn]:
+    def _in_bytes(self, chunks: Iterable[bytes], place: str) -> Iterator[FoundIn]:
         if (at := self.needles.find(chunks)) is not None:
-            yield FoundIn(f"{place} byte {at}", f"has an erased value in plain text{more}")
+            yield FoundIn(f"{place} byte {at}", "has an erased value in plain text")
 
     def _in_lmdb(self, folder: Path, place: str) -> Iterator[FoundIn]:
         kids = [key.current.kid for key in _cached_keys(folder) if key.current is not None]
@@ -107,13 +107,8 @@ class FilesLook:
             if (kid := one.opens(kids_in(saved.state), saved.version)) is not None:
                 yield f"has a state sealed with {still_opens(kid)}"
 
-    def look_in_store(
-        self, folder: StorageFolder, judged: Callable[[str], str] = lambda name: ""
-    ) -> Iterator[FoundIn]:
-        """Look into the files of a folder of a store. `judged`: more to say of a file with a value, by its name.
-
-        A checkpoint is brought onto this machine's disk, one at a time.
-        """
+    def look_in_store(self, folder: StorageFolder) -> Iterator[FoundIn]:
+        """Look into the files of a folder of a store; a checkpoint is brought onto this machine's disk before."""
         for file in folder.files():
             place, chunks = f"{folder.uri}/{file.name}", folder.chunks(file.name)
             if file.name.endswith(DATA_SUFFIX):
@@ -124,7 +119,7 @@ class FilesLook:
                     yield from self._in_bytes(_chunks(copy), place)
                     yield from self._in_lmdb(copy.parent, place)
             else:
-                yield from self._in_bytes(chunks, place, judged(file.name))
+                yield from self._in_bytes(chunks, place)
 
 
 def _chunks(file: Path) -> Iterator[bytes]:
