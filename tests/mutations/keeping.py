@@ -50,7 +50,7 @@ KEEPING = [
     ),
     Mutation(
         "two programs rotate at once",
-        "cqrs_cli/keys/ring_file.py",
+        "cqrs_cli/storage/private.py",
         (("os.O_WRONLY | os.O_CREAT | os.O_EXCL", "os.O_WRONLY | os.O_CREAT"),),
         f"{_RING}::test_one_program_at_a_time",
     ),
