@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.following.processes.plan import ProcessPlan
+from cqrs_cli.ownership.claim import Claim, Judgement, judge
 from cqrs_cli.ownership.standing import Standing
-from cqrs_cli.runs.places import RunPlace, places
+from cqrs_cli.runs.places import RunPlace
 
 
 class Takeover:
@@ -16,15 +17,17 @@ class Takeover:
     def __init__(
         self, plan: Plan, processes: ProcessPlan | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._order, self._stands_by = (plan.run_epoch, plan.run), plan.timing.standby_after is not None
-        self._every = {_name(at) for at in places(plan, processes)}
+        self._stands_by = plan.timing.standby_after is not None
+        self._mine: dict[RunPlace, Claim] = {at: plan.claim(at, 0) for at in plan.partitions()}
+        if processes is not None:
+            self._mine |= {at: processes.claim(at, 0) for at in processes.subscriptions}
         self._clock, self._taken, self._since = clock, dict[RunPlace, str](), 0.0
 
     def see(self, found: Mapping[RunPlace, Standing]) -> None:
         """Note who has claimed these places."""
         for at, standing in found.items():
             claim = standing.claim
-            if at not in self._taken and claim is not None and (claim.run_epoch, claim.run) > self._order:
+            if claim and at not in self._taken and judge(self._mine[at], claim) is Judgement.TAKEN_OVER:
                 self._taken[at], self._since = claim.run, self._clock()
 
     def has_stopped(self, after: float) -> bool:
@@ -36,7 +39,7 @@ class Takeover:
     def explained(self, error: TakenOverError) -> TakenOverError:
         """The same error; if a later run took only a part, one that names it, and the way on for the rest."""
         taken = {_name(at): run for at, run in self._taken.items()}
-        left = self._every - set(taken)
+        left = set(map(_name, self._mine)) - set(taken)
         if not taken or not left:
             return error
         aggregates, processes = (sorted(name for kind, name in left if kind == one) for one in _KINDS)

@@ -7,10 +7,12 @@ from msgspec.structs import replace as altered
 
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import TakenOverError
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.standing import Standing
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.runs.takeover import Takeover
+from tests.following.processes.stage import Stage
 from tests.support.harness import TopicHarness
 
 pytestmark = pytest.mark.kafka
@@ -25,6 +27,11 @@ def plan(counters: TopicHarness) -> Plan:
     plan = counters.plan()
     other = replace(plan.topics["counter"], topics=Topics("other", counters.topics.prefix))
     return replace(plan, topics={**plan.topics, "other": other})
+
+
+@pytest.fixture
+def stage(connection: Connection, prefix: str) -> Stage:
+    return Stage(connection, prefix)
 
 
 def claimed(plan: Plan, later: int) -> Standing:
@@ -52,6 +59,17 @@ def test_standby_waits_for_its_turn(plan: Plan) -> None:
     now = 100.0
     takeover = Takeover(replace(plan, timing=Timing(standby_after=1.0)), None, clock=lambda: now)
     takeover.see({COUNTER: claimed(plan, 1)})
+    now += 100
+    assert not takeover.has_stopped(5)
+
+
+def test_own_processes_take_nothing_over(plan: Plan, stage: Stage) -> None:
+    """Their part of a run is prepared later, and its epoch is higher."""
+    hears = replace(stage.plan(), run=plan.run, run_epoch=plan.run_epoch + 1)
+    (heard,) = hears.subscriptions
+    now = 100.0
+    takeover = Takeover(plan, hears, clock=lambda: now)
+    takeover.see({heard: Standing(0, hears.claim(heard, 0))})
     now += 100
     assert not takeover.has_stopped(5)
 
