@@ -66,7 +66,7 @@ def test_standby_waits_for_its_turn(plan: Plan) -> None:
 def test_own_processes_take_nothing_over(plan: Plan, stage: Stage) -> None:
     """Their part of a run is prepared later, and its epoch is higher."""
     hears = replace(stage.plan(), run=plan.run, run_epoch=plan.run_epoch + 1)
-    (heard,) = hears.subscriptions
+    heard, *_ = hears.subscriptions
     now = 100.0
     takeover = Takeover(plan, hears, clock=lambda: now)
     takeover.see({heard: Standing(0, hears.claim(heard, 0))})
