@@ -172,8 +172,8 @@ class CommandProducer:
             self._fatal = clients.kafka_error(error)
 
     def _failed_by(self, topic: str, error: KafkaError) -> CqrsError:
-        """The error to raise: `_FATAL` says only that there is a fatal error, which was told before."""
-        if self._fatal is not None and error.code() == KafkaError._FATAL:
+        """The error to raise: after a fatal one, which was told before, commands only fail by it or are purged."""
+        if self._fatal is not None and error.code() in (KafkaError._FATAL, KafkaError._PURGE_QUEUE):
             error = self._fatal
         return send_failure(self._connection, topic, error)
 

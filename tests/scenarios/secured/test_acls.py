@@ -9,7 +9,7 @@ import pytest
 
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.deciding.repartition import repartition
-from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
 from cqrs_cli.kafka.admin.growing import make_lineage
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
@@ -229,3 +229,15 @@ def test_fatal_refusal_names_the_acl(
         with pytest.raises(ConfigurationError, match=f"Write on topic {topics.commands} is not allowed"):
             producer.send(topics.commands, b"a", b"{}")
             producer.flush()
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_queued_commands_name_the_acl(secured: Secured, users: Users, topics: Topics) -> None:
+    """The fatal error comes after the command was handed over: librdkafka purges it."""
+    user, failed = users("only-reads", topics, "read"), list[CqrsError]()
+    with CommandProducer(user.connection, "murmur2") as producer:
+        producer.send(topics.commands, b"a", b"{}", lambda *_: None, failed.append)
+        producer.flush()
+    (error,) = failed
+    assert f"Write on topic {topics.commands} is not allowed" in error.message
