@@ -1,26 +1,24 @@
 """Customers on a secured broker: the ACLs on the keys topic are enough, and each is needed."""
 
 import re
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.admin.growing import make_lineage
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.masters_in_use import masters_in_use
-from cqrs_cli.kafka.topics.acls import RequiredAcl, Role
+from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.scans.erased.prove import prove_erased
-from tests.deciding.personal import NEEDLE, customers, erase, keys, register, ringed
+from tests.deciding.personal import NEEDLE, erase, keys, register, ringed
 from tests.scenarios.secured.acls import User
 from tests.scenarios.secured.broker import Secured
+from tests.scenarios.secured.people import a_user, allowed
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
 from tests.support.waiting import eventually
@@ -28,36 +26,8 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
-@pytest.fixture
-def shop(secured: Secured, prefix: str, tmp_path: Path) -> TopicHarness:
-    """Ann and Bob have sent who they are; nobody has decided it."""
-    made = customers(secured.administrator, prefix, tmp_path)
-    with Admin(secured.administrator) as admin:
-        make_lineage(admin, made.topics)  # of a topic that is not there only Describe can be asked for
-    made.send(register("ann"), register("bob"))
-    return made
-
-
-def allowed(shop: TopicHarness, user: User) -> Connection:
-    return replace(user.connection, keys=shop.connection.keys)
-
-
 def on_keys(user: User) -> list[RequiredAcl]:
     return [need for need in user.needs if need.name == user.topics.keys]
-
-
-@pytest.fixture
-def made(secured: Secured) -> Iterator[list[User]]:
-    """The users of a test."""
-    users: list[User] = []
-    yield users
-    for user in users:
-        user.admin.close()
-
-
-def a_user(made: list[User], secured: Secured, shop: TopicHarness, role: Role) -> User:
-    made.append(User(secured, f"{shop.topics.prefix}{role}", shop.topics, role, personal=True))
-    return made[-1]
 
 
 def names(shop: TopicHarness, connection: Connection) -> str:

@@ -1,0 +1,18 @@
+"""Users of the topics of customers on the secured broker."""
+
+from dataclasses import replace
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.acls import Role
+from tests.scenarios.secured.acls import User
+from tests.scenarios.secured.broker import Secured
+from tests.support.harness import TopicHarness
+
+
+def allowed(shop: TopicHarness, user: User) -> Connection:
+    return replace(user.connection, keys=shop.connection.keys)
+
+
+def a_user(made: list[User], secured: Secured, shop: TopicHarness, role: Role) -> User:
+    made.append(User(secured, f"{shop.topics.prefix}{role}", shop.topics, role, personal=True))
+    return made[-1]

@@ -1,0 +1,91 @@
+"""`cqrs erase` and `cqrs keys` on a secured broker, each user allowed what docs/security.md says."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.topics.acls import RequiredAcl
+from cqrs_cli.keys.address import ring_at
+from tests.cli.conftest import Cqrs, DeliveryReport
+from tests.deciding.personal import NEEDLE
+from tests.scenarios.secured.acls import User, documented, grant, renamed
+from tests.scenarios.secured.broker import Secured
+from tests.scenarios.secured.people import a_user, allowed
+from tests.support import ROOT
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+@pytest.fixture
+def people(cqrs: Cqrs, shop: TopicHarness) -> TopicHarness:
+    """The shop, whose folder is a project of its own with the ring."""
+    code = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]
+    (shop.folder / "people").mkdir()
+    (shop.folder / "people/customer.py").write_text(code)
+    settings = {"aggregates": "people", "topic_prefix": shop.topics.prefix, "personal_keys": "file:ring.json"}
+    lines = (f'{name} = "{value}"\n' for name, value in settings.items())
+    (shop.folder / "cqrs.toml").write_text("".join(lines))
+    return shop
+
+
+def by(cqrs: Cqrs, user: User, *arguments: str) -> DeliveryReport:
+    return cqrs(*arguments, "--command-config", str(user.broker.login(user.name)))
+
+
+def allow_reading(user: User) -> None:
+    """What read needs, too."""
+    more = renamed(documented("read", personal=True), user.topics)
+    user.needs = [*user.needs, *(need for need in more if need not in user.needs)]
+    grant(user.broker, user.name, more)
+    eventually(lambda: not user.lacking())
+
+
+def test_erasing_takes_what_send_needs(
+    secured: Secured, made: list[User], people: TopicHarness, cqrs: Cqrs
+) -> None:
+    """What read needs it takes to look at the events, and to say beforehand what there is."""
+    sender = a_user(made, secured, people, "send")
+    people.connection = allowed(people, a_user(made, secured, people, "run"))
+    quietly(people.plan())
+    assert by(cqrs, sender, "erase", "customer", "ann", "--dry-run").status == 3
+    with running(people.plan(once=False)):
+        blind = by(cqrs, sender, "erase", "customer", "ann", "-o", "json")
+        allow_reading(sender)
+        seeing = by(cqrs, sender, "erase", "customer", "bob", "-o", "json")
+    for done in (blind, seeing):
+        assert (done.status, done.document["type"]) == (0, "cqrs.Erase.accepted"), done.err
+    unread = f"Read on topic {people.topics.events}"
+    assert [f"{unread} is not allowed" in one.err for one in (blind, seeing)] == [True, False]
+    kept = [json.loads(line) for line in Path("erasures.ndjson").read_text().splitlines()]
+    assert [(one["id"], "key" in one) for one in kept] == [("ann", False), ("bob", True)]
+    there = by(cqrs, sender, "erase", "customer", "ann", "--dry-run", "-o", "json")
+    assert (there.status, there.document["events"]) == (0, 2) and NEEDLE not in there.out
+
+
+def test_rotating_takes_no_right(
+    secured: Secured, made: list[User], people: TopicHarness, cqrs: Cqrs
+) -> None:
+    """The ring is no part of Kafka; to count what is under its keys takes what read needs."""
+    reader = a_user(made, secured, people, "read")
+    people.connection = allowed(people, a_user(made, secured, people, "run"))
+    quietly(people.plan())
+    rotated = cqrs("keys", "rotate", "-o", "json")
+    assert rotated.status == 0, rotated.err
+    ring_at.cache_clear()  # a new process reads it again
+
+    def under() -> dict[str, int]:
+        said = by(cqrs, reader, "keys", "status", "customer", "-o", "json")
+        assert said.status == 0, said.err
+        return {one["master"]: one["keys"] for one in said.document["masters"]}
+
+    now = rotated.document["master"]
+    assert under() == {now: 0, "2026-11": 2}
+    with running(people.plan(once=False)):
+        eventually(lambda: under() == {now: 2, "2026-11": 0})
+    reader.without(lost := RequiredAcl("Read", "topic", people.topics.keys))
+    refused = by(cqrs, reader, "keys", "status", "customer")
+    assert refused.status == 3 and str(lost) in refused.err, refused.err
