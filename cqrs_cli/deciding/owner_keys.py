@@ -166,7 +166,8 @@ class OwnerKeys:
     def stage(self, keys: Mapping[str, DataKey | None], read: int | None) -> None:
         """Keep the keys whose `records` were just committed, never earlier. `read`: the offset behind them."""
         for subject, key in keys.items():
-            before = self._known(subject).current
+            known = self._changed[subject] = self._known(subject)  # it is read once
+            before = known.current
             if before is not None and (key is None or key.kid != before.kid):
                 self._end(subject, before.kid)
             self._note(KeyRecord(subject, self._wrapped[subject]))

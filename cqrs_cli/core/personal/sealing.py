@@ -92,7 +92,10 @@ class DataKey:
         """The key that 72 random bytes make."""
         if len(random) != KID_BYTES + SECRET_BYTES:
             raise ValueError(f"a key is made of {KID_BYTES + SECRET_BYTES} random bytes, not {len(random)}")
-        return cls(as_text(random[:KID_BYTES]), random[KID_BYTES:])
+        kid = random[:KID_BYTES]
+        made = cls(as_text(kid), random[KID_BYTES:])
+        made._kid = kid
+        return made
 
     def seal(self, value: bytes, place: PlaceParts) -> bytes:
         """The JSON of the sealed value, from the JSON of the plain one.
@@ -128,7 +131,7 @@ class DataKey:
 
     def _made(self) -> "AESSIV":
         if self._cipher is None:
-            self._cipher, self._kid = siv(self.secret), from_text(self.kid)
+            self._cipher, self._kid = siv(self.secret), self._kid or from_text(self.kid)
         return self._cipher
 
 
