@@ -123,7 +123,7 @@ class Batch(Overlay):
     def _admit(self, case: Case) -> None:
         """Note what an owner has said again and why the aggregate's code is not asked; refuse what was given up."""
         offset = case.record.offset
-        case.entry = self.deferrals.said_at(offset) if self.deferrals.active else None
+        case.entry = self.deferrals.said_at(offset)
         case.blame = self.context.blamed.get(offset)
         if offset in self.context.refused:
             case.record = without_bytes(case.record)

@@ -26,10 +26,8 @@ def check_original(
         if (waits := deferrals.wait_on(case.record, entry)) is not None:
             raise waits
         return None
-    if deferrals.active:
-        waiting = deferrals.of_id(envelope.subject, envelope.id)
-        if waiting is not None:
-            return _of_waiting(waiting, mark)
+    if (waiting := deferrals.of_id(envelope.subject, envelope.id)) is not None:
+        return _of_waiting(waiting, mark)
     original = check_id(first, mark, expired)
     if original is None and envelope.deferredfrom is not None:
         raise Refused(

@@ -21,7 +21,12 @@ WAITING = [
     Mutation(
         "an id that waits is not known",
         "cqrs_cli/core/waiting.py",
-        (("        if waiting is not None:\n", "        if False:\n"),),
+        (
+            (
+                "    if (waiting := deferrals.of_id(envelope.subject, envelope.id)) is not None:\n",
+                "    if (waiting := None) is not None:\n",
+            ),
+        ),
         _MODEL,
     ),
     Mutation(

@@ -54,7 +54,8 @@ class Deferrals:
         self.active = active or bool(told)
         self._told = told or {}
         self.changed: dict[str, Deferral | None] = {}
-        self._view, self._topic, self._partition, self._limits = view, topic, partition, limits
+        self._view = view if self.active else DeferralTable  # so that nobody has to ask first
+        self._topic, self._partition, self._limits = topic, partition, limits
         #: Seals the document of a command that is parked, where an aggregate has personal fields.
         self.seal: Callable[[CommandEnvelope, bytes], bytes] | None = None
         self._ids: dict[tuple[str, str], str] = {}  # of what has changed: (subject, command id) → key

@@ -19,7 +19,7 @@ FAR = "2999-01-01T00:00:00Z"
 
 def over(*entries: Deferral) -> Deferrals:
     table = DeferralTable(entries)
-    return Deferrals(lambda: table, TOPIC)
+    return Deferrals(lambda: table, TOPIC, active=bool(entries))
 
 
 def test_ended_entry_is_gone_at_once() -> None:
