@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from cqrs_cli.core.aggregate.annotations import union_members
+from cqrs_cli.core.aggregate.annotations import spell, union_members
 from cqrs_cli.core.aggregate.decider import Command, Event
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.personal.marks import personal_fields
@@ -40,9 +40,9 @@ def heard_events(process: Process) -> list[type[Event]]:
     heard = list(union_members(event))
     for one in heard:
         if not (isinstance(one, type) and issubclass(one, Event)) or one is Event:
-            raise TypeError(f"annotate the events that react hears, {_FORM}, found {_spell(one)}")
+            raise TypeError(f"annotate the events that react hears, {_FORM}, found {spell(one)}")
     if Recorded not in (at, typing.get_origin(at)):
-        raise TypeError(f"annotate the second parameter of react with cqrs.Recorded, found {_spell(at)}")
+        raise TypeError(f"annotate the second parameter of react with cqrs.Recorded, found {spell(at)}")
     return heard
 
 
@@ -109,9 +109,3 @@ def _is_moment(moment: object) -> bool:
     if isinstance(moment, datetime):
         return moment.utcoffset() is not None
     return isinstance(moment, timedelta)
-
-
-def _spell(annotation: object) -> str:
-    if annotation is None:
-        return "no annotation"
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

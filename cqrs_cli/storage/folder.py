@@ -124,6 +124,13 @@ class StorageFolder:
             raise kind(f"{self.uri} cannot be used: {reason.text}", reason.hint) from error
 
 
+def file_chunks(path: Path) -> Iterator[bytes]:
+    """The bytes of a file of this machine, some at a time."""
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
 def open_folder(uri: str, root: Path, timeout: float = STORE_TIMEOUT) -> StorageFolder:
     """The folder at a URI, or at a path relative to `root`; it need not exist. Nothing is asked of a store yet.
     `timeout`: seconds that a store may send nothing.

@@ -75,7 +75,7 @@ def _require_context(decide: Callable[..., Any], parameter: str) -> None:
     if annotation is not Context:
         raise InvalidAggregate(
             f"{_name(decide)}: annotate its third parameter, {parameter!r}, with cqrs.Context,"
-            f" found {_spell(annotation)}",
+            f" found {spell(annotation)}",
             decide,
         )
     if inspect.signature(decide).parameters[parameter].kind not in _POSITIONAL:
@@ -100,7 +100,7 @@ def _messages(function: Callable[..., Any], parameter: str, base: type) -> list[
         if not (isinstance(member, type) and issubclass(member, base) and member is not base):
             raise InvalidAggregate(
                 f"{_name(function)}: annotate {parameter!r} with the {word}s it takes, e.g. `Opened | Closed`"
-                f" (subclasses of cqrs.{base.__name__}), found {_spell(member)}",
+                f" (subclasses of cqrs.{base.__name__}), found {spell(member)}",
                 function,
             )
         if found.setdefault(member.__name__, member) is not member:
@@ -142,7 +142,7 @@ def _require_state(function: Callable[..., Any], parameter: str, state: type[Sta
     if annotation is not state:
         raise InvalidAggregate(
             f"{_name(function)}: annotate {parameter!r} with {state.__name__}, the class of `initial`,"
-            f" found {_spell(annotation)}",
+            f" found {spell(annotation)}",
             function,
         )
 
@@ -186,7 +186,8 @@ def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", repr(function))
 
 
-def _spell(annotation: object) -> str:
+def spell(annotation: object) -> str:
+    """An annotation as an error names it."""
     if annotation is None:
         return "no annotation"
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)

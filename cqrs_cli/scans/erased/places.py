@@ -23,9 +23,7 @@ from cqrs_cli.scans.erased.needles import Needles
 from cqrs_cli.state.checkpoint.manifest import DATA_SUFFIX
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.storage.folder import StorageFolder
-
-_CHUNK = 8 << 20
+from cqrs_cli.storage.folder import StorageFolder, file_chunks
 
 #: Stands in each file of LMDB's, at this offset, in the order of bytes of this machine.
 _MAGIC, _MAGIC_AT = (0xBEEFC0DE).to_bytes(4, sys.byteorder), 16
@@ -67,7 +65,7 @@ class FilesLook:
                     yield from self._in_file(file)
 
     def _in_file(self, file: Path) -> Iterator[FoundIn]:
-        yield from self._in_bytes(_chunks(file), str(file))
+        yield from self._in_bytes(file_chunks(file), str(file))
         if file.name == DATA_FILE:
             yield from self._in_lmdb(file.parent, str(file.parent))
         elif _is_lmdb(file):  # a checkpoint, or a copy of a shard
@@ -116,16 +114,10 @@ class FilesLook:
                     copy = Path(fetched, DATA_FILE)
                     with copy.open("wb") as opened:
                         opened.writelines(chunks)
-                    yield from self._in_bytes(_chunks(copy), place)
+                    yield from self._in_bytes(file_chunks(copy), place)
                     yield from self._in_lmdb(copy.parent, place)
             else:
                 yield from self._in_bytes(chunks, place)
-
-
-def _chunks(file: Path) -> Iterator[bytes]:
-    with file.open("rb") as opened:
-        while chunk := opened.read(_CHUNK):
-            yield chunk
 
 
 def _is_lmdb(file: Path) -> bool:

@@ -1,16 +1,15 @@
 """The checkpoints of one partition, in its folder of the store."""
 
+import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
 from cqrs_cli import failpoints
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.state.checkpoint.manifest import DATA_SUFFIX, MANIFEST_SUFFIX, Manifest, read_manifest
-from cqrs_cli.storage.folder import FileUnavailableError, StorageFolder
-
-_CHUNK = 1 << 20
+from cqrs_cli.storage.folder import FileUnavailableError, StorageFolder, file_chunks
 
 
 class DamagedError(CqrsError):
@@ -51,7 +50,7 @@ class Checkpoints:
         """
         size, digest = data.stat().st_size, file_digest(data)
         manifest = describe(size, digest)
-        self.folder.write(manifest.data, _chunks(data))
+        self.folder.write(manifest.data, file_chunks(data))
         failpoints.reached("checkpoint.uploaded")
         name, content = manifest.encoded()
         self.folder.write(name, iter([content]))
@@ -99,13 +98,5 @@ def _stem(name: str) -> str:
 
 def file_digest(path: Path) -> str:
     """The SHA-256 of a file."""
-    digest = sha256()
-    for chunk in _chunks(path):
-        digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            yield chunk
+        return hashlib.file_digest(file, "sha256").hexdigest()
