@@ -153,7 +153,7 @@ def _named(found: list[PartitionCheckpoint]) -> str:
 def _within_time(
     uri: str, calls: Mapping[_K, Callable[[], _T]], patience: float = STORE_PATIENCE
 ) -> dict[_K, _T]:
-    """The answers of all calls; raises the first error, and `UnavailableError` for a store that hangs."""
+    """The answers of all calls; raises the first error, and `UnavailableError` for a store that is silent."""
     answers: dict[_K, _T] = {}
     for name, result in TransferPool(_AT_ONCE).call(calls, patience).items():
         if isinstance(result, Exception):

@@ -20,7 +20,7 @@ from prometheus_client.exposition import choose_encoder
 
 from cqrs_cli.errors import ConfigurationError
 
-#: Seconds without a sign of the driver after which it hangs. It may wait for a broker, or before it submits again.
+#: Seconds without a sign of the driver after which it is stuck. It may wait for a broker, or before it submits again.
 ALIVE_WITHIN = 180.0
 
 #: Seconds after which a look at the run says nothing about now.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cqrs_cli.following.projections.load import LoadedProjection
     from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectionProgress
     from cqrs_cli.following.projections.prepare import PreparedProjection
-    from cqrs_cli.jobs.project import Run
+    from cqrs_cli.jobs.projection import Run
 
 
 @command(
@@ -64,7 +64,7 @@ def project(
     from cqrs_cli.following.projections.database import parse_database, shown
     from cqrs_cli.following.projections.load import load_projection
     from cqrs_cli.following.projections.prepare import PATIENT, prepare_projection
-    from cqrs_cli.jobs.project import is_little
+    from cqrs_cli.jobs.projection import is_little
     from cqrs_cli.kafka.event_tail import OutgrownError
     from cqrs_cli.status.metrics import ProjectionMetrics
 
@@ -110,7 +110,7 @@ def project(
 
 
 def _run_here(cli: Cli, loaded: "LoadedProjection", display: "RecordsDisplay[ProjectionProgress]") -> "Run":
-    from cqrs_cli.jobs.project import run_here
+    from cqrs_cli.jobs.projection import run_here
 
     return partial(run_here, loaded=loaded, show=display.show, note=cli.note)
 
@@ -127,7 +127,7 @@ def _run_on_spark(
     """The function that runs a plan on Spark, and the number of its tasks: no more than the database bears."""
     from cqrs_cli.following.projections.databases.known import dialect_of
     from cqrs_cli.following.projections.load import PACKAGE
-    from cqrs_cli.jobs.project import run_projection
+    from cqrs_cli.jobs.projection import run_projection
 
     with spark_session(cli, "project", [name], properties, [PACKAGE]) as (context, slots):
         partitions = len(prepared.live.sources)

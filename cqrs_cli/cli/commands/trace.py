@@ -39,7 +39,7 @@ def trace(
 
     It begins with what names the id as its own, its cause or its correlation, and goes on with all that has the same
     correlation. If nothing does, it looks for aggregates with this id, and shows what belongs to their commands. What
-    came of a command hangs below it, and a command below the event that caused it. All records of all topics since the
+    came of a command stands below it, and a command below the event that caused it. All records of all topics since the
     time given are read for this: it says how many. Ends with 1 if nothing is found.
     """
     from cqrs_cli.cli.opener import opener_of

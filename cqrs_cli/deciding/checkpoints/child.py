@@ -1,4 +1,4 @@
-"""The process that copies, uploads and downloads for a task: deciding goes on, and a store that hangs can be left.
+"""The process that copies, uploads and downloads for a task: deciding goes on, and a silent store can be left.
 
 Its request comes on stdin, and it answers with lines of JSON on stdout.
 """
@@ -92,7 +92,7 @@ def parse_lines(text: bytes) -> Iterator[Line]:
 
 
 def leave_child(child: "subprocess.Popen[bytes]") -> None:
-    """Kill it. One that hangs in a call to a file system cannot die: nobody waits for that."""
+    """Kill it. One that a file system does not answer cannot die: nobody waits for that."""
     child.kill()
     if child.stdout is not None:
         child.stdout.close()

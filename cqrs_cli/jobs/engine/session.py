@@ -192,7 +192,7 @@ def _stop(context: "SparkContext") -> None:
     from py4j.protocol import Py4JError
 
     accumulators, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
-    accumulators.handle_error = lambda *_: None  # type: ignore[method-assign]  # the JVM hangs up: no news
+    accumulators.handle_error = lambda *_: None  # type: ignore[method-assign]  # the JVM goes: no news
     # it polls: up to a second of waiting that nobody needs
     threading.Thread(target=accumulators.shutdown, daemon=True).start()
     with warnings.catch_warnings():
