@@ -1,10 +1,14 @@
-"""Python workers are forked from a process that has loaded everything, and has one thread."""
+"""Spark's Python workers: they take PySpark as it is installed, and share what their daemon has loaded."""
 
 import subprocess
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from cqrs_cli.jobs.engine.daemon import without_archives
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -22,13 +26,44 @@ print(threading.active_count(), native, "cqrs_cli.runs.task" in sys.modules, "py
 """
 
 
+def archives(home: Path) -> list[str]:
+    """Those that Spark puts first on the path of its workers."""
+    return [str(home / "python/lib/pyspark.zip"), str(home / "jars/spark-core.jar")]
+
+
+def loaded(_: Iterable[int]) -> list[tuple[str, bool, list[str]]]:
+    """In a worker: its PySpark, if it has what its daemon loads, and the archives of Spark's on its path."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    left = [place for place in sys.path if home in Path(place).parents]
+    return [(pyspark.__file__, "cqrs_cli.runs.task" in sys.modules, left)]
+
+
 @pytest.mark.spark
-def test_new_worker_knows_a_run(spark: "SparkContext") -> None:
-    known = spark.parallelize(range(2), 2).map(lambda _: "cqrs_cli.runs.task" in sys.modules)
-    assert known.collect() == [True, True]
+def test_workers_take_the_installed_pyspark(spark: "SparkContext") -> None:
+    import pyspark
+
+    assert spark.parallelize([1], 1).mapPartitions(loaded).collect() == [(pyspark.__file__, True, [])]
 
 
 def test_what_is_loaded_starts_no_thread() -> None:
     """A fork would lack it."""
     said = subprocess.run([sys.executable, "-c", ALONE], stdout=subprocess.PIPE, text=True, check=True)
     assert said.stdout.split() == ["1", "1", "True", "True"]
+
+
+def test_archives_of_the_installed_go() -> None:
+    import pyspark
+
+    assert without_archives([*archives(Path(pyspark.__file__).parent), *sys.path]) == sys.path
+
+
+def test_archives_of_another_spark_stay(tmp_path: Path) -> None:
+    path = [*archives(tmp_path), *sys.path]
+    assert without_archives(path) == path
+
+
+def test_archives_stay_where_none_is_installed(tmp_path: Path) -> None:
+    path = [*archives(tmp_path), str(tmp_path)]
+    assert without_archives(path) == path
