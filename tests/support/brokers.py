@@ -14,16 +14,16 @@ from tests.support.waiting import eventually
 
 
 class Broker:
-    """The embedded broker of the project in `root`; it comes back where it was."""
+    """The embedded broker of the project in `root`, for a minute or two; it comes back where it was."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._running = embedded.start_broker(root)
+        self._running = embedded.start_broker(root, brief=True)
         self.connection = Connection(self._running.bootstrap_server)
 
     def start(self) -> None:
         """Start it again, with what it has on disk."""
-        self._running = embedded.start_broker(self._root)
+        self._running = embedded.start_broker(self._root, brief=True)
         assert self._running.bootstrap_server == self.connection.bootstrap_server
 
     def kill(self) -> None:
