@@ -19,7 +19,7 @@ from tests.scenarios.secured.acls import grant
 from tests.scenarios.secured.broker import SECRET, Secured
 from tests.support import ROOT
 from tests.support.listening import open_to_others
-from tests.support.processes import DAEMON, family
+from tests.support.processes import family
 from tests.support.project import Project
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
