@@ -38,7 +38,7 @@ class Metrics(JobMetrics["Snapshot"]):
         yield CounterMetricFamily(
             "cqrs_submissions",
             "Submissions of tasks to Spark: each after the first is of one that was lost.",
-            look.submission + 1,
+            look.again + 1,
         )
         yield from _of_the_reports(look)
 

@@ -30,7 +30,7 @@ class Progress:
         self.topics = None if processes is None else heard_topics(processes, processes.subscriptions)
         self.reports = reports
         self.takeover = Takeover(plan, processes)
-        self.submission = plan.submission  # the last one
+        self._again = 0  # tasks that were submitted again
         self._since = dict.fromkeys(places(plan, processes), plan.submission)  # whose claims count
         self.at_work = False  # whether any place is claimed by this run, and by no later one
         self._claims: dict[RunPlace, Claim] = {}
@@ -51,7 +51,7 @@ class Progress:
 
     def begin(self, lost: Sequence[RunPlace], submission: int) -> None:
         """Watch for this submission at these places: the claims of those before do not count from now on."""
-        self.submission = submission
+        self._again += submission > self._plan.submission
         self._since.update(dict.fromkeys(lost, submission))
 
     def beats(self) -> bool:
@@ -77,7 +77,7 @@ class Progress:
             lags=lags,
             reports=self._reports(),
             unowned=tuple(at for at in self._plan.partitions() if not self._is_claimed(at)),
-            submission=self.submission,
+            again=self._again,
             processes=self._heard(found, bounds),
         )
 
@@ -170,6 +170,6 @@ class Progress:
             last.lag,
             sum(ending.cpu for ending in endings),
             reports=self._reports(),
-            submission=self.submission,
+            again=self._again,
             processes=None if last.processes is None else last.processes.ended(reacted),
         )

@@ -31,8 +31,8 @@ class Snapshot:
     cpu: float = 0.0  # seconds that the tasks took, known at the end
     lags: dict[Partition, int] = field(default_factory=dict)
     reports: dict[Partition, OwnerReport] = field(default_factory=dict)
-    unowned: tuple[Partition, ...] = ()  # not claimed by the present submission
-    submission: int = 0
+    unowned: tuple[Partition, ...] = ()  # not claimed since their task was submitted
+    again: int = 0  # tasks that were submitted again
     processes: ProcessProgress | None = None  # of the run's processes, if it has any
 
     def rebuild(self) -> Rebuild | None:
