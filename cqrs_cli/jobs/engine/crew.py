@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: Losses of a task in a row that got no further, after which the run ends: it is not the machine, it is us.
 FUTILE = 5
 
+#: In Spark's words for a job that ends with the JVM.
+_SHUT_DOWN = "SparkContext was shut down"
+
 _R = TypeVar("_R", bound=PartitionResult)
 _P = TypeVar("_P")
 
@@ -42,7 +45,7 @@ class Crew(Generic[_R, _P]):
     def __init__(self, context: "SparkContext", work: LongWork[_R, _P], note: Callable[[str], None]) -> None:
         self._context, self._work, self._note = context, work, note
         self._members: list[_Member[_R]] = []
-        self._submission, self._finished = -1, False
+        self._submission, self.is_finished = -1, False
         self._woken = threading.Event()
         self._waiting = self._looked = time.monotonic()
 
@@ -63,12 +66,12 @@ class Crew(Generic[_R, _P]):
         return LongJob(self._context, self._work, share, self._submission, self._woken)
 
     def is_at_work(self) -> bool:
-        return any(job.is_alive() or (job.error and not self._finished) for job in self.jobs)
+        return any(job.is_alive() or (job.error and not self.is_finished) for job in self.jobs)
 
     def wait(self, seconds: float) -> None:
         """Wait until a task has ended, or is to begin again; so many seconds at most."""
-        due = [member.again - time.monotonic() for member in self._members if member.again is not None]
-        self._woken.wait(max(0.0, min([seconds, *due])))
+        due = [] if self.is_finished else [one.again for one in self._members if one.again is not None]
+        self._woken.wait(max(0.0, min([seconds, *(at - time.monotonic() for at in due)])))
         self._woken.clear()
 
     def results(self) -> list[_R]:
@@ -82,12 +85,12 @@ class Crew(Generic[_R, _P]):
         return [result for _, result in sorted(found.items())]
 
     def finish(self) -> None:
-        """Submit nothing again."""
-        self._finished = True
+        """Submit nothing again: it is over."""
+        self.is_finished = True
 
     def mend(self) -> None:
         """Submit the tasks again that were lost, each after a pause. Raises the error that ends the run."""
-        for member in self._members:
+        for member in () if self.is_finished else self._members:
             if member.again is None and member.job.error is not None:
                 self._lost(member, member.job.error)
             if member.again is not None and member.again <= time.monotonic():
@@ -98,7 +101,7 @@ class Crew(Generic[_R, _P]):
 
     def _lost(self, member: _Member[_R], error: Exception) -> None:
         work, timing = self._work, self._work.timing
-        if jvm.is_gone(self._context, within=1.0):
+        if _is_end_of_all(self._context, error):
             raise error
         member.futile = 0 if work.has_moved(member.share) else member.futile + 1
         if member.futile >= FUTILE:
@@ -180,7 +183,9 @@ def _watch(crew: Crew[_R, _P], work: LongWork[_R, _P], note: Callable[[str], Non
     ending = False
     while crew.is_at_work():
         crew.wait(work.timing.progress_interval)
-        if not ending and not work.is_over(crew.results()):
+        if work.is_over(crew.results()):
+            crew.finish()
+        else:
             crew.mend()
         try:
             progress = work.look()
@@ -191,9 +196,8 @@ def _watch(crew: Crew[_R, _P], work: LongWork[_R, _P], note: Callable[[str], Non
         work.show(progress)
         for text in work.fresh_notes():
             note(text)
-        if not ending and work.is_over(crew.results()):
+        if crew.is_finished and not ending:
             ending = True
-            crew.finish()
             work.end(crew.jobs)
         if ending:
             continue
@@ -207,6 +211,12 @@ def _watch(crew: Crew[_R, _P], work: LongWork[_R, _P], note: Callable[[str], Non
                 f"nobody owns {', '.join(missing)} after {patience:.0f} s",
                 "are there enough task slots, and do the workers reach the broker? cqrs doctor, and Spark's log",
             )
+
+
+def _is_end_of_all(context: "SparkContext", error: Exception) -> bool:
+    """True if the JVM is gone, or about to go. One that tells of a lost worker lives, and is not waited for."""
+    tells = getattr(error, "java_exception", None) is not None and _SHUT_DOWN not in first_line(error)
+    return not tells and jvm.is_gone(context, within=1.0)
 
 
 def first_line(error: Any) -> str:
