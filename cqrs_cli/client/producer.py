@@ -42,6 +42,9 @@ _SEND_AGAIN = {
 #: Sends between two looks at what was delivered.
 _POLL_EVERY = 1000
 
+#: Seconds for a fatal error to be told after the commands that it has purged.
+_FATAL_WITHIN = 1.0
+
 
 class CommandTooLargeError(CqrsError):
     """The topic takes no record of this size."""
@@ -198,8 +201,13 @@ class CommandProducer:
             self._failure = self._failure or (message.topic() or "?", error)
 
     def _check(self) -> None:
-        if self._failure is not None:
-            raise self._failed_by(*self._failure)
+        if self._failure is None:
+            return
+        if self._failure[1].code() == KafkaError._PURGE_QUEUE and self._fatal is None:
+            self._serve(
+                self._producer.poll, _FATAL_WITHIN
+            )  # the fatal error is told after what it has purged
+        raise self._failed_by(*self._failure)
 
 
 def send_failure(connection: Connection, topic: str, error: KafkaError) -> CqrsError:
