@@ -15,12 +15,12 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.storage.private import replaced
 from cqrs_cli.words import counted
 
-#: The rights of a certificate, which holds no values: what the umask leaves of these.
-_RIGHTS = 0o666
-
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.certify import Certified
     from cqrs_cli.proof.certificate import Certificate
+
+#: The rights of a certificate, which holds no values: what the umask leaves of these.
+_RIGHTS = 0o666
 
 certificate = subgroup("certificate", "Hashes of all that an aggregate's topics hold: make them, check them.")
 
