@@ -1,5 +1,6 @@
 """Sending commands: idempotent, acknowledged by all replicas, each to the partition that its key hashes to."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -42,7 +43,8 @@ _SEND_AGAIN = {
 #: Sends between two looks at what was delivered.
 _POLL_EVERY = 1000
 
-#: Seconds for a fatal error to be told after the commands that it has purged.
+#: The failures of commands by a fatal error, and seconds for it to be told.
+_BY_FATAL = (KafkaError._FATAL, KafkaError._PURGE_QUEUE)
 _FATAL_WITHIN = 1.0
 
 
@@ -137,7 +139,7 @@ class CommandProducer:
             except BufferError:
                 self._serve(self._producer.poll, 0.05)
             except KafkaException as error:
-                raise self._failed_by(topic, clients.kafka_error(error)) from error
+                raise self._told(topic, clients.kafka_error(error)) from error
         self.sent += 1
         if self.sent % _POLL_EVERY == 0:
             self.poll()
@@ -176,9 +178,16 @@ class CommandProducer:
 
     def _failed_by(self, topic: str, error: KafkaError) -> CqrsError:
         """The error to raise: after a fatal one, which was told before, commands only fail by it or are purged."""
-        if self._fatal is not None and error.code() in (KafkaError._FATAL, KafkaError._PURGE_QUEUE):
+        if self._fatal is not None and error.code() in _BY_FATAL:
             error = self._fatal
         return send_failure(self._connection, topic, error)
+
+    def _told(self, topic: str, error: KafkaError) -> CqrsError:
+        """The same, outside of a report: a fatal error may be told after the commands that fail by it."""
+        until = time.monotonic() + _FATAL_WITHIN
+        while error.code() in _BY_FATAL and self._fatal is None and time.monotonic() < until:
+            self._serve(self._producer.poll, 0.05)
+        return self._failed_by(topic, error)
 
     def _reporter(
         self, delivered: Delivered, failed: Failed | None
@@ -201,13 +210,8 @@ class CommandProducer:
             self._failure = self._failure or (message.topic() or "?", error)
 
     def _check(self) -> None:
-        if self._failure is None:
-            return
-        if self._failure[1].code() == KafkaError._PURGE_QUEUE and self._fatal is None:
-            self._serve(
-                self._producer.poll, _FATAL_WITHIN
-            )  # the fatal error is told after what it has purged
-        raise self._failed_by(*self._failure)
+        if self._failure is not None:
+            raise self._told(*self._failure)
 
 
 def send_failure(connection: Connection, topic: str, error: KafkaError) -> CqrsError:

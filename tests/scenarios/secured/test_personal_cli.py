@@ -9,7 +9,7 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.keys.address import ring_at
 from tests.cli.conftest import Cqrs, DeliveryReport
 from tests.deciding.personal import NEEDLE
-from tests.scenarios.secured.acls import User, documented, grant, renamed
+from tests.scenarios.secured.acls import User, documented, grant, renamed, take_away
 from tests.scenarios.secured.broker import Secured
 from tests.scenarios.secured.people import a_user, allowed
 from tests.support import ROOT
@@ -64,6 +64,20 @@ def test_erasing_takes_what_send_needs(
     assert [(one["id"], "key" in one) for one in kept] == [("ann", False), ("bob", True)]
     there = by(cqrs, sender, "erase", "customer", "ann", "--dry-run", "-o", "json")
     assert (there.status, there.document["events"]) == (0, 2) and NEEDLE not in there.out
+
+
+def test_lost_right_to_send_is_named(
+    secured: Secured, made: list[User], people: TopicHarness, cqrs: Cqrs
+) -> None:
+    sender = a_user(made, secured, people, "send")
+    allow_reading(sender)
+    people.connection = allowed(people, a_user(made, secured, people, "run"))
+    quietly(people.plan())
+    take_away(secured, sender.name, RequiredAcl("Write", "topic", people.topics.commands))
+    eventually(sender.lacking)
+    refused = by(cqrs, sender, "erase", "customer", "ann")
+    assert refused.status == 3, refused.err
+    assert people.topics.commands in refused.err
 
 
 def test_rotating_takes_no_right(
