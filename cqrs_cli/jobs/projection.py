@@ -1,4 +1,4 @@
-"""The driver of `cqrs project`: one Spark job over all partitions, or this process where there is little to do.
+"""The driver of `cqrs project`: long-lived tasks over all partitions, or this process where there is little to do.
 
 The database knows how far each partition is: progress is read there.
 """

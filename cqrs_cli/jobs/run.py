@@ -1,4 +1,4 @@
-"""The driver of `cqrs run` and `cqrs process`: all partitions of aggregates, and all that processes hear, in one job.
+"""The driver of `cqrs run` and `cqrs process`: all partitions of aggregates, and all that processes hear, in one run.
 
 Progress comes with the claims.
 """
