@@ -189,6 +189,16 @@ def counters(connection: "Connection", prefix: str, tmp_path: Path) -> "TopicHar
 
 
 @pytest.fixture
+def two(connection: "Connection", prefix: str, tmp_path: Path) -> "TopicHarness":
+    """Counters on two partitions: `a` is on the one, `d` on the other."""
+    from tests.support.harness import TopicHarness
+
+    counters = TopicHarness(connection, prefix, tmp_path, partitions=2)
+    assert (counters.home("a"), counters.home("d")) == (0, 1)
+    return counters
+
+
+@pytest.fixture
 def bank(connection: "Connection", prefix: str, tmp_path: Path) -> "TopicHarness":
     """Bank accounts on two partitions."""
     from tests.support.harness import TopicHarness

@@ -2,12 +2,10 @@
 
 import threading
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 
 from cqrs_cli.deciding.plan import OwnerResult, Plan
-from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.dealing import Share
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
@@ -15,14 +13,6 @@ from tests.support.slots import Cluster, driven, works
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture
-def two(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """Counters in two partitions: `a` is in the one, `d` in the other."""
-    counters = TopicHarness(connection, prefix, tmp_path, partitions=2)
-    assert (counters.home("a"), counters.home("d")) == (0, 1)
-    return counters
 
 
 def decide(counters: TopicHarness, first: int) -> None:

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from cqrs_cli.errors import TakenOverError
-from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
@@ -16,14 +14,6 @@ from tests.support.slots import Cluster, driven, works
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture
-def two(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """Counters in two partitions: `a` is in the one, `d` in the other."""
-    counters = TopicHarness(connection, prefix, tmp_path, partitions=2)
-    assert (counters.home("a"), counters.home("d")) == (0, 1)
-    return counters
 
 
 def decide(counters: TopicHarness, subject: str, first: int) -> None:
