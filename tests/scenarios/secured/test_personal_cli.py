@@ -21,14 +21,16 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture
-def people(cqrs: Cqrs, shop: TopicHarness) -> TopicHarness:
-    """The shop, whose folder is a project of its own with the ring."""
+def people(cqrs: Cqrs, secured: Secured, made: list[User], shop: TopicHarness) -> TopicHarness:
+    """The shop, decided by a user who may run, and whose folder is a project of its own with the ring."""
     code = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]
     (shop.folder / "people").mkdir()
     (shop.folder / "people/customer.py").write_text(code)
     settings = {"aggregates": "people", "topic_prefix": shop.topics.prefix, "personal_keys": "file:ring.json"}
     lines = (f'{name} = "{value}"\n' for name, value in settings.items())
     (shop.folder / "cqrs.toml").write_text("".join(lines))
+    shop.connection = allowed(shop, a_user(made, secured, shop, "run"))
+    quietly(shop.plan())
     return shop
 
 
@@ -37,7 +39,7 @@ def by(cqrs: Cqrs, user: User, *arguments: str) -> DeliveryReport:
 
 
 def allow_reading(user: User) -> None:
-    """What read needs, too."""
+    """Grant the rights that read needs, too."""
     more = renamed(documented("read", personal=True), user.topics)
     user.needs = [*user.needs, *(need for need in more if need not in user.needs)]
     grant(user.broker, user.name, more)
@@ -47,10 +49,8 @@ def allow_reading(user: User) -> None:
 def test_erasing_takes_what_send_needs(
     secured: Secured, made: list[User], people: TopicHarness, cqrs: Cqrs
 ) -> None:
-    """What read needs it takes to look at the events, and to say beforehand what there is."""
+    """To look at the events, and to say beforehand what there is, takes what read needs."""
     sender = a_user(made, secured, people, "send")
-    people.connection = allowed(people, a_user(made, secured, people, "run"))
-    quietly(people.plan())
     assert by(cqrs, sender, "erase", "customer", "ann", "--dry-run").status == 3
     with running(people.plan(once=False)):
         blind = by(cqrs, sender, "erase", "customer", "ann", "-o", "json")
@@ -71,8 +71,6 @@ def test_lost_right_to_send_is_named(
 ) -> None:
     sender = a_user(made, secured, people, "send")
     allow_reading(sender)
-    people.connection = allowed(people, a_user(made, secured, people, "run"))
-    quietly(people.plan())
     take_away(secured, sender.name, RequiredAcl("Write", "topic", people.topics.commands))
     eventually(sender.lacking)
     refused = by(cqrs, sender, "erase", "customer", "ann")
@@ -85,8 +83,6 @@ def test_rotating_takes_no_right(
 ) -> None:
     """The ring is no part of Kafka; to count what is under its keys takes what read needs."""
     reader = a_user(made, secured, people, "read")
-    people.connection = allowed(people, a_user(made, secured, people, "run"))
-    quietly(people.plan())
     rotated = cqrs("keys", "rotate", "-o", "json")
     assert rotated.status == 0, rotated.err
     ring_at.cache_clear()  # a new process reads it again
