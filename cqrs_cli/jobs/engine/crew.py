@@ -45,7 +45,8 @@ class Crew(Generic[_R, _P]):
     def __init__(self, context: "SparkContext", work: LongWork[_R, _P], note: Callable[[str], None]) -> None:
         self._context, self._work, self._note = context, work, note
         self._members: list[_Member[_R]] = []
-        self._submission, self.is_finished = -1, False
+        self._submission = -1
+        self.is_finished = False  # nothing is submitted again
         self._woken = threading.Event()
         self._waiting = self._looked = time.monotonic()
 
@@ -83,10 +84,6 @@ class Crew(Generic[_R, _P]):
             if place in member.share
         }
         return [result for _, result in sorted(found.items())]
-
-    def finish(self) -> None:
-        """Submit nothing again: it is over."""
-        self.is_finished = True
 
     def mend(self) -> None:
         """Submit the tasks again that were lost, each after a pause. Raises the error that ends the run."""
@@ -184,7 +181,7 @@ def _watch(crew: Crew[_R, _P], work: LongWork[_R, _P], note: Callable[[str], Non
     while crew.is_at_work():
         crew.wait(work.timing.progress_interval)
         if work.is_over(crew.results()):
-            crew.finish()
+            crew.is_finished = True
         else:
             crew.mend()
         try:
