@@ -35,7 +35,7 @@ Blow = Callable[[], Mapping[str, float] | None]
 
 
 class Case(NamedTuple):
-    """What is made ready, whether it came as it should, and the fewest seconds of sending that show all of it."""
+    """A blow: how it is made ready, if it came as it should, and the fewest seconds of sending that show all of it."""
 
     prepare: Callable[[Runs], Blow]
     came: Callable[[Runs], bool]

@@ -23,7 +23,7 @@ _PATIENCE = 300.0
 
 
 class MissedError(Exception):
-    """What was to be measured did not happen."""
+    """The event that was to be measured did not happen."""
 
 
 class Runs:

@@ -64,7 +64,7 @@ def test_http_erases_as_told() -> None:
 
 
 def test_commands_are_deleted_as_told() -> None:
-    """What `kafka-delete-records.sh` reads: the topic of the commands, and the place that `tail` prints."""
+    """The file that `kafka-delete-records.sh` reads has the topic of the commands, and the place that `tail` prints."""
     (block,) = PAGE.blocks("json")
     (place,) = msgspec.json.decode(block)["partitions"]
     assert place.pop("topic") == Topics("customer", "").commands

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MetricsOptions:
-    """Where metrics are served."""
+    """The address at which metrics are served."""
 
     address: MetricsAddress = None
     port: Annotated[int | None, option("--metrics-port N", "The same, on loopback.", min=1, max=65535)] = None
@@ -35,7 +35,7 @@ class MetricsOptions:
 
 @dataclass(frozen=True)
 class ShardOptions:
-    """Where states are kept."""
+    """The place of states."""
 
     state_dir: Annotated[Path | None, option("--state-dir DIR", "Where shards rest, on a local disk.")] = None
     store: Annotated[

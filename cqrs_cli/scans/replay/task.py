@@ -153,5 +153,5 @@ def _opener(plan: ReplayPlan, aggregate: Aggregate) -> EventOpener:
 
 
 def _place_of(link: int, messages: Sequence[Any]) -> Callable[[int], int]:
-    """Where a message lies: its link and its offset, as one number, which is the offset where there is one link."""
+    """The place of a message: its link and its offset, as one number, which is the offset where there is one link."""
     return lambda index: link * _LINK + int(messages[index].offset())
