@@ -23,7 +23,7 @@ from tests.support.harness import TopicHarness
 from tests.support.progress import look, reacting, report
 
 if TYPE_CHECKING:
-    from cqrs_cli.status.metrics import ProjectionMetrics
+    from cqrs_cli.status.metrics import ProcessMetrics, ProjectionMetrics
 
 PAGE = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
@@ -71,6 +71,15 @@ def projecting() -> "ProjectionMetrics":
     return metrics
 
 
+def hearing() -> "ProcessMetrics":
+    """The metrics of a run that only hears."""
+    from cqrs_cli.status.metrics import ProcessMetrics
+
+    metrics = ProcessMetrics()
+    metrics.snapshot = reacting()
+    return metrics
+
+
 def expressions() -> list[str]:
     panels = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
     variables = [one["query"]["query"] for one in DASHBOARD["templating"]["list"] if one["type"] == "query"]
@@ -89,6 +98,22 @@ def test_page_names_what_a_run_exposes(counters: TopicHarness) -> None:
     finally:
         endpoint.close()
     assert {name: (kind, {label} - {""}) for name, kind, label in ROWS} == found
+
+
+def test_page_names_what_a_process_exposes() -> None:
+    """That of a process in `cqrs run`, and of the run what it knows; it is ready when each partition is claimed."""
+    metrics, registry = hearing(), CollectorRegistry()
+    registry.register(metrics)
+    found = families(generate_latest(registry).decode())
+    of_run = {"cqrs_ready", "cqrs_observed_timestamp_seconds", "cqrs_run_info"}
+    named = {name: (kind, {label} - {""}) for name, kind, label in ROWS}
+    assert found == {
+        name: one for name, one in named.items() if name.startswith("cqrs_process_") or name in of_run
+    }
+    assert "with the metrics of its processes and those of the run but\n`cqrs_submissions_total`" in PAGE
+    assert registry.get_sample_value("cqrs_ready") == 1
+    metrics.snapshot = reacting(claimed=False)
+    assert registry.get_sample_value("cqrs_ready") == 0
 
 
 def test_page_names_what_a_projection_exposes() -> None:

@@ -6,11 +6,12 @@ from typing import Generic, Protocol, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
+from cqrs_cli.following.processes.plan import ProcessProgress
 from cqrs_cli.following.projections.plan import ProjectionProgress
 from cqrs_cli.status.columns import COLUMNS, PlaceColumn
 from cqrs_cli.status.columns import Metric as Shown
 from cqrs_cli.status.place import PLACE_KINDS, PlaceKind, PlaceStatus, idle_places
-from cqrs_cli.status.running import places_of_projection
+from cqrs_cli.status.running import places_of_processes, places_of_projection
 from cqrs_cli.version import __version__
 
 
@@ -89,6 +90,15 @@ class JobMetrics(Generic[_L]):
         )
         yield from self.more(look)
         yield from families(self.places(look))
+
+
+class ProcessMetrics(JobMetrics[ProcessProgress]):
+    """The metrics of a run without aggregates."""
+
+    ready = "1 if every process hears all of its partitions."
+
+    def places(self, look: ProcessProgress) -> Sequence[PlaceStatus]:
+        return places_of_processes(look)
 
 
 class ProjectionMetrics(JobMetrics[ProjectionProgress]):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import argument, complete_from, option
+from cqrs_cli.cli.options import MetricsAddress, argument, complete_from, metrics_at, option
 from cqrs_cli.cli.spark_session import LONG_LIVED, SparkOptions, spark_session
 from cqrs_cli.words import counted
 
@@ -19,6 +19,7 @@ from cqrs_cli.words import counted
         "cqrs process checkout",
         "cqrs process checkout --once -o json",
         "cqrs process checkout --from beginning",
+        "cqrs process checkout --metrics-address 9500",
         "cqrs process checkout --skip checkout:order:3@250",
     ],
 )
@@ -38,6 +39,7 @@ def run_process(
         list[str] | None,
         option("--accept-loss PROCESS:AGG:P@OFFSET", "Go on there although its position is lost."),
     ] = None,
+    metrics_address: MetricsAddress = None,
     *,
     spark: SparkOptions,
 ) -> None:
@@ -51,9 +53,11 @@ def run_process(
     from cqrs_cli.following.processes.load import PROCESSES, load_process
     from cqrs_cli.following.processes.prepare import prepare_processes
     from cqrs_cli.jobs.run import run_processes
+    from cqrs_cli.status.metrics import ProcessMetrics
 
     cli.timestamped = not sys.stderr.isatty()
     properties = LONG_LIVED | spark.apply(cli)
+    address = metrics_at(metrics_address, None)
     settings = cli.settings
     names = list(dict.fromkeys(names))
     loaded = {name: load_process(name, settings.root, settings.aggregates) for name in names}
@@ -67,14 +71,15 @@ def run_process(
             skip=skip or (),
             accept_loss=accept_loss or (),
         )
-        display: ProcessDisplay = stack.enter_context(ProcessDisplay(cli))
+        metrics = None if address is None else (address, ProcessMetrics())
+        display: ProcessDisplay = stack.enter_context(ProcessDisplay(cli, metrics))
         session = spark_session(cli, "process", names, properties, [PROCESSES])
         context, slots = stack.enter_context(session)
         tasks = min(len(plan.subscriptions), slots)
         where = f"{counted(len(plan.subscriptions), 'partition')}, {counted(tasks, 'task')}"
         cli.note(f"{', '.join(names)}: {where}; Ctrl-C stops")
         try:
-            done = run_processes(context, plan, tasks, display.show, cli.note)
+            done = run_processes(context, plan, tasks, display.show, display.note)
         except KeyboardInterrupt:
             if display.last is not None:
                 cli.note(f"stopped {reacted(display.last).text}")

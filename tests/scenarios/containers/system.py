@@ -9,15 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import docker
+import pytest
 
 from tests.support import ROOT
 from tests.support.containers import find_image, free_ports, run
 from tests.support.waiting import eventually
 
-PROFILES = "run,gateway,projection"
+PROFILES = "run,process,gateway,projection"
 TOKEN = "0123456789abcdef0123456789abcdef"
 
 #: Seconds: several JVMs share two cores.
@@ -33,14 +36,16 @@ class System:
         images = {name: os.environ.get(name, default) for name, default in IMAGES.items()}
         for name in images.values():
             find_image(engine, name)
-        ports = free_ports(4)
+        ports = free_ports(5)
+        self._prometheus_url = f"http://127.0.0.1:{ports[4]}"
         token = folder / "token"
         token.write_text(TOKEN)
         self._environment = images | {
-            **{f"KAFKA_PORT_{number}": str(port) for number, port in enumerate(ports[1:], 1)},
+            **{f"KAFKA_PORT_{number}": str(port) for number, port in enumerate(ports[1:4], 1)},
             "COMPOSE_PROJECT_NAME": f"cqrs-test-{uuid.uuid4().hex[:8]}",
             "COMPOSE_PROFILES": PROFILES,
             "GATEWAY_PORT": str(ports[0]),
+            "PROMETHEUS_PORT": str(ports[4]),
             "TOKEN_FILE": str(token),
             "CQRS_IMAGE": image,
         }
@@ -49,13 +54,47 @@ class System:
     def compose(self, *words: str) -> str:
         return run(["docker", "compose", *words], ROOT / "compose", self._environment)
 
-    def send(self, order: str, command: str, **fields: object) -> int:
-        """The version that the order has, once the command is decided."""
+    def send(self, where: str, **fields: object) -> int:
+        """The version that an aggregate has, once the command at `where` (`order/o-7/Place`) is decided."""
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-        where = f"{self._url}/order/{order}/{command}"
-        request = Request(where, json.dumps(fields).encode(), headers)
+        request = Request(f"{self._url}/{where}", json.dumps(fields).encode(), headers)
         with urlopen(request, timeout=60) as answer:
             return int(json.load(answer)["version"])
+
+    def pay(self, order: str) -> bool:
+        """True once its payment is paid; it cannot be before it is requested."""
+        try:
+            return self.send(f"payment/{order}/Pay", reference="tr-93") == 2
+        except HTTPError as refused:
+            with refused:
+                assert json.load(refused)["code"] == "NOT_REQUESTED"
+            return False
+
+    def is_ready(self, service: str) -> bool:
+        """True if a run decides in every partition."""
+        ask = "import sys, urllib.request as u; u.urlopen('http://127.0.0.1:9500/readyz')"
+        try:
+            self.compose("exec", service, "python", "-c", ask)
+        except pytest.fail.Exception:
+            return False
+        return True
+
+    def reached(self) -> dict[str, str]:
+        """The health of each service that Prometheus asks: `up`, `down` or `unknown`."""
+        found = self._prometheus("targets")["activeTargets"]
+        return {one["discoveredLabels"]["__meta_dns_name"]: one["health"] for one in found}
+
+    def alerts(self) -> dict[str, str]:
+        """The health of each alert's rule, as Prometheus evaluates it: `ok`, `err` or `unknown`."""
+        groups = self._prometheus("rules")["groups"]
+        return {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
+
+    def _prometheus(self, what: str) -> Any:
+        try:
+            with urlopen(f"{self._prometheus_url}/api/v1/{what}", timeout=10) as answer:
+                return json.load(answer)["data"]
+        except OSError:  # it has not started
+            return {"activeTargets": [], "groups": []}
 
     def rows(self) -> dict[str, str]:
         """The status of each order, as the projection has it."""
@@ -75,7 +114,7 @@ class Orders:
     def place(self, system: System) -> None:
         """One more."""
         order, began = f"o-{len(self.placed)}", time.monotonic()
-        assert system.send(order, "Place", customer="cleo") == 1
+        assert system.send(f"order/{order}/Place", customer="cleo") == 1
         self.longest = max(self.longest, time.monotonic() - began)
         self.placed.append(order)
 

@@ -11,9 +11,11 @@ from urllib.request import Request, urlopen
 
 import docker
 import pytest
+import yaml
 
 from cqrs_cli import scaffold
 from tests.scenarios.containers.system import PATIENCE, System, orders
+from tests.support import ROOT
 from tests.support.containers import find_image, free_ports, run
 from tests.support.waiting import eventually
 
@@ -75,8 +77,29 @@ def test_new_projects_run_in_containers(engine: docker.DockerClient, image: str,
 
 
 def test_orders_reach_the_database(system: System) -> None:
-    assert system.send("first", "Place", customer="ada") == 1
+    assert system.send("order/first/Place", customer="ada") == 1
     eventually(lambda: system.rows().get("first") == "placed", PATIENCE)
+
+
+def test_process_ships_what_is_paid(system: System) -> None:
+    """Order, payment and the process between them, each a service of its own."""
+    assert system.send("order/paid/Place", customer="bo") == 1
+    assert system.send("order/paid/AddLine", sku="tea") == 2
+    eventually(lambda: system.pay("paid"), PATIENCE)
+    eventually(lambda: system.rows().get("paid") == "shipped", PATIENCE)
+
+
+def test_prometheus_reaches_all(engine: docker.DockerClient, system: System) -> None:
+    """Every part that serves metrics is found by its name; the alerts are evaluated."""
+    find_image(engine, os.environ.get("PROMETHEUS_IMAGE", "prom/prometheus:v3.5.0"))
+    system.compose("up", "--detach", "--no-deps", "prometheus")
+    parts = {"run", "standby", "process", "projection"}
+    eventually(lambda: system.reached() == dict.fromkeys(parts, "up"), PATIENCE)
+    names = {
+        rule["alert"]
+        for rule in yaml.safe_load((ROOT / "compose/alerts.yaml").read_text())["groups"][0]["rules"]
+    }
+    eventually(lambda: system.alerts() == dict.fromkeys(names, "ok"), PATIENCE)
 
 
 def test_updates_keep_deciding(system: System) -> None:
@@ -89,3 +112,15 @@ def test_updates_keep_deciding(system: System) -> None:
     print(f"{len(client.placed)} orders, the longest wait {client.longest:.2f} s")
     eventually(lambda: system.rows().keys() >= set(client.placed), PATIENCE)
     system.compose("exec", "run", "cqrs", "verify", "order")  # would end with 5
+
+
+def test_spark_cluster_takes_over(system: System) -> None:
+    """A run on a master and two workers stands by for the others, and decides when both are gone. The last test: they
+    stay away.
+    """
+    cluster = ("spark-master", "spark-worker-1", "spark-worker-2", "spark-run")
+    system.compose("up", "--detach", "--wait", "--no-deps", *cluster)
+    system.compose("stop", "run", "standby")
+    eventually(lambda: system.is_ready("spark-run"), PATIENCE)
+    assert system.send("order/by-the-cluster/Place", customer="dee") == 1
+    system.compose("exec", "spark-run", "cqrs", "verify", "order", "payment")

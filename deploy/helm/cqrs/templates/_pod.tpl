@@ -54,6 +54,22 @@ envFrom:
 {{- end }}
 {{- end }}
 
+{{/* The headless Service by which pods have names, and Prometheus finds their metrics. Takes (root, part, component). */}}
+{{- define "cqrs.metrics" -}}
+{{- $root := index . 0 -}}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ include "cqrs.part" (list $root (index . 1)) }}
+  labels: {{ include "cqrs.labels" (list $root (index . 2)) | nindent 4 }}
+spec:
+  clusterIP: None
+  publishNotReadyAddresses: true
+  selector: {{ include "cqrs.selector" (list $root (index . 2)) | nindent 4 }}
+  ports:
+    - {name: metrics, port: 9500, targetPort: metrics}
+{{- end }}
+
 {{/* Probes of what serves /healthz and /readyz. Takes (path of readiness, port, header Host). */}}
 {{- define "cqrs.probes" -}}
 {{- $headers := list (dict "name" "Host" "value" "localhost") | toJson }}
