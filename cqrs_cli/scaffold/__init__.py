@@ -69,19 +69,8 @@ def first_aggregate(name: str) -> FirstAggregate:
     )
 
 
-#: Classes that the new aggregate's file has itself, and names that its test has.
+#: Classes that the new aggregate's file has itself.
 _TAKEN = {"Register", "Relabel", "Registered", "Relabelled", "Iterator"}
-_OF_THE_TEST = {
-    "pytest",
-    "check_laws",
-    "spec",
-    "nothing",
-    "registered",
-    "first",
-    "second",
-    "again",
-    "too_early",
-}
 
 
 class SampleEvent(NamedTuple):

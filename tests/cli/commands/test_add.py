@@ -29,13 +29,13 @@ def test_aggregate_and_its_test_are_added(project: Path, capfd: pytest.CaptureFi
 
 @pytest.mark.slow
 def test_what_is_added_is_sound(project: Path) -> None:
-    """Its tests pass, and it is clean; also if its name is one that the file uses."""
-    names = ["purchase_order", "register"]
+    """Its tests pass, and it is clean; also if its name is one that the file or its test uses."""
+    names = ["purchase_order", "register", "nothing", "first"]
     for name in names:
         assert main(["add", name, "-q"]) == 0
-    assert main(["add", "restock", "--process", "inventory", "-q"]) == 0
-    assert main(["add", "receipts", "--projection", "inventory", "-q"]) == 0
-    names += ["restock", "receipts"]
+    assert main(["add", "process", "--process", "inventory", "-q"]) == 0
+    assert main(["add", "event", "--projection", "inventory", "-q"]) == 0
+    names += ["process", "event"]
     for tool in (
         ["pytest", "-q", *(f"tests/test_{name}.py" for name in names)],
         ["ruff", "check", "."],
