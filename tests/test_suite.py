@@ -24,8 +24,8 @@ def test_helpers_are_not_in_test_modules() -> None:
     assert {str(path): found for path, text in TESTS.items() if (found := [*imported_tests(text)])} == {}
 
 
-#: Patched attributes in all tests. Parameters and fakes are better: it is to fall to one for each hundred tests.
-PATCHES = 56
+#: Patched attributes in all tests. Parameters and fakes are better.
+PATCHES = 31
 
 
 def test_few_attributes_are_patched() -> None:

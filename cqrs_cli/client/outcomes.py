@@ -162,11 +162,9 @@ class OutcomeWaiter:
         if (topic, partition) in self._watched:
             return
         try:
-            _, start = readers.watermarks(self._reader, topic, partition)
-            if since is not None:
-                place = TopicPartition(topic, partition, since)
-                (found,) = self._reader.offsets_for_times([place], timeout=clients.REQUEST_TIMEOUT)
-                start = found.offset if found.offset >= 0 else start
+            _, end = readers.watermarks(self._reader, topic, partition)
+            first = None if since is None else readers.offset_with(self._reader, topic, partition, since)
+            start = end if first is None else first
             self._reader.incremental_assign([TopicPartition(topic, partition, start)])
         except readers.MissingError:
             # Raises what it is: a missing topic, or one that we may not see.

@@ -6,7 +6,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
@@ -110,18 +110,20 @@ def offset_at(connection: Cluster, topic: str, partition: int, timestamp: int) -
     """The first offset whose record is not older than `timestamp` (ms); None if there is none."""
     probe = consumer(connection)
     try:
-        (found,) = _from_leader(
-            topic,
-            partition,
-            lambda: probe.offsets_for_times(
-                [TopicPartition(topic, partition, timestamp)], timeout=REQUEST_TIMEOUT
-            ),
-        )
+        return offset_with(probe, topic, partition, timestamp)
     except KafkaException as error:
         raise failed(connection, error, RequiredAcl("Read", "topic", topic)) from error
     finally:
         probe.close()
-    return None if found.offset in (OFFSET_END, -1) else int(found.offset)
+
+
+def offset_with(reader: Consumer, topic: str, partition: int, timestamp: int) -> int | None:
+    """`offset_at` with a consumer at hand; raises `KafkaException`, `MissingError` for the partition."""
+    place = TopicPartition(topic, partition, timestamp)
+    (found,) = _from_leader(
+        topic, partition, lambda: reader.offsets_for_times([place], timeout=REQUEST_TIMEOUT)
+    )
+    return found.offset if found.offset >= 0 else None
 
 
 def read(
@@ -222,14 +224,7 @@ def first_record(connection: Cluster, topic: str, partition: int, start: int, en
     return next((records[0] for records in read(connection, topic, partition, start, end)), None)
 
 
-def last_record(
-    connection: Cluster,
-    topic: str,
-    partition: int,
-    start: int,
-    end: int,
-    patience: float = REQUEST_TIMEOUT,
-) -> Record | None:
+def last_record(connection: Cluster, topic: str, partition: int, start: int, end: int) -> Record | None:
     """The last committed record below `end`, None if there is none; reads backwards in growing strides.
 
     Raises `StalledError` when an open transaction hides what may be a later one.
@@ -240,7 +235,7 @@ def last_record(
         while end > start:
             low = max(start, end - stride)
             last = None
-            for records in read_with(connection, reader, topic, partition, low, end, patience=patience):
+            for records in read_with(connection, reader, topic, partition, low, end):
                 last = records[-1]
             if last is not None:
                 return last

@@ -106,13 +106,13 @@ def open_readonly(path: Path) -> LmdbStore | None:
     with translated(path):
         if not (path / DATA_FILE).exists():
             return None
-    with translated(path), _judging(path, Limits()):
-        if distrust(path):
-            return None
-        try:
-            return LmdbStore(path, window_ms=0, readonly=True)
-        except CorruptError:
-            return None
+        with _judging(path, Limits()):
+            if distrust(path):
+                return None
+            try:
+                return LmdbStore(path, window_ms=0, readonly=True)
+            except CorruptError:
+                return None
 
 
 class Shard(LmdbStore):

@@ -3,26 +3,26 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cqrs_cli.core.handle import call_decide
-from cqrs_cli.core.messages.record import Record
+from aggregates.counter import Counter
+from cqrs_cli import failpoints
 from cqrs_cli.deciding.loop import DecideLoop
 from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.kafka import clients, transactional
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.write_errors import BatchLateError
-from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from tests.support.brokers import broker
 from tests.support.commands import increments, mixture
 from tests.support.harness import IMPATIENT, TopicHarness
-from tests.support.owners import Process, quietly, running
+from tests.support.owners import Process, quietly
 from tests.support.raw import raw
 from tests.support.waiting import eventually
 
@@ -30,6 +30,22 @@ pytestmark = pytest.mark.kafka
 
 #: A transaction's time, in seconds; producing may use half of it.
 HASTE: dict[str, Any] = {"transaction_timeout": 2.0, "produce_timeout": 1.0}
+
+
+def decided_by(counters: TopicHarness, fail: Callable[[Counter], None]) -> list[str]:
+    """The notes of owners whose `decide` first calls this with the state; it may raise."""
+    aggregate = counters.aggregate
+    whole: Callable[..., Iterable[Any]] = aggregate.decider.decide
+
+    def decide(command: Any, state: Counter) -> Iterable[Any]:
+        fail(state)
+        yield from whole(command, state)
+
+    failing = replace(aggregate, decider=replace(aggregate.decider, decide=decide))
+    supervisor = DecidingSupervisor(counters.plan(), Partition("counter", 0), failing, 0, threading.Event())
+    supervisor.run()
+    assert supervisor.error is None
+    return supervisor.notes
 
 
 @pytest.fixture
@@ -89,40 +105,34 @@ def test_finding_one_record_is_quick(single_bank: TopicHarness, sizes: list[int]
 
 
 @pytest.mark.pins("bad-input")
-def test_short_memory_costs_no_command(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
-) -> None:
-    """A `decide` that lacks memory behind a backlog is asked again alone, and is accepted."""
+def test_short_memory_costs_no_command(counters: TopicHarness, sizes: list[int]) -> None:
+    """A `decide` that lacks memory behind a backlog is asked again alone, and is accepted: only what it fails alone is
+    counted.
+    """
+    alone = iter([True] * (ATTEMPTS - 1))
 
-    def crowded(aggregate: Any, record: Record, *more: Any) -> Any:
-        if record.offset == 70 and sizes[-1] > 1:
+    def crowded(state: Counter) -> None:
+        if state.value == 70 and (sizes[-1] > 1 or next(alone, False)):
             raise MemoryError
-        return call_decide(aggregate, record, *more)
 
     counters.send(*increments(100))
-    with monkeypatch.context() as patch:
-        patch.setattr("cqrs_cli.core.decide.call_decide", crowded)
-        patch.setattr("cqrs_cli.ownership.trials.attempts.ATTEMPTS", 1)
-        quietly(counters.plan())
-    assert len(sizes) < 20
+    assert decided_by(counters, crowded) == []
+    assert len(sizes) < 20 and next(alone, None) is None
     counters.check()
 
 
 @pytest.mark.pins("bad-input")
 @pytest.mark.parametrize("error", [MemoryError("no"), OSError(24, "Too many open files"), SystemExit(1)])
 def test_lasting_process_error_fails_alone(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int], error: BaseException
+    counters: TopicHarness, sizes: list[int], error: BaseException
 ) -> None:
-    def broken(aggregate: Any, record: Record, *more: Any) -> Any:
-        if record.offset == 7:
-            raise error
-        return call_decide(aggregate, record, *more)
+    def broken(state: Counter) -> None:
+        if state.value == 7:
+            raise type(error)(*error.args)  # one that is kept keeps its frames, and they the owner
 
-    monkeypatch.setattr("cqrs_cli.core.decide.call_decide", broken)
-    counters.send(*increments(10))
-    with running(counters.plan()) as owner:
-        assert owner.error() is None
-        assert "counter.commands partition 0 offset 7 failed: " in owner.notes()[0]
+    counters.send(*increments(8), *increments(2, "b", first=8))
+    (note,) = decided_by(counters, broken)
+    assert "counter.commands partition 0 offset 7 failed: " in note
     assert sizes.count(1) >= ATTEMPTS
     failed = [outcome.data for outcome in counters.outcomes() if outcome.data.status != "accepted"]
     assert [(data.offset, data.reason) for data in failed] == [(7, "HANDLER_ERROR")]
@@ -131,19 +141,13 @@ def test_lasting_process_error_fails_alone(
     assert counters.violations() == []
 
 
-def test_late_single_record_is_retried(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
-) -> None:
-    write, late = FencedWriter.write, iter([True] * 3)
+def test_late_single_record_is_retried(counters: TopicHarness, sizes: list[int]) -> None:
+    def late() -> None:
+        raise BatchLateError("not written in time")
 
-    def slow(*arguments: Any) -> None:
-        if next(late, False):
-            raise BatchLateError("not written in time")
-        write(*arguments)
-
-    monkeypatch.setattr(FencedWriter, "write", slow)
     counters.send(*increments(1))
-    quietly(counters.plan())
+    with failpoints.acting("produce.first", late, times=3):
+        quietly(counters.plan())
     assert sizes == [1] * 4
     counters.check()
 

@@ -4,11 +4,11 @@ import gc
 import threading
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from cqrs_cli import failpoints
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.owner import DecidingOwner
@@ -16,7 +16,6 @@ from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import WriteBatch
@@ -75,22 +74,19 @@ def test_shard_ahead_of_the_log_is_dropped(counters: TopicHarness) -> None:
 
 
 @pytest.mark.pins("one-outcome")
-@pytest.mark.parametrize("place", ["commit_position", "_finish"])
-def test_lost_commit_reply_repeats_nothing(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
+@pytest.mark.parametrize("decided", [0, 10])
+def test_lost_commit_reply_repeats_nothing(counters: TopicHarness, decided: int) -> None:
+    """Of two claims; or of a batch, and then of the next owner's claim."""
     quietly(counters.plan())
     counters.send(*increments(10))
-    original: Any = getattr(FencedWriter, place)
     lost = [KafkaException(KafkaError(KafkaError._TIMED_OUT)) for _ in range(2)]
 
-    def without_reply(*arguments: Any) -> None:
-        original(*arguments)
-        if lost:
+    def lose_reply() -> None:
+        if lost and len(counters.outcomes()) == decided:
             raise lost.pop()
 
-    monkeypatch.setattr(FencedWriter, place, without_reply)
-    quietly(counters.plan())
+    with failpoints.acting("commit.after", lose_reply, times=100):
+        quietly(counters.plan())
     assert lost == []
     counters.check()
 

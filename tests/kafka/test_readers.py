@@ -9,6 +9,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import StalledError, bounds, last_record, offset_at, partitions, read, read_with
+from tests.support.impatience import impatience
 from tests.support.raw import raw
 from tests.support.stretch import Stretch
 
@@ -28,9 +29,9 @@ def values(log: Stretch, start: int = 0, end: int | None = None, batch: int = 10
     ]
 
 
-def last(log: Stretch, patience: float = 10.0) -> bytes | None:
+def last(log: Stretch) -> bytes | None:
     start, end = bounds(log.connection, log.topic, [0], "read_uncommitted")[0]
-    record = last_record(log.connection, log.topic, 0, start, end, patience)
+    record = last_record(log.connection, log.topic, 0, start, end)
     return record.value if record else None
 
 
@@ -105,8 +106,8 @@ def test_last_record_is_behind_holes(log: Stretch) -> None:
 def test_hidden_last_record_stalls(log: Stretch) -> None:
     log.commit([b"a"])
     log.begin([b"open"])
-    with pytest.raises(StalledError):
-        last(log, patience=0.5)
+    with impatience(), pytest.raises(StalledError):
+        last(log)
 
 
 def test_time_finds_first_later_record(log: Stretch) -> None:

@@ -3,9 +3,7 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.readers import offset_at, watermarks
+from cqrs_cli.kafka.readers import offset_with, watermarks
 
 
 class Reader:
@@ -44,9 +42,8 @@ def test_partition_without_leader_is_awaited(error: int) -> None:
 
 
 @waited_for
-def test_offset_at_time_awaits_leader(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
-    monkeypatch.setattr(readers, "consumer", lambda _: Reader(error, error))
-    assert offset_at(Connection("localhost:1", {}), "t", 3, 1000) == 7
+def test_offset_at_time_awaits_leader(error: int) -> None:
+    assert offset_with(cast(Consumer, Reader(error, error)), "t", 3, 1000) == 7
 
 
 @pytest.mark.parametrize("error", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._TRANSPORT])

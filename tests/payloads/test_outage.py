@@ -1,13 +1,11 @@
 """An object store that dies, hangs or turns its users away: nothing wrong is decided, and a line says what to do."""
 
-import threading
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
-from cqrs_cli.core.messages.payload_reference import PayloadReference
-from cqrs_cli.payloads.transfer import payload_transfer
 from tests.payloads.bank import LARGE, Bank, supervised
 from tests.support.objects.running import ObjectServer
 from tests.support.owners import running
@@ -31,27 +29,17 @@ def server(objects: ObjectServer) -> Iterator[ObjectServer]:
 
 
 @pytest.mark.pins("payloads")
-def test_owner_waits_for_the_server(
-    bank: Bank, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_owner_waits_for_the_server(bank: Bank, server: ObjectServer) -> None:
     """It is killed and started again within the time for which payloads are tried."""
     patient = bank.store.place._replace(retry_for=30.0)
     bank.harness.connection = replace(bank.harness.connection, payloads=patient)
     for subject in ("ada", "bob"):
         bank.send(subject, "Open", f"owner={subject}{LARGE}")
     server.kill()
-    store, refused = payload_transfer(patient).store, threading.Event()
-
-    def telling(folder: str, reference: PayloadReference) -> bytes:
-        try:
-            return type(store).get(store, folder, reference)
-        except OSError:
-            refused.set()
-            raise
-
-    monkeypatch.setattr(store, "get", telling)
     with running(replace(bank.harness.plan(), targets=None)):
-        assert refused.wait(30)
+        with socket.create_server(("127.0.0.1", server.port)) as turning_away:
+            turning_away.settimeout(30)
+            turning_away.accept()[0].close()
         assert bank.harness.outcomes() == []
         server.start()
         eventually(lambda: len(bank.harness.outcomes()) == 2)

@@ -1,21 +1,21 @@
 """The store in LMDB keeps the contract, and its file whole."""
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import lmdb
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError
-from cqrs_cli.state import encoding, environment, lmdb_store
+from cqrs_cli.state import encoding, environment
 from cqrs_cli.state.errors import REBUILD, CorruptError
-from cqrs_cli.state.lmdb_types import Transaction
 from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
 from tests.state.contract import StoreContract
 from tests.state.values import WINDOW, OpenStore, at, decision, look_up, recall, saved, write
 from tests.support.disks import files_end_at
+from tests.support.waiting import eventually
 
 
 class TestLmdbStore(StoreContract):
@@ -87,18 +87,16 @@ def test_a_thousand_may_look_at_once(tmp_path: Path) -> None:
         assert env.max_readers() == 1000
 
 
-def test_waiting_for_others_is_told(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, told = open_store(), list[float]()
-
-    def begin(env: lmdb.Environment, write: bool) -> Transaction:
-        told.append(store.waiting)
-        return environment.begin(env, write)
-
-    assert store.waiting == 0.0
-    monkeypatch.setattr(lmdb_store, "begin", begin)
-    monkeypatch.setattr(lmdb_store, "time", SimpleNamespace(monotonic=iter([10.0, 12.5]).__next__))
-    assert store.count() == 0
-    assert (told, store.waiting) == ([2.5], 0.0)
+def test_waiting_for_others_is_told(open_store: OpenStore) -> None:
+    store = open_store()
+    waiting = threading.Thread(target=write, args=(store,), kwargs={"states": {"a": saved()}})
+    with store._env.begin(write=True):
+        assert store.waiting == 0.0
+        waiting.start()
+        eventually(lambda: store.waiting > 0.0)
+        assert waiting.is_alive()
+    waiting.join(30)
+    assert (store.waiting, look_up(store, "a")) == (0.0, saved())
 
 
 def test_pages_follow_the_order_of_ids(open_store: OpenStore) -> None:

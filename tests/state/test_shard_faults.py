@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.state import shard
+from cqrs_cli import failpoints
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import Limits, open_readonly, open_shard
@@ -67,17 +67,9 @@ def test_stopped_process_keeps_its_shard(path: Path, stopped: subprocess.Popen[s
     theirs.close()
 
 
-def test_shard_of_killed_process_opens(
-    path: Path, stopped: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opening = shard._Opening.result
-
-    def killed_first(thread: shard._Opening, within: float) -> shard.Shard | None:
-        stopped.kill()
-        return opening(thread, within)
-
-    monkeypatch.setattr(shard._Opening, "result", killed_first)
-    opened = open_shard(path, IDENTITY)
+def test_shard_of_killed_process_opens(path: Path, stopped: subprocess.Popen[str]) -> None:
+    with failpoints.acting("shard.opening", stopped.kill):
+        opened = open_shard(path, IDENTITY)
     assert not opened.fresh
     assert dict(opened.store.items()) == STATES
     opened.store.close()

@@ -9,6 +9,7 @@ import pytest
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.state.errors import refuse_network
 from cqrs_cli.state.shard import open_readonly, open_shard
+from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from tests.state.shards import IDENTITY, Opening
 
 
@@ -37,19 +38,13 @@ def test_network_file_systems_are_refused(tmp_path: Path, kind: str) -> None:
     refuse_network(Path("/mnt/far/state/0"), mounts)
 
 
-@pytest.mark.parametrize("failing", ["pathlib.Path.exists", "cqrs_cli.state.shard.distrust"])
-def test_look_names_unusable_folder(
-    opening: Opening, path: Path, failing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_look_names_unusable_folder(opening: Opening, path: Path) -> None:
     opening().store.close()
-
-    def fail(path: Path) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    with monkeypatch.context() as patched, pytest.raises(ConfigurationError) as raised:
-        patched.setattr(failing, fail)
+    (path / MARKER_FILE).unlink()
+    (path / MARKER_FILE).mkdir()
+    with pytest.raises(ConfigurationError) as raised:
         open_readonly(path)
-    assert raised.value.message == f"the state folder {path} cannot be used (Permission denied)"
+    assert raised.value.message == f"the state folder {path} cannot be used (Is a directory)"
 
 
 def test_shard_on_network_is_refused(opening: Opening, path: Path, tmp_path: Path) -> None:

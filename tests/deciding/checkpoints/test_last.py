@@ -1,14 +1,15 @@
 """The last checkpoint: written when an owner stops cleanly, and never in the way of the stop."""
 
 import socket
-from collections.abc import Callable
+import threading
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from cqrs_cli.deciding.checkpoints import schedule
-from cqrs_cli.deciding.plan import Plan
+from cqrs_cli.deciding.checkpoints.schedule import Checkpointer
+from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import TakenOverError
 from tests.deciding.checkpoints.stage import checkpoints, data_files, plan, write_all
 from tests.support.commands import increments
@@ -72,13 +73,10 @@ def test_silent_store_delays_no_stop(ten: TopicHarness) -> None:
     assert "no checkpoint of" in note and "has taken more than" in note
 
 
-def test_orphan_stops_without_one(ten: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("orphaned", "commands"), [(True, 10), (False, 20)])
+def test_orphan_stops_without_one(ten: TopicHarness, orphaned: bool, commands: int) -> None:
     """Its question meanwhile is answered: the parent is gone."""
-    finish = schedule.Checkpointer.finish
-
-    def orphaned(self: schedule.Checkpointer, seconds: float, _: Callable[[], bool]) -> None:
-        finish(self, seconds, lambda: False)
-
-    monkeypatch.setattr(schedule.Checkpointer, "finish", orphaned)
-    quietly(hourly(ten))
-    assert kept(ten) == 10
+    supervisor = DecidingSupervisor(hourly(ten), Partition("counter", 0), ten.aggregate, 0, threading.Event())
+    supervisor.run()
+    Checkpointer([supervisor]).finish(60.0, lambda: not orphaned)
+    assert kept(ten) == commands

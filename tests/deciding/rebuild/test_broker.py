@@ -3,16 +3,15 @@
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable
 from dataclasses import replace
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
-from cqrs_cli.deciding.rebuild import rebuild as rebuilding
 from cqrs_cli.deciding.rebuild.build import build_shard
 from cqrs_cli.deciding.rebuild.rebuild import Rebuilding, Rebuilt, rebuild_shards
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
@@ -120,18 +119,18 @@ def test_builders_leave_interrupts_to_parent(counters: TopicHarness) -> None:
     assert one.shard.aggregates == 0
 
 
-def test_killed_builder_is_named(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_builder_is_named(counters: TopicHarness) -> None:
     """It dies before it can have built anything."""
-    process = type(rebuilding._PROCESSES.Process())
-    start = process.start
 
-    def start_and_kill(builder: BaseProcess) -> None:
-        start(builder)
-        builder.kill()
+    def kill() -> None:
+        for child in eventually(multiprocessing.active_children):
+            child.kill()
 
-    monkeypatch.setattr(process, "start", start_and_kill)
+    killing = threading.Thread(target=kill)
+    killing.start()
     with pytest.raises(CqrsError, match=r"of counter partition 0 ended with code -9"):
         rebuilt(counters)
+    killing.join()
 
 
 def test_shard_is_built_here(counters: TopicHarness, tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """Faults that end a transaction in MariaDB, or leave its end unknown: rows and position agree all the same."""
 
+import socket
 import threading
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy.exc import OperationalError
 
 from cqrs_cli.following.projections.databases import mariadb_session
@@ -34,31 +35,33 @@ pymysql = pytest.importorskip("pymysql", reason="needs the extra `projections`")
 @pytest.mark.pins("projected-once")
 @pytest.mark.parametrize("dies", [False, True])
 def test_lost_replies_to_commits_repeat_nothing(
-    maria_server: MariaDb, maria: DatabaseAddress, monkeypatch: pytest.MonkeyPatch, dies: bool
+    maria_server: MariaDb, maria: DatabaseAddress, dies: bool
 ) -> None:
     """The connection breaks once COMMIT is done; or the server is killed when COMMIT was sent: done or not."""
     logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
     made = plan(logs, maria)
     take(made, loaded)
-    commit = pymysql.connections.Connection.commit
     lost: list[int] = []
 
-    def lossy(connection: Any) -> None:
+    def lose(db: Connection) -> None:
+        """Have SQLAlchemy, which commits next, find the connection broken."""
         if len(lost) == 3:
-            commit(connection)
             return
         lost.append(1)
+        connection: Any = db.connection.dbapi_connection
         if dies:
             connection._execute_command(pymysql.constants.COMMAND.COM_QUERY, "COMMIT")
             maria_server.kill()
             maria_server.start()
         else:
-            commit(connection)
-        connection._force_close()
-        raise pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query")
+            connection.commit()
+            connection._sock.shutdown(socket.SHUT_RDWR)
 
-    monkeypatch.setattr(pymysql.connections.Connection, "commit", lossy)
-    assert errors(projected(made, logs, loaded)) == []
+    event.listen(Engine, "commit", lose)
+    try:
+        assert errors(projected(made, logs, loaded)) == []
+    finally:
+        event.remove(Engine, "commit", lose)
     assert len(lost) == 3
     assert told(maria) == model(logs)
 

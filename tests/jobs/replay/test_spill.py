@@ -19,6 +19,7 @@ from cqrs_cli.scans.replay.limit import MemoryLimit
 from cqrs_cli.scans.replay.parts import WHOLE, in_part, part_of
 from tests.jobs.replay.limits import Most
 from tests.support import ROOT
+from tests.support.disks import files_end_at
 from tests.support.eventlog import NOON, counted
 
 AGGREGATE = Aggregate.of("counter", counter.decider)
@@ -93,9 +94,8 @@ def test_few_aggregates_are_never_too_many() -> None:
     assert not MemoryLimit(1, lambda: 1 << 40).is_reached(limit.FEWEST - 1)
 
 
-def test_full_disk_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
-    with pytest.raises(ConfigurationError, match="memory has no room for") as raised:
+def test_full_disk_is_named() -> None:
+    with files_end_at(100), pytest.raises(ConfigurationError, match="memory has no room for") as raised:
         folded(events([(number, False) for number in range(20)]), 5)
     assert "TMPDIR" in raised.value.hint
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import pytest
@@ -13,8 +13,7 @@ from confluent_kafka import Producer
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka import clients
-from cqrs_cli.kafka.admin import configs
-from cqrs_cli.kafka.admin import topics as making
+from cqrs_cli.kafka.admin.configs import topic_configs
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
@@ -23,8 +22,6 @@ from cqrs_cli.kafka.topics.topics import (
     KINDS,
     MAX_MESSAGE_BYTES,
     TIMESTAMP_LIMITS,
-    ExtraKind,
-    Kind,
     TopicPlan,
     Topics,
 )
@@ -53,28 +50,28 @@ def test_topics_are_created_once(admin: Admin, topics: Topics) -> None:
     assert results(admin, topics, TopicPlan()) == ["kept"] * 5
 
 
-def test_lagging_broker_is_asked_again(admin: Admin, topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
-    find, late = making.find_with_extras, iter([True, False, False])
+def test_lagging_broker_is_asked_again(connection: Connection, topics: Topics) -> None:
+    class Lagging(Admin):
+        def describe(self, names: Collection[str]) -> dict[str, TopicInfo]:
+            return super().describe(names) if next(known, True) else {}
 
-    def finds(*asked: Any) -> tuple[dict[Kind, TopicInfo], dict[ExtraKind, TopicInfo]]:
-        return find(*asked) if next(late, True) else ({}, {})
-
-    monkeypatch.setattr(making, "find_with_extras", finds)
-    assert results(admin, topics, TopicPlan()) == ["created"] * 5
-    assert next(late, None) is None
+    known = iter([True, False, False])
+    with Lagging(connection) as admin:
+        assert results(admin, topics, TopicPlan()) == ["created"] * 5
+    assert next(known, None) is None
 
 
-def test_settings_lagging_behind_are_awaited(
-    admin: Admin, topics: Topics, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_lagging_behind_are_awaited(connection: Connection, admin: Admin, topics: Topics) -> None:
+    class Lagging(Admin):
+        def _ask(self, question: Callable[..., Any], *about: Any, **how: Any) -> Any:
+            if question is topic_configs and not next(known):
+                return {}
+            return super()._ask(question, *about, **how)
+
     ensure_topics(admin, topics, TopicPlan())
-    ask, known = configs.topic_configs, iter([False, True])
-
-    def answered(client: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        return ask(client, names if next(known) else [f"{name}.unknown-here" for name in names])
-
-    monkeypatch.setattr(making, "topic_configs", answered)
-    assert list(admin.describe([topics.commands])) == [topics.commands]
+    known = iter([False, True])
+    with Lagging(connection) as asking:
+        assert list(asking.describe([topics.commands])) == [topics.commands]
     assert next(known, None) is None
 
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import stat
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -194,14 +195,22 @@ def test_copied_project_starts_its_own_broker(root: Path, tmp_path: Path) -> Non
     assert not embedded.stop_broker(tmp_path)
 
 
-def test_an_interrupted_start_leaves_no_broker(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
+STARTING = """
+import signal, sys
+from pathlib import Path
+from cqrs_cli.kafka.embedded.broker import start_broker
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in the background
+start_broker(Path(sys.argv[1]))
+"""
 
+
+def test_an_interrupted_start_leaves_no_broker(root: Path) -> None:
     embedded.stop_broker(root)
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(broker_process, "wait", interrupted)
-        embedded.start_broker(root)
+    before = state(root).pid
+    with subprocess.Popen([sys.executable, "-c", STARTING, str(root)], stderr=subprocess.DEVNULL) as starting:
+        eventually(lambda: state(root).pid != before)
+        starting.send_signal(signal.SIGINT)
+    assert starting.returncode == -signal.SIGINT
     assert process.born(state(root).pid) is None
 
 

@@ -5,8 +5,7 @@ from functools import partial
 
 import pytest
 
-from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.loop import DecideLoop
+from cqrs_cli import failpoints
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.readers import MissingError
@@ -132,15 +131,11 @@ def test_forgotten_offset_is_committed_again(counters: TopicHarness) -> None:
     counters.check()
 
 
-def test_topic_denied_briefly_stops_nothing(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    poll, denied = DecideLoop.poll, iter([True, True])
+def test_topic_denied_briefly_stops_nothing(counters: TopicHarness) -> None:
+    def deny() -> None:
+        raise MissingError("counter.commands partition 0 does not exist")
 
-    def deny_twice(loop: DecideLoop) -> list[Record]:
-        if next(denied, False):
-            raise MissingError("counter.commands partition 0 does not exist")
-        return poll(loop)
-
-    monkeypatch.setattr(DecideLoop, "poll", deny_twice)
     counters.send(*increments(5))
-    quietly(counters.plan())
+    with failpoints.acting("decide.before", deny, times=2):
+        quietly(counters.plan())
     assert offsets(counters) == [0, 1, 2, 3, 4]

@@ -122,28 +122,19 @@ def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch:
     counters.check("other")
 
 
-def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness) -> None:
+    class Late(PartitionLog):
+        def committed(self) -> Committed:
+            found = super().committed()
+            store.take_ownership("9.9.other", "")
+            return found
+
     counters.send(*increments(5))
     quietly(counters.plan())
     plan = counters.plan()
-    store = MemoryStore(plan.deciding.window)
-
-    committed = PartitionLog.committed
-
-    def late(log: PartitionLog) -> Committed:
-        found = committed(log)
-        store.take_ownership("9.9.other", "")
-        return found
-
-    monkeypatch.setattr(PartitionLog, "committed", late)
-    warm(
-        plan.log(Partition("counter", 0)),
-        counters.aggregate,
-        store,
-        plan.deciding.window,
-        plan.cache_bytes,
-        Measures(),
-    )
+    store, window = MemoryStore(plan.deciding.window), plan.deciding.window
+    log = Late(plan.connection, counters.topics, 0)
+    warm(log, counters.aggregate, store, window, plan.cache_bytes, Measures())
     assert store.positions() == Positions()
 
 

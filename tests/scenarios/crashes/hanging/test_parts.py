@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from cqrs_cli import failpoints
 from cqrs_cli.cli.main import main
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.deciding.growing import check, first_rounds, released, round_of
 from tests.deciding.growing import counters as counters_on
@@ -56,20 +56,15 @@ def doctor(harness: TopicHarness, folder: Path, capfd: pytest.CaptureFixture[str
     return status, capfd.readouterr().out
 
 
-def test_a_brief_stall_stops_nothing(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_brief_stall_stops_nothing(counters: TopicHarness) -> None:
+    def stall() -> None:
+        raise readers.StalledError("nothing to read at offset 3, though the log ends at 4")
+
     counters.send(*increments(5))
     quietly(counters.plan())
     counters.send(*increments(5, first=5))
-    last_record, stalls = PartitionLog.last_record, iter([True] * 2)
-
-    def stalled(*arguments: Any) -> Any:
-        if next(stalls, False):
-            raise readers.StalledError("nothing to read at offset 3, though the log ends at 4")
-        return last_record(*arguments)
-
-    monkeypatch.setattr(PartitionLog, "last_record", stalled)
-    quietly(counters.plan())
-    assert next(stalls, None) is None
+    with failpoints.acting("recover.events", stall, times=2):
+        quietly(counters.plan())
     counters.check()
 
 
