@@ -27,7 +27,7 @@ from cqrs_cli.system.process import end
 
 _NODES = (1, 2, 3)
 
-#: What differs from one embedded broker. A broker's session has Kafka's own 9 s: so long it may seem to be alive.
+#: The differences from one embedded broker. A broker's session has Kafka's own 9 s: so long it may seem to be alive.
 _MORE = """\
 node.id={node}
 controller.quorum.voters={voters}

@@ -28,7 +28,7 @@ def _deposit(number: int, subject: str) -> bytes:
 
 
 class Final(NamedTuple):
-    """When and where the final outcome of a command was read, and the version that it left its account at."""
+    """The time and place of a command's final outcome, as it was read, and the version that it left its account at."""
 
     at: float  # seconds, as `time.perf_counter` counts
     partition: int

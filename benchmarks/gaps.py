@@ -30,7 +30,7 @@ _QUIET = 5.0
 #: The folder of the shards that every run begins with, and the runs of a case.
 _PREPARED, _MOST = "shards-prepared", 2
 
-#: What happens to the run at work; what more is to be known of it, in seconds.
+#: The event that strikes the run at work; what more is to be known of it, in seconds.
 Blow = Callable[[], Mapping[str, float] | None]
 
 

@@ -14,7 +14,7 @@ from benchmarks.report import report
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: What is read: all events, and those of one type. Each row is made and thrown away.
+#: The selections that are read: all events, and those of one type. Each row is made and thrown away.
 READS: dict[str, dict[str, str]] = {"events": {}, "events of one type": {"type": "Deposited"}}
 
 #: A session of a user's own compiles to fast code, as Java does by default; our jobs' sessions compile fast.

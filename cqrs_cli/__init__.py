@@ -51,7 +51,7 @@ __all__ = [
 
 _VOCABULARY = "cqrs_cli.core.aggregate.decider"
 
-#: Where each name is defined.
+#: The module that defines each name.
 _HOMES = {
     "Cancel": "cqrs_cli.core.deferral.requests",
     "Client": "cqrs_cli.client.client",

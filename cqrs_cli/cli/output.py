@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Document = Mapping[str, Any] | msgspec.Raw
     Text = RenderableType | list[str] | Callable[[], RenderableType]
 
-#: How much a note matters.
+#: The weight of a note.
 NoteLevel = Literal["info", "warning"]
 
 #: Seconds between two lines off a terminal that say how far something is.
@@ -180,14 +180,14 @@ class Paced:
 
 
 def job_text(title: str, now: "JobProgress", things: str, bar: bool = True) -> str:
-    """How far a job on Spark is, as `share_text`."""
+    """The progress of a job on Spark, as `share_text`."""
     return share_text(title, (now.done, now.offsets), now.records, things, now.seconds, bar)
 
 
 def share_text(
     title: str, work: tuple[int, int], count: int, things: str, seconds: float, bar: bool = True
 ) -> str:
-    """How far long work is: the part that is done, the rate, and the time that is left at this rate.
+    """The progress of long work: the part that is done, the rate, and the time that is left at this rate.
 
     `work`: what is done, of how much; `count` of `things` took `seconds`. The bar is for terminals.
     """

@@ -87,11 +87,11 @@ class CommandProducer:
 
     @property
     def delivered(self) -> int:
-        """How many commands the log has; exact once `flush` has returned, or `stop`."""
+        """The number of commands in the log; exact once `flush` has returned, or `stop`."""
         return self.sent - self._failed - len(self._producer)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions the topic has; raises `ConfigurationError` if there is no such topic."""
+        """The number of the topic's partitions; raises `ConfigurationError` if there is no such topic."""
         known = self._partitions.get(topic)
         if known is None:
             known = self._partitions[topic] = self._look_up(topic)

@@ -143,7 +143,7 @@ def read_data(
 
 
 def _misfit(aggregate: Aggregate, type: str, data: bytes, error: ValueError) -> str:
-    """Why data do not fit their class, in words of msgspec or of the command's own `__post_init__`."""
+    """The reason why data do not fit their class, in words of msgspec or of the command's own `__post_init__`."""
     cls = aggregate.commands.get(type) if aggregate.has_personal_fields else None
     return str(error) if cls is None else withhold(str(error), texts_in(cls, data))
 

@@ -25,7 +25,7 @@ from cqrs_cli.core.personal.words import texts_of, withhold
 #: Bytes of the broker's limit that a record's headers, batch and field overhead take (Kafka's record format v2).
 RECORD_OVERHEAD = 512
 
-#: What `decide` said: its events, or that there are none. A value: an exception that is kept keeps its frames.
+#: The answer of `decide`: its events, or that there are none. A value: an exception that is kept keeps its frames.
 Answer = tuple[Event, ...] | Refused | Later
 
 

@@ -32,14 +32,14 @@ REBUILDING = ("restore", "warm", "recover")
 
 
 class Folding(NamedTuple):
-    """How far a shard is folded: `events` in all, and how many records, outcomes too, are done of how many."""
+    """The progress of folding a shard: `events` in all, and how many records, outcomes too, are done of how many."""
 
     events: int
     done: int
     records: int
 
 
-#: What an owner counts → the words of its metric, `cqrs_…`. One more is a line here, and the place where it is counted.
+#: The counters of an owner → the words of their metric, `cqrs_…`. One more is a line here and the place that counts.
 COUNTERS = {
     "transactions_aborted": "Transactions begun and not known to be committed.",
     "owner_restarts": "Owners that began again after an error.",

@@ -42,7 +42,7 @@ TOLD = Counter(
 #: On a machine so busy that the time is up before the cancellation is decided for the first time, it need not wait.
 WAITS = Counter([("order.Cancel", "deferred")])
 
-#: What belongs to the order is not older than this, in ms: the brokers' clocks may differ from ours.
+#: The most by which records of the order may seem older than it, in ms: the brokers' clocks may differ from ours.
 _SKEW = 3_600_000
 
 

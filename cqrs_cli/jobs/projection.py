@@ -174,7 +174,7 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
         self._before |= self._positions(share)
 
     def _positions(self, share: Share) -> dict[int, int]:
-        """How far these sources are that have been read."""
+        """The progress of these sources, which have been read."""
         reached, sources = self.look().positions, self._plan.sources
         return {number: reached[sources[number]] for number in share if sources[number] in reached}
 

@@ -21,7 +21,7 @@ _LONGEST_PAUSE = 1.0
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 
-#: What came of a payload: its bytes, or why they cannot be had.
+#: The result for a payload: its bytes, or why they cannot be had.
 Fetched = bytes | str
 
 

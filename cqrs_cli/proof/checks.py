@@ -140,7 +140,7 @@ def _check_expiry(record: Record, expires: datetime | None, outcome: OutcomeTrac
 
 
 def _decided_at(record: Record, decidedat: str) -> int:
-    """When a command was decided, ms; raises `ValueError`.
+    """The time at which a command was decided, ms; raises `ValueError`.
 
     A timestamp outside the calendar has a text that parses to another time, so equal texts count as the timestamp.
     """

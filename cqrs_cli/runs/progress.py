@@ -86,7 +86,7 @@ class Progress:
         found: "dict[RunPlace, Standing]",
         bounds: "dict[RunPlace, tuple[int, int]]",
     ) -> ProcessProgress | None:
-        """How far the processes are: the groups' offsets repeat their positions."""
+        """The progress of the processes: the groups' offsets repeat their positions."""
         if self._processes is None:
             return None
         heard, events = self._processes.subscriptions, self._processes.events

@@ -1,4 +1,4 @@
-"""How far a task is that reads the logs of a partition: one after the other, or side by side."""
+"""The progress of a task that reads the logs of a partition: one after the other, or side by side."""
 
 from collections.abc import Iterable, Iterator
 

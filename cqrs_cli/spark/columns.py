@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from msgspec import Struct
     from pyspark.sql.types import StructType
 
-#: How many attributes stand before a column of the topic's own: id, type and subject.
+#: The number of attributes before a column of the topic's own: id, type and subject.
 BEFORE_OWN = 3
 
 

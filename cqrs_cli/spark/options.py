@@ -31,7 +31,7 @@ OPTIONS = (
     "maxRecordsPerBatch",
 )
 
-#: What only a batch can have, and only a stream.
+#: The options that only a batch can have, and only a stream.
 _BATCH_ONLY = ("endingOffsets", "until")
 _STREAM_ONLY = ("maxRecordsPerBatch",)
 

@@ -67,7 +67,7 @@ def _complaint(path: Path, code: int, text: str) -> ConfigurationError:
     return ConfigurationError(f"the state folder {path} cannot be used ({text})", _ELSEWHERE)
 
 
-#: What is mounted where, on Linux.
+#: The table of mounts, on Linux.
 MOUNTS = Path("/proc/self/mounts")
 
 

@@ -70,7 +70,7 @@ def all_shards(values: list[ShardStatus | str]) -> ShardStatus | str:
 
 
 def since(place: PlaceStatus) -> str | None:
-    """When the owner's run began."""
+    """The time at which the owner's run began."""
     began = None if place.owner is None else place.owner.since
     return None if began is None else rfc3339(began)
 

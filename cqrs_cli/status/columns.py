@@ -12,7 +12,7 @@ from cqrs_cli.status.place import DECIDED, HEARD, PLACE_KINDS, PROJECTED, PlaceK
 
 
 class View(Flag):
-    """Where a column is shown: in the table of `cqrs status`, in that of `cqrs top`, and in JSON."""
+    """The places that show a column: in the table of `cqrs status`, in that of `cqrs top`, and in JSON."""
 
     STATUS = auto()
     TOP = auto()

@@ -99,7 +99,7 @@ class DecidedReader:
         return self._reader
 
     def _stable(self) -> dict[int, int]:
-        """Where the committed commands end."""
+        """The end of the committed commands."""
         reader, topic = self._connected(), self._topics.commands
         return {number: readers.watermarks(reader, topic, number)[1] for number in self._numbers}
 
@@ -154,7 +154,7 @@ class DecidedReader:
 
 
 class _Growth:
-    """How far a growth is. The lineage is read again only where more is in it."""
+    """The progress of a growth. The lineage is read again only where more is in it."""
 
     def __init__(self, connection: Connection, topics: Topics) -> None:
         self._connection, self._topics = connection, topics

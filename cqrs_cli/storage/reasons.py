@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class StoreReason(NamedTuple):
-    """Why a store cannot be used, and what to do about it."""
+    """The reason why a store cannot be used, and what to do about it."""
 
     text: str
     hint: str
@@ -29,7 +29,7 @@ _S3_ERROR = re.compile(r"AWS Error (\w+)")
 #: libcurl's number for a time that ran out.
 _TIMED_OUT = "curlCode: 28"
 
-#: What Amazon's client says if the bytes do not match the checksum that the store keeps with them.
+#: The words of Amazon's client if the bytes do not match the checksum that the store keeps with them.
 _ALTERED = "checksums mismatch"
 
 _LONGEST = 300

@@ -31,7 +31,7 @@ def spawn(command: Sequence[str], folder: Path, log: str, environment: Mapping[s
 
 
 def born(pid: int) -> str | None:
-    """When the process started, as the system spells it; None if there is none, or only a zombie."""
+    """The time at which the process started, as the system spells it; None if there is none, or only a zombie."""
     return _born_linux(pid) if sys.platform == "linux" else _born_elsewhere(pid)
 
 

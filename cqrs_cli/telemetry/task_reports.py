@@ -1,4 +1,4 @@
-"""How far a job is: its tasks tell the driver while they read, for Spark hears of a task only when it ends.
+"""The progress of a job: its tasks tell the driver while they read, for Spark hears of a task only when it ends.
 
 A task's progress is counted in offsets, which say where it ends, and its speed in records: offsets have holes.
 """
@@ -28,7 +28,7 @@ class TaskReport(Struct, frozen=True, array_like=True):
 
 
 class JobProgress(NamedTuple):
-    """How far a job is: offsets that are done, of how many, the records of its tasks, and the seconds they took."""
+    """The progress of a job: offsets that are done, of how many, the records of its tasks, and the seconds it took."""
 
     done: int
     offsets: int

@@ -1,4 +1,4 @@
-"""When this event, then these commands: as one expression that explains itself when it fails."""
+"""`When this event, then these commands`, as one expression that explains itself when it fails."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -36,7 +36,7 @@ _SAMPLES: dict[object, str] = {
     timedelta: "timedelta(1)",
 }
 
-#: What such a value needs, by the beginning of its expression.
+#: The import that such a value needs, by the beginning of its expression.
 _IMPORTS = {
     "Decimal(": "from decimal import Decimal",
     "datetime(": "from datetime import UTC, datetime",

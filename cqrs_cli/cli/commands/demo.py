@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
 
-#: What stands in the place of rows.
+#: The text in the place of rows.
 _MISSING = "It needs SQLAlchemy: pip install 'cqrs-cli[projections]'"
 
 

@@ -43,7 +43,7 @@ def project(
     to: Annotated[
         str, option("--to URL", "The database: SQLite, PostgreSQL, MariaDB or DuckDB.")
     ] = "sqlite:///projections.db",
-    once: Annotated[bool, option("--once", "Project what is there now, then end.")] = False,
+    once: Annotated[bool, option("--once", "Fill them from what is there now, then end.")] = False,
     rebuild: Annotated[
         bool, option("--rebuild", "Fill new tables from the first event on, then exchange them.")
     ] = False,

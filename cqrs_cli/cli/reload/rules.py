@@ -10,7 +10,7 @@ Contracts = Mapping[str, Contract]
 
 
 def objections(before: Contracts, today: Contracts, in_memory: bool = False) -> list[str]:
-    """Why the code of today must not go on where the code before decided; none if it may.
+    """The reasons why the code of today must not go on where the code before decided; none if it may.
 
     Events on the log must stay readable, and states keep their meaning: a changed `evolve` needs another revision, but
     where states are kept `in_memory`: each start makes them from the log.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cqrs_cli.demo.play import Performance, StepOutcome, Tally
 
 
-#: How an outcome looks on a terminal.
+#: The looks of an outcome on a terminal.
 COLOURS = {"accepted": "green", "rejected": "yellow", "duplicate": "cyan", "failed": "red"}
 
 

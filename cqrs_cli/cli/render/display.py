@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class Timed(Protocol):
-    """How far a job is at a time."""
+    """The progress of a job at a time."""
 
     @property
     def at(self) -> float: ...
 
 
 class Followed(Timed, Protocol):
-    """How far a job is that reads records: those that are read, and those that are not."""
+    """The progress of a job that reads records: those that are read, and those that are not."""
 
     @property
     def position(self) -> int: ...

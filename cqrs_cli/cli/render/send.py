@@ -21,7 +21,7 @@ from cqrs_cli.words import counted
 #: Ids that a line of text names at most; JSON has all of them.
 IDS_IN_TEXT = 3
 
-#: What to do if nobody decides: without names, as a run of some aggregates ends the one of all others.
+#: The advice if nobody decides: without names, as a run of some aggregates ends the one of all others.
 _START = "unless a run is starting, start it"
 
 

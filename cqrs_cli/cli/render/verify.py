@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cqrs_cli.scans.verify.state import ShardComparison
     from cqrs_cli.telemetry.task_reports import JobProgress
 
-#: What is counted, and how one of it is called.
+#: The counts, and the word for one of each.
 _COUNTS = {
     "commands": "command",
     "outcomes": "outcome",

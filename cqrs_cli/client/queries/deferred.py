@@ -35,7 +35,7 @@ def waiting(
 def _keeper(
     connection: Connection, topics: Topics, partitioner: Partitioner, count: int
 ) -> Callable[[Deferral], int] | None:
-    """Where a deferred command is; None for an aggregate that never grew."""
+    """The partition that keeps a deferred command, by its entry; None for an aggregate that never grew."""
     if not readers.exists(connection, topics.lineage):
         return None
     lineage = read_lineage(connection, topics, count)

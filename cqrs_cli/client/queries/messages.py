@@ -145,7 +145,7 @@ _READERS: dict[str, Callable[[str, int, Record], LinkedMessage]] = {
 
 
 def reason_of(message: LinkedMessage) -> str:
-    """Why a dead letter is one."""
+    """The reason of a dead letter."""
     headers = dict(message.record.headers or ())
     texts = [(headers.get(name) or b"").decode(errors="replace") for name in ("cqrs.reason", "cqrs.message")]
     return ": ".join(text for text in texts if text)

@@ -17,7 +17,7 @@ from cqrs_cli.payloads.check_out import look_up
 #: Partitions of topics that are read at once.
 READERS = 8
 
-#: How often the topics may be read: the first time finds the correlation of a command, the next one all that has it.
+#: Rounds of reading the topics, at most: the first finds the correlation of a command, the next one all that has it.
 ROUNDS = 3
 
 #: Correlations of one aggregate that are followed; of an aggregate with more only its own messages are shown.

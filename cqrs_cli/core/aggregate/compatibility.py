@@ -25,7 +25,7 @@ class Change(NamedTuple):
     do: str = ""
 
 
-#: What to do about a difference that breaks, by where it is.
+#: The advice for a difference that breaks, by where it is.
 _EVENT = {
     "gone": "events on the log have it: keep it, or make a new event and read this one by an upcaster",
     "required": "events on the log lack it: give it a default, or make a new event and read this one by an upcaster",

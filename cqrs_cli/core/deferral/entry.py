@@ -20,7 +20,7 @@ LAST_MOMENT = 253_402_300_799_999
 
 
 def due_of(moment: datetime) -> int:
-    """When a command with this `notbefore` is due, ms."""
+    """The time at which a command with this `notbefore` is due, ms."""
     return min(milliseconds_of(moment), LAST_MOMENT)
 
 

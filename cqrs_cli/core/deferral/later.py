@@ -31,7 +31,7 @@ class Later(Exception):
 
 
 def due_again(after: timedelta, attempt: int, command_id: str, timestamp: int) -> int:
-    """When a command is decided again whose record has this timestamp, ms; `attempt` counts from 1.
+    """The time at which a command is decided again whose record has this timestamp, ms; `attempt` counts from 1.
 
     The same for every owner: the jitter is a hash of id and attempt.
     """

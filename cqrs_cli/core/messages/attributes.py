@@ -43,7 +43,7 @@ HANDED_ON: tuple[str, ...] = HandedOn.__struct_fields__
 
 _texts: Callable[[HandedOn], tuple[str | None, ...]] = attrgetter(*HANDED_ON)
 
-#: What stands in events and outcome of one command alike, in the order of the wire.
+#: The attributes that stand in events and outcome of one command alike, in the order of the wire.
 Shared = defstruct(
     "Shared",
     [

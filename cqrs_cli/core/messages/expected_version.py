@@ -19,7 +19,7 @@ class Expected(NamedTuple):
     number: int = 0
 
     def refusal(self, version: int) -> tuple[Reason, str] | None:
-        """Why an aggregate at `version` (0: does not exist) does not satisfy this; None if it does."""
+        """The reason why an aggregate at `version` (0: does not exist) does not satisfy this; None if it does."""
         match self.kind:
             case "none" if version:
                 return Reason.ALREADY_EXISTS, f"expected none, is {version}"

@@ -42,7 +42,7 @@ def process_source(process: str) -> str:
 
 
 def why_reserved(id: str, source: str) -> str | None:
-    """Why this source may not give a command this id; None if it may."""
+    """The reason why this source may not give a command this id; None if it may."""
     process = id.partition("/")[0]
     if source == process_source(process) or read_reaction_id(id) is None:
         return None

@@ -31,7 +31,7 @@ _LOOK_EVERY = 0.5
 
 
 class Rebuilding(NamedTuple):
-    """How far it is: offsets of events and outcomes that are done, of how many, and the seconds since it began."""
+    """The progress: offsets of events and outcomes that are done, of how many, and the seconds since it began."""
 
     done: int
     records: int

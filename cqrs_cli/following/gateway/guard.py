@@ -18,7 +18,7 @@ from cqrs_cli.following.gateway.token import GatewayTokens
 #: Paths that need no token: the page without any data, and what watches the service.
 _OPEN = frozenset({"/", "/healthz", "/readyz"})
 
-#: What the guard notes of a request in its scope.
+#: The guard's note in the scope of a request.
 _MAY_ERASE = "cqrs.may_erase"
 _SEES_PERSONAL = "cqrs.sees_personal"
 

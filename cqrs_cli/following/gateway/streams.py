@@ -23,7 +23,7 @@ from cqrs_cli.following.gateway.guard import sees_personal
 from cqrs_cli.following.gateway.turns import in_turn
 from cqrs_cli.kafka import readers
 
-#: What ends a line of a stream. U+2028 and its like do not, and stand in JSON as they are.
+#: The ends of a line of a stream. U+2028 and its like do not, and stand in JSON as they are.
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 #: Events that are taken at once.

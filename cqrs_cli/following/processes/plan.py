@@ -85,11 +85,11 @@ class ProcessPlan:
     reports: Address | None = None  # where the driver takes what its owners note while they work
 
     def seats(self) -> dict[Subscription, Seat]:
-        """Where the owners repeat their positions."""
+        """The places at which the owners repeat their positions."""
         return {at: self.seat(at) for at in self.subscriptions}
 
     def seat(self, subscription: Subscription) -> Seat:
-        """Where the owner of a subscription repeats its position."""
+        """The place at which the owner of a subscription repeats its position."""
         topics, source = self.topics(subscription), subscription.source
         return Seat(topics.group, source.topic, source.partition, topics.positions)
 

@@ -39,7 +39,7 @@ PATIENT = 60.0
 #: Seconds between two attempts to reach the database.
 _AWAY = 1.0
 
-#: How often another run may have made the same tables meanwhile.
+#: The number of times that another run may have made the same tables meanwhile.
 _RACES = 5
 
 

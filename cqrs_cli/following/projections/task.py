@@ -1,4 +1,4 @@
-"""A Spark task of `cqrs project`: it projects its share of the partitions, a thread each."""
+"""A Spark task of `cqrs project`: it fills the tables from its share of the partitions, a thread each."""
 
 import gc
 import os

@@ -89,7 +89,7 @@ class LongWork(ABC, Generic[_R, _P]):
 
     @abstractmethod
     def ended(self, results: Sequence[_R]) -> _P:
-        """How far it came; tells the notes that were not told yet. Raises the gravest error of its owners."""
+        """The progress at its end; tells the notes that were not told yet. Raises the gravest error of its owners."""
 
 
 class LongJob(threading.Thread, Generic[_R]):

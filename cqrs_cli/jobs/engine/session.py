@@ -52,7 +52,7 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 LOG_PROPERTY = "spark.cqrs.log"  # our own: the path of this session's log
 
-#: Where tables would be. Spark makes this folder for any query, unless told otherwise in the present folder.
+#: The setting of the folder for tables. Spark makes it for any query, in the present folder unless told otherwise.
 _WAREHOUSE = "spark.sql.warehouse.dir"
 
 _LOCAL = re.compile(r"local(\[(\d+|\*)( *, *\d+)?\])?")

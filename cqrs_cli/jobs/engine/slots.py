@@ -85,7 +85,7 @@ def _cores(executors: Iterable[Any]) -> int:
 
 
 def who_holds(master: str, ui_port: str, own: str) -> str:
-    """Why a standalone master gives no executor to the application with the id `own`; empty for other masters.
+    """The reason why a standalone master gives the application `own` no executor; empty for other masters.
 
     Of several masters the one that is alive knows.
     """

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-#: What the clock of this machine says, ms.
+#: The time by the clock of this machine, ms.
 OwnClock = Callable[[], int]
 
 
@@ -14,7 +14,7 @@ def this_clock() -> int:
 
 
 def clock_difference(client: Any, own: OwnClock) -> int | None:
-    """How far `own` is ahead of the broker's clock at least (ms), less than 0 if it is behind.
+    """The least by which `own` is ahead of the broker's clock (ms), less than 0 if it is behind.
 
     None if the broker does not say: asking takes Describe on the cluster, and KRaft.
     """
@@ -32,7 +32,7 @@ def clock_difference(client: Any, own: OwnClock) -> int | None:
 
 
 def _leader_time(quorum: Any) -> int | None:
-    """When the leader has caught up with itself, which is now."""
+    """The time at which the leader has caught up with itself, which is now."""
     for topic in quorum["topics"]:
         for partition in topic["partitions"]:
             for voter in partition["current_voters"]:

@@ -47,7 +47,7 @@ class SameTopics:
         return {}
 
     def check(self) -> Mapping[str, int]:
-        """How many partitions each topic has now.
+        """The number of partitions of each topic, now.
 
         Raises the error of a topic that is another one by now; `UnavailableError` without a broker.
         """

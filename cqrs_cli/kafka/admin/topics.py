@@ -62,7 +62,7 @@ class Admin:
         return ".".join(str(part) for part in self._client._manager.broker_version)
 
     def clock_difference(self, own: OwnClock = this_clock) -> int | None:
-        """How far this machine's clock is ahead of the broker's (ms); None if the broker does not say."""
+        """The time by which this machine's clock is ahead of the broker's (ms); None if the broker does not say."""
         return self._ask(clock_difference, self._client, own)
 
     def describe(self, names: Collection[str]) -> dict[str, TopicInfo]:

@@ -14,7 +14,7 @@ from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 from cqrs_cli.system.cache import user_cache
 from cqrs_cli.system.lock import file_lock
 
-#: How long a command waits for another one's download, seconds.
+#: Seconds that a command waits for another one's download.
 DOWNLOAD_PATIENCE = 1800.0
 
 Note = Callable[[str], None]

@@ -11,7 +11,7 @@ from cqrs_cli.kafka.topics.topics import KINDS, Topics
 Role = Literal["send", "run", "read", "init", "repartition"]
 
 
-#: What a role does with the keys topic. Nobody deletes from it: a key goes by a record of its owner's.
+#: The operations of a role on the keys topic. Nobody deletes from it: a key goes by a record of its owner's.
 _ON_KEYS: Mapping[Role, tuple[str, ...]] = {
     "send": (),
     "run": ("Read", "Write", "DescribeConfigs"),

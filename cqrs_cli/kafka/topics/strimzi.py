@@ -15,7 +15,7 @@ API_VERSION = "kafka.strimzi.io/v1"
 #: A cluster for production, which every manifest is meant for: `init` makes topics likewise where there are three.
 BROKERS = 3
 
-#: Who gets a user. Nobody needs `init`: the topic operator makes the topics.
+#: The roles that get a user. Nobody needs `init`: the topic operator makes the topics.
 ROLES: tuple[Role, ...] = ("run", "send", "read")
 
 #: An aggregate's topics as they are to be made.

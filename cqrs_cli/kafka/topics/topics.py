@@ -31,8 +31,9 @@ ENVELOPE_ROOM = 64 * 1024
 #: Milliseconds between a record's time and the broker's clock that Kafka can allow at most.
 ANY_DIFFERENCE = 2**63 - 1
 
-#: How far a record's time may lie behind the broker's clock and ahead of it. Events, outcomes and dead letters carry
-#: the command's time: once the clock leapt by more than the hour that Kafka allows, a command could never be decided.
+#: The most by which a record's time may lie behind the broker's clock, and ahead of it. Events, outcomes and dead
+#: letters carry the command's time: once the clock leapt by more than the hour that Kafka allows, a command could
+#: never be decided.
 TIMESTAMP_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
 #: `max.message.bytes` of commands and events, unless the commands' topic exists with another: Kafka's own default,

@@ -19,7 +19,7 @@ from cqrs_cli.core.stored import StoredState
 
 DifferenceKind = Literal["outcome", "events", "version", "state"]
 
-#: Why owners gave up asking the code about a command: it cost workers their lives, or never ended.
+#: The reasons for which owners gave up asking the code about a command: it cost workers their lives, or never ended.
 _BLAMED = re.compile(
     r"it did not end within \d+ s|the worker died on it (once|\d+ times)|.* \(tried alone \d+ times\)",
     re.DOTALL,
@@ -52,7 +52,7 @@ class HistoryDifference(NamedTuple):
 
 
 def blame_of(outcome: OutcomeEnvelope) -> str | None:
-    """Why the code was not asked about a command in the end; None if it was.
+    """The reason why the code was not asked about a command in the end; None if it was.
 
     Such a command would cost a worker its life again, so history's word counts.
     """

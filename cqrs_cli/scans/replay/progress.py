@@ -1,4 +1,4 @@
-"""How far a task of a replay is.
+"""The progress of a task of a replay.
 
 Events that wait on disk count as not read until their turn comes.
 """

@@ -117,7 +117,7 @@ class StateCheck:
             return ShardComparison(shard.count()), positions
 
     def _mismatch(self, noted: bytes) -> str:
-        """Why a shard is not a cache of this log folded by this code; empty if it is one."""
+        """The reason why a shard is not a cache of this log folded by this code; empty if it is one."""
         try:
             found = msgspec.json.decode(noted, type=Identity)
         except msgspec.DecodeError:

@@ -25,7 +25,7 @@ _TRY_EVERY = 0.005
 _PAUSE = 0.01
 _PAUSE_SHARE = 0.1
 
-#: What DuckDB says of a file that another process has, and of a row that another transaction changed.
+#: DuckDB's words for a file that another process has, and for a row that another transaction changed.
 _TAKEN = "Could not set lock on file"
 _CONFLICT = "onflict"
 

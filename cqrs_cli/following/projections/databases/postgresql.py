@@ -15,7 +15,7 @@ _AWAY = ("08", "57P", "53300")
 #: Two runs that made the same tables at once: the slower one finds them.
 _MADE = {"42P06", "42P07", "42710", "23505"}
 
-#: What a server says that is not ready to log anybody in.
+#: The words of a server that is not ready to log anybody in.
 _UNREADY = ("starting up", "shutting down", "too many clients", "recovery mode")
 
 

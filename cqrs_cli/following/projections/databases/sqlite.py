@@ -16,7 +16,7 @@ from cqrs_cli.following.projections.databases.files import FileDialect
 #: A transaction that takes the one write lock at once: two that read first could both wait for the other.
 _IMMEDIATE = "BEGIN IMMEDIATE"
 
-#: What it says when another writer was faster.
+#: Its words when another writer was faster.
 _LOCKED = ("database is locked", "database table is locked", "database schema is locked")
 
 
