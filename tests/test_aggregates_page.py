@@ -1,18 +1,12 @@
 """docs/aggregates.md is true: its code runs in its order, in one project, and its table of types is JSON's."""
 
-import enum
 import os
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
-from uuid import UUID
 
 import msgspec
 import pytest
@@ -20,24 +14,10 @@ import pytest
 from cqrs_cli.cli import main
 from cqrs_cli.cli.context import Call
 from tests.support import ROOT
+from tests.support.annotations import annotated
 
 PAGE = (ROOT / "docs/aggregates.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(python|console)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-
-
-class Colour(enum.Enum):
-    RED = "red"
-
-
-@dataclass(frozen=True)
-class Address:
-    city: str
-    zip: str = ""
-
-
-_NAMES = {kind.__name__: kind for kind in (Address, Colour, Decimal, UUID, date, datetime, timedelta)} | {
-    "Literal": Literal
-}
 
 
 def types() -> Iterator[tuple[str, str]]:
@@ -51,7 +31,7 @@ def types() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("annotation", "written"), list(types()))
 def test_types_are_written_as_told(annotation: str, written: str) -> None:
-    kind: Any = eval(annotation, dict(_NAMES))  # noqa: S307 - the page's own text
+    kind = annotated(annotation)
     assert msgspec.json.encode(msgspec.json.decode(written, type=kind)).decode() == written
 
 

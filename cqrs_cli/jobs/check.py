@@ -10,7 +10,8 @@ from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.scans.check import Readable, ReadPlan, Unreadable, read_partition
+from cqrs_cli.scans.check import Readable, Unreadable, read_partition
+from cqrs_cli.scans.plan import ReadPlan
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -1,9 +1,7 @@
 """The task of `cqrs check --log` on a worker: reads one partition's events, and folds nothing."""
 
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -12,22 +10,10 @@ from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import bulk_consumer
-from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
-
-
-@dataclass(frozen=True, slots=True)
-class ReadPlan:
-    """The data that every task needs."""
-
-    connection: Connection
-    topics: Topics
-    package: str
-    root: Path  # where the package lies; on a worker it comes from the shipped archive
-    bounds: Mapping[int, tuple[int, int]]  # partition → (start, end) offsets
+from cqrs_cli.scans.plan import ReadPlan
 
 
 class Unreadable(NamedTuple):

@@ -1,15 +1,9 @@
 """docs/joins.md is true: its code runs in its order, and its tables are those of the code."""
 
-import enum
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
-from uuid import UUID
 
 import msgspec
 import pytest
@@ -22,24 +16,12 @@ from cqrs_cli.spark.options import OPTIONS
 from cqrs_cli.spark.ranges import OFFSETS_PER_TASK
 from tests.spark.feeding import append, event
 from tests.support import ROOT
+from tests.support.annotations import annotated
 from tests.support.eventlog import create
 from tests.support.project import Project
 
 PAGE = (ROOT / "docs/joins.md").read_text(encoding="utf-8")
 CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-
-
-class Colour(enum.Enum):
-    RED = "red"
-
-
-@dataclass(frozen=True)
-class Address:
-    city: str
-    zip: str = ""
-
-
-_NAMES = {one.__name__: one for one in (Address, Any, Colour, Decimal, UUID, date, datetime, timedelta)}
 
 
 def rows(header: str) -> list[list[str]]:
@@ -57,7 +39,7 @@ ANNOTATIONS = [
 
 @pytest.mark.parametrize(("annotation", "column"), ANNOTATIONS)
 def test_types_have_the_columns_told(annotation: str, column: str) -> None:
-    kind = eval(annotation, {**_NAMES, "Literal": Literal})  # noqa: S307 - the page's own text
+    kind = annotated(annotation)
     (found,) = field_columns(msgspec.defstruct("Happened", [("held", kind)], frozen=True))
     assert found.type.simpleString() == column
 

@@ -9,34 +9,27 @@ from cqrs_cli.status.rates import Look
 #: Of the only run.
 RUN = PlaceOwner("a", since=1_000)
 
+#: Of a partition whose ten records are worked off.
+_DONE: dict[str, Any] = {
+    "at": 10.0,
+    "start": 0,
+    "end": 10,
+    "position": 10,
+    "lag": 0,
+    "owner": RUN,
+    "owned": True,
+}
+
 
 def decided(partition: int = 0, name: str = "bank", **members: Any) -> PlaceStatus:
     """A partition in which ten commands are decided, one a second, and none waits."""
-    known: dict[str, Any] = {
-        "at": 10.0,
-        "start": 0,
-        "end": 10,
-        "position": 10,
-        "lag": 0,
-        "owner": RUN,
-        "owned": True,
-    }
-    known |= {"counts": Counts(accepted=10)} | members
+    known = _DONE | {"counts": Counts(accepted=10)} | members
     return PlaceStatus(DECIDED, name, name, f"{name}.commands", partition, **known)
 
 
 def heard(partition: int = 0, **members: Any) -> PlaceStatus:
     """A partition of orders that `checkout` hears, whose ten events are read."""
-    known: dict[str, Any] = {
-        "at": 10.0,
-        "start": 0,
-        "end": 10,
-        "position": 10,
-        "lag": 0,
-        "owner": RUN,
-        "owned": True,
-    }
-    return PlaceStatus(HEARD, "checkout", "order", "order.events", partition, **(known | members))
+    return PlaceStatus(HEARD, "checkout", "order", "order.events", partition, **(_DONE | members))
 
 
 def projected(partition: int = 0, **members: Any) -> PlaceStatus:

@@ -1,7 +1,7 @@
 """`cqrs export`: the events of an aggregate as files; a Spark task a partition."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,6 +29,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.opener import EventMasker, EventView
 from cqrs_cli.registry import load
 from cqrs_cli.scans.log_teller import LogTeller
+from cqrs_cli.scans.plan import ReadPlan
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 
@@ -38,14 +39,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ExportPlan:
-    """The data that every task needs."""
+class ExportPlan(ReadPlan):
+    """A `ReadPlan`, and what else every task needs."""
 
-    connection: Connection
-    topics: Topics
-    package: str
-    root: Path  # where the package lies; on a worker it comes from the shipped archive
-    bounds: Mapping[int, tuple[int, int]]  # partition → (start, end) offsets, for all partitions
     chains: Chains
     words: Address | None = None  # where tasks tell how far they are
     personal: bool = False  # personal fields have their values, else placeholders

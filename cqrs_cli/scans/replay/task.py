@@ -1,10 +1,9 @@
 """The task of a replay on a worker: one partition's events, read with librdkafka and folded."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import compress
-from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Message
@@ -14,14 +13,13 @@ from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.chains import Chains, Link
 from cqrs_cli.kafka.clients import bulk_consumer
-from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.message_payloads import messages_with_data
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.opener import EventOpener
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
+from cqrs_cli.scans.plan import ReadPlan
 from cqrs_cli.scans.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
 from cqrs_cli.scans.replay.limit import MemoryLimit
 from cqrs_cli.scans.replay.parts import in_part, part_of
@@ -35,14 +33,9 @@ _LINK = 1 << 52
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayPlan:
-    """The data that every task needs."""
+class ReplayPlan(ReadPlan):
+    """A `ReadPlan`, and what else every task needs."""
 
-    connection: Connection
-    topics: Topics
-    package: str
-    root: Path  # where the package lies; on a worker it comes from the shipped archive
-    bounds: Mapping[int, tuple[int, int]]  # partition → (start, end) offsets, for all partitions
     until: str | None = None  # RFC 3339 in UTC with milliseconds
     parts: int = 1  # tasks of a partition: each fetches it all, and reads and folds the events of its part
     memory: int | None = (
