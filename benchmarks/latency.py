@@ -5,7 +5,7 @@ import statistics
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -107,32 +107,48 @@ def waits(here: Arena, topics: Topics, given: argparse.Namespace) -> list[float]
     return taken
 
 
-def answers(here: Arena, topics: Topics, given: argparse.Namespace) -> tuple[list[float], int]:
-    """The same, and how many commands had no outcome a minute after the last one: these have waited until then."""
-    total = int(given.rate * given.seconds)
+def answers(
+    here: Arena, topics: Topics, given: argparse.Namespace, until: Callable[[], bool] = lambda: True
+) -> tuple[list[float], int]:
+    """The same, and how many commands had no outcome a minute after the last one: these have waited until then.
+
+    `until`: it sends on until this is true, too.
+    """
     sent: dict[str, float] = {}
     reader = clients.consumer(here.connection, fetch_wait_max_ms=500)
     ends = bounds(here.connection, topics.outcomes, range(given.partitions))
     reader.assign([confluent_kafka.TopicPartition(topics.outcomes, p, end) for p, (_, end) in ends.items()])
     reader.poll(1)
-    send_meanwhile(here, topics, given, sent)
-    taken = list(_read(reader, sent, total, time.monotonic() + given.seconds + 60))
+    sending = send_meanwhile(here, topics, given, sent, until)
+    taken = list(_read(reader, sent, sending))
     reader.close()
-    now = time.perf_counter()
+    now, least = time.perf_counter(), int(given.rate * given.seconds)
     unanswered = [now - due for due in sent.values()]
-    assert len(taken) + len(unanswered) == total, f"only {len(taken) + len(unanswered)} of {total} were sent"
+    assert len(taken) + len(unanswered) >= least, f"only {len(taken) + len(unanswered)} of {least} were sent"
     return sorted(taken + unanswered), len(unanswered)
 
 
-def send_meanwhile(here: Arena, topics: Topics, given: argparse.Namespace, sent: dict[str, float]) -> None:
-    """Send deposits at `given.rate` for `given.seconds` in a thread; `sent` gets the moment of each by its id."""
-    threading.Thread(target=_send, args=(here, topics, given, sent), daemon=True).start()
+def send_meanwhile(
+    here: Arena,
+    topics: Topics,
+    given: argparse.Namespace,
+    sent: dict[str, float],
+    until: Callable[[], bool] = lambda: True,
+) -> threading.Thread:
+    """Send deposits at `given.rate` for `given.seconds`, and on `until` this is true, in a thread; `sent` gets the
+    moment of each by its id.
+    """
+    sending = threading.Thread(target=_send, args=(here, topics, given, sent, until), daemon=True)
+    sending.start()
+    return sending
 
 
-def _send(here: Arena, topics: Topics, given: argparse.Namespace, sent: dict[str, float]) -> None:
+def _send(
+    here: Arena, topics: Topics, given: argparse.Namespace, sent: dict[str, float], until: Callable[[], bool]
+) -> None:
     """At even intervals; what falls behind is sent at once, its clock running from when it was due."""
     producer = clients.producer(here.connection, linger_ms=0, queue_buffering_max_messages=1_000_000)
-    total = int(given.rate * given.seconds)
+    least = int(given.rate * given.seconds)
 
     def produce(number: int, due: float | None) -> None:
         subject, command_id = f"acc-{number % ACCOUNTS}", new_id("uuid7")
@@ -146,23 +162,25 @@ def _send(here: Arena, topics: Topics, given: argparse.Namespace, sent: dict[str
     for number in range(ACCOUNTS):
         produce(number, None)
     producer.flush(30)
-    began = time.perf_counter() + 0.5  # until these are decided
-    for number in range(total):
+    began, number = time.perf_counter() + 0.5, 0  # by then these are decided
+    while number < least or not until():
         due = began + number / given.rate
         if (wait := due - time.perf_counter()) > 0:
             producer.poll(wait)
             while (wait := due - time.perf_counter()) > 0:
                 time.sleep(wait)
         produce(number, due)
+        number += 1
     producer.flush(30)
 
 
 def _read(
-    reader: confluent_kafka.Consumer, sent: dict[str, float], total: int, deadline: float
+    reader: confluent_kafka.Consumer, sent: dict[str, float], sending: threading.Thread
 ) -> Iterator[float]:
-    """Seconds for each outcome as it arrives."""
-    mark, found = b'"causationid":"', 0
-    while found < total and time.monotonic() < deadline:
+    """Seconds for each outcome as it arrives, until all have come, or a minute after the last command."""
+    mark, last = b'"causationid":"', time.monotonic()
+    while (busy := sending.is_alive()) or (sent and time.monotonic() < last + 60):
+        last = time.monotonic() if busy else last
         record = reader.poll(0.5)
         if record is None or record.error():
             continue
@@ -170,7 +188,6 @@ def _read(
         start = value.index(mark) + len(mark)
         began = sent.pop(value[start : value.index(b'"', start)].decode(), None)
         if began is not None:
-            found += 1
             yield now - began
 
 

@@ -114,12 +114,12 @@ class Runs:
         return not {None, *self._owned} & {*self._owners()}
 
     def wait_until(self, what: str, condition: Callable[[], bool]) -> None:
-        """Wait for it. Raises `MissedError` if a run has ended, or after minutes."""
+        """Wait for it. Raises `MissedError` if the last run has ended, or after minutes."""
         deadline = time.monotonic() + _PATIENCE
         while not condition():
-            if time.monotonic() > deadline or any(run.poll() is not None for run in self._started):
+            if time.monotonic() > deadline or any(run.poll() is not None for run in self._started[-1:]):
                 raise MissedError(f"no {what}; the last run says:\n{self._last_words()}")
-            time.sleep(0.1)
+            time.sleep(0.5)  # it costs processor time, and a case may be under way
 
     def _last_words(self) -> str:
         log = self.here.root / f"run-{len(self._started) - 1}.log"
