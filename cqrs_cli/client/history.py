@@ -142,6 +142,8 @@ def read_records(
 ) -> Iterator[tuple[LogRange, Record]]:
     """The events with this key and their data, in the order of the log, as `view` shows them. `going_on` is called for
     each batch that is read, and may raise to give up.
+
+    Raises `ContradictionError` behind the last event if the aggregate's key was lost.
     """
 
     def chosen(records: list[Record]) -> list[Record]:
@@ -154,6 +156,8 @@ def read_records(
         for records in whole if view is None else view.batches(place.partition, whole):
             for record in records:
                 yield place, record
+    if view is not None:
+        view.conclude()
 
 
 def fold_history(

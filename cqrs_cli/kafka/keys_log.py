@@ -51,6 +51,15 @@ class KafkaKeysLog:
             client = self._client("read_committed")
             yield from readers.read_with(self._connection, client, self.topic, partition, start, end)
 
+    def event_partitions(self) -> int:
+        """The number of partitions of the events as it is now."""
+        return readers.partitions(self._connection, self._events)
+
+    def events_from(self, partition: int, start: int) -> Iterator[list[Record]]:
+        """The events from `start` to their high watermark."""
+        first, end = self._watermarks("read_uncommitted", self._events, partition)
+        return readers.read(self._connection, self._events, partition, max(first, start), end)
+
     def close(self) -> None:
         """Close the clients. Idempotent."""
         while self._clients:

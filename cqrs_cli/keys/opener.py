@@ -24,7 +24,7 @@ from cqrs_cli.core.sealed_events import (
 )
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress, ring_at
-from cqrs_cli.keys.reading import KeysLog, Need, PartitionKeys
+from cqrs_cli.keys.reading import EventsLog, KeysLog, Need, PartitionKeys
 
 _value: Callable[[Any], bytes | None] = methodcaller("value")
 
@@ -33,7 +33,7 @@ class OpenerKeys(NamedTuple):
     """The keys of readers: the ring, and the log of what it opens."""
 
     ring: KeyRingAddress
-    log: KeysLog
+    log: EventsLog
 
 
 class EventOpener:
@@ -98,6 +98,18 @@ class EventOpener:
             known.read_on()
             return known.in_force(ring_at(self._keys.ring), subject)
 
+    def conclude(self) -> None:
+        """Raise `ContradictionError` for a key that was needed and is lost: it is gone, and no `Erased` ends it.
+
+        Call it at the end of a reading. An `Erased` is committed together with the end of the key, behind all that it
+        erases, so it is also looked for in the events that were not read.
+        """
+        with self._lock:
+            for number, known in self._parts.items():
+                if known.doubts:
+                    self._look_ahead(known, number)
+                    known.check_doubts()
+
     def close(self) -> None:
         """Let go of the keys. Idempotent."""
         self._parts.clear()
@@ -117,12 +129,25 @@ class EventOpener:
         if self._keys is None or (not self._parts and not needs):
             return None
         known = self._part(self._keys.log, partition)
+        self._end_keys(known, events)
+        known.learn(partition, needs)
+        return known
+
+    def _end_keys(self, known: PartitionKeys, events: Iterable[MarkedEvent]) -> None:
         for event in events:
             with suppress(ValueError):  # who reads it refuses it
                 if (kid := event.ends) is not None and self._only in (None, event.subject):
                     known.end_key(event.subject, kid)
-        known.learn(partition, needs)
-        return known
+
+    def _look_ahead(self, known: PartitionKeys, number: int) -> None:
+        """Read the events that end the keys in doubt. Once a partition has grown, they may stand in its children."""
+        assert self._keys is not None
+        log, behind = self._keys.log, known.doubtful_offsets()
+        for partition in range(number, log.event_partitions(), self._count):
+            if partition < min(behind):
+                continue
+            for records in log.events_from(partition, behind.get(partition, 0)):
+                self._end_keys(known, filter(None, (read_marked(record.value) for record in records)))
 
     def _part(self, log: KeysLog, partition: int) -> PartitionKeys:
         self._count = self._count or log.partitions()
@@ -174,6 +199,9 @@ class EventMasker:
         """The same for batches that follow each other."""
         for records in batches:
             yield self.opened(partition, records)
+
+    def conclude(self) -> None:
+        """No key was needed."""
 
     def close(self) -> None:
         """Nothing is held."""

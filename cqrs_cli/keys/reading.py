@@ -1,7 +1,7 @@
 """The keys of readers: one partition of a keys topic, wrapped, in memory. Nothing of it rests on a disk."""
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -37,11 +37,31 @@ class KeysLog(Protocol):
     def close(self) -> None: ...
 
 
+class EventsLog(KeysLog, Protocol):
+    """The same for readers of events, who also look for what ends a key."""
+
+    def event_partitions(self) -> int:
+        """The number of partitions of the events topic as it is now."""
+        ...
+
+    def events_from(self, partition: int, start: int) -> Iterable[list[Record]]:
+        """All committed events from `start` to the high watermark. Waits for transactions that are open."""
+        ...
+
+
 class Need(Struct, frozen=True):
     """A sealed value that was seen: the key that it names, and the offset of its event."""
 
     subject: str
     kid: str
+    offset: int
+
+
+class Doubt(NamedTuple):
+    """A value whose key is gone: it is erased if an `Erased` behind it names the key, and the key is lost otherwise."""
+
+    subject: str
+    partition: int  # of the events
     offset: int
 
 
@@ -58,11 +78,14 @@ class PartitionKeys:
         self._read = 0  # the offset up to which the keys were read
         self._end: int | None = None  # their high watermark, as it was asked for last
         self._seen: dict[int, int] = {}  # events below these offsets had been committed before that
+        #: By the ids of keys that are gone and that no `Erased` has named yet.
+        self.doubts: dict[str, Doubt] = {}
 
     def end_key(self, subject: str, kid: str) -> None:
         """Drop a key that an `Erased` names, and refuse it from now on."""
         self._known[subject] = self._known.get(subject, _NOTHING).with_erased(kid)
         self._at_hand.pop(kid, None)
+        self.doubts.pop(kid, None)
 
     def learn(self, events: int, needs: list[Need]) -> None:
         """Read on, if one of these values in a partition of the events cannot be judged yet.
@@ -101,6 +124,8 @@ class PartitionKeys:
         reading = self._reading(events, need)
         assert reading != "wait"
         if reading == "erased":
+            if need.kid not in self._known.get(need.subject, _NOTHING).ended:
+                self.doubts[need.kid] = Doubt(need.subject, events, need.offset)
             return None
         return self._at_hand.get(need.kid) or self.in_force(ring, need.subject)
 
@@ -113,6 +138,22 @@ class PartitionKeys:
             self._at_hand.clear()
         key = self._at_hand[wrapped.kid] = ring.unwrap(self._log.topic, subject, wrapped)
         return key
+
+    def doubtful_offsets(self) -> dict[int, int]:
+        """The first offset of a value whose key is in doubt, by partition of the events."""
+        found = dict[int, int]()
+        for doubt in self.doubts.values():
+            found[doubt.partition] = min(doubt.offset, found.get(doubt.partition, doubt.offset))
+        return found
+
+    def check_doubts(self) -> None:
+        """Raise `ContradictionError` for the first key that is still in doubt."""
+        for kid, doubt in self.doubts.items():
+            raise ContradictionError(
+                f"key {kid} of {doubt.subject!r} is not in {self._log.topic} partition {self._partition}, and nobody"
+                " erased it",
+                "restore its record; without the ring, all else can be read",
+            )
 
     def _lost(self, need: Need) -> ContradictionError:
         return ContradictionError(

@@ -4,10 +4,23 @@ from tests.mutations.table import Mutation
 
 _COMPOSE = "tests/following/processes/test_compose.py"
 _HTTP = "tests/following/gateway/test_erasing.py"
+_LOST = "tests/keys/test_lost_keys.py"
 _PROJECTIONS = "tests/following/projections/test_personal.py"
 _FILE = "tests/client/test_erasing.py"
 
 FORGETTING = [
+    Mutation(
+        "a reader takes one lost key for an erased one",
+        "cqrs_cli/keys/opener.py",
+        (("                    known.check_doubts()\n", "                    pass\n"),),
+        f"{_LOST}::test_lost_key_is_named",
+    ),
+    Mutation(
+        "a reader that stands before an erasure takes the key for lost",
+        "cqrs_cli/keys/opener.py",
+        (("                    self._look_ahead(known, number)\n", ""),),
+        f"{_LOST}::test_erasure_ahead_is_found",
+    ),
     Mutation(
         "any aggregate is erased",
         "cqrs_cli/core/reserved.py",

@@ -65,6 +65,34 @@ def test_history_of_before_an_erasure_is_masked(people: People) -> None:
     assert data(found) == [MASKED, {"key": FIRST.kid}, ANNS_DATA]
 
 
+def test_lost_key_ends_whole_readings(people: People) -> None:
+    """Its record was removed by hand. Who reads no values reads on."""
+    people.meet("ann", FIRST)
+    people.put_key("ann", None)
+    lost = f"key {FIRST.kid} of 'ann' is not in {people.topics.keys} partition 0, and nobody erased it"
+    with pytest.raises(ContradictionError, match=lost):
+        history(people, people.connection)
+    exporting = plan_export(people.connection, people.topics, "people", people.folder)
+    with pytest.raises(ContradictionError, match=lost):
+        list(exported_rows(replace(exporting, personal=True), 0, "jsonl"))
+    assert list(exported_rows(exporting, 0, "jsonl"))
+    replaying = plan_replay(people.connection, people.topics, "people", people.folder)
+    told = total_part(replace(replaying, personal=True), 0).error
+    assert isinstance(told, ContradictionError)
+    assert lost in told.message
+    assert total_part(replaying, 0).error is None
+    assert data(history(people, people.blind)) == [MASKED]
+
+
+def test_erasure_behind_the_end_counts(people: People) -> None:
+    """A replay up to a point of before the erasure finds what came later."""
+    people.meet("ann", FIRST)
+    end = {0: people.harness.end("events")}
+    people.erase("ann", FIRST)
+    plan = plan_replay(people.connection, people.topics, "people", people.folder, positions=end)
+    assert total_part(replace(plan, personal=True), 0).error is None
+
+
 def test_open_keys_are_waited_for(people: People) -> None:
     people.register("ann", FIRST)
     late = people.hide_key("ann", FIRST)

@@ -93,6 +93,7 @@ class Rehearsal:
             keeper = replace(log, partition=lineage.keeper(partition))
             waiting = _waiting(keeper, keys) if ids_may_repeat else []
             self._batches[partition] = Batch(aggregate, self._context(partition, states, decided, waiting))
+        self._opener.conclude()
         #: Commands in these partitions that no owner has decided yet; an upper bound, as offsets have holes.
         self.undecided = _undecided(connection, topics, self._ends)
 

@@ -122,6 +122,7 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
             columns = EventBatches(aggregate, log, plan.personal) if format == "parquet" else None
             for records in view.batches(log.partition, teller.follow(log.events(start, end), start, end)):
                 yield event_lines(log, records) if columns is None else columns.batch(records)
+        view.conclude()
 
 
 def _view(plan: ExportPlan, aggregate: Aggregate) -> EventView:

@@ -133,6 +133,7 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
                         messages = list(compress(messages, in_part(map(Message.key, messages), part)))
                     fold.fold(list(map(Message.value, messages)), _place_of(number, messages))
                 done += link.end - link.start
+            opener.conclude()
     except BaseException:
         fold.close()
         raise

@@ -1,0 +1,29 @@
+"""A reader of sealed events whose keys are in memory."""
+
+import json
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.sealed_events import event_marks
+from cqrs_cli.keys.address import KeyRingAddress
+from cqrs_cli.keys.opener import EventOpener, OpenerKeys
+from tests.core.personal.customer import CUSTOMER
+from tests.keys.in_memory import KeysInMemory
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> KeyRingAddress:
+    (tmp_path / "ring.json").write_text(json.dumps({"2026": b64encode(bytes(64)).decode()}))
+    return KeyRingAddress("file:ring.json", tmp_path)
+
+
+@pytest.fixture
+def keys(ring: KeyRingAddress) -> KeysInMemory:
+    return KeysInMemory(ring)
+
+
+@pytest.fixture
+def opener(ring: KeyRingAddress, keys: KeysInMemory) -> EventOpener:
+    return EventOpener("customer.events", event_marks(CUSTOMER), OpenerKeys(ring, keys))

@@ -1,0 +1,80 @@
+"""The keys topic and the events in memory, and events as owners write them."""
+
+import json
+from collections.abc import Iterator
+
+import msgspec
+
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.aggregate.erased import ERASED
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.sealed_data import seal_data
+from cqrs_cli.core.personal.sealing import DataKey, SealPlace
+from cqrs_cli.keys.address import KeyRingAddress, ring_at
+from cqrs_cli.keys.topic import key_value
+from tests.core.personal.customer import CUSTOMER, Registered
+
+FIRST, SECOND = (DataKey.of_random(bytes([one]) * 72) for one in (1, 2))
+ANN = Registered("Ann Smith", "ann@home", "free")
+MASKED = {"name": "", "mail": "x@invalid", "plan": "free"}
+
+
+class KeysInMemory:
+    """The keys topic as a list, of which only the first `shown` records are visible yet."""
+
+    topic = "customer.keys"
+
+    def __init__(self, ring: KeyRingAddress) -> None:
+        self._ring = ring_at(ring)
+        self.records: list[Record] = []
+        self.events = 0
+        self.asked = 0
+        self.count, self.places = 1, list[int]()
+        self.logs: dict[int, list[Record]] = {0: []}  # of the events, as far as somebody looks ahead
+
+    def put(self, subject: str, key: DataKey | None) -> None:
+        wrapped = None if key is None else self._ring.wrap(self.topic, subject, key)
+        offset = self.records[-1].offset + 1 if self.records else 0
+        self.records.append(Record(offset, 0, subject.encode(), key_value(wrapped)))
+
+    def compact(self) -> None:
+        """Keep the last record of each subject, unless it is a tombstone."""
+        last = {one.key: one for one in self.records}
+        self.records = [one for one in last.values() if one.value is not None] + self.records[-1:]
+        self.records = sorted({one.offset: one for one in self.records}.values(), key=lambda one: one.offset)
+
+    def partitions(self) -> int:
+        return self.count
+
+    def end_of_events(self, partition: int) -> int:
+        return self.events
+
+    def bounds(self, partition: int) -> tuple[int, int]:
+        self.asked += 1
+        self.places.append(partition)
+        return 0, self.records[-1].offset + 1 if self.records else 0
+
+    def read(self, partition: int, start: int, end: int) -> Iterator[list[Record]]:
+        yield [one for one in self.records if start <= one.offset < end]
+
+    def event_partitions(self) -> int:
+        return len(self.logs)
+
+    def events_from(self, partition: int, start: int) -> Iterator[list[Record]]:
+        yield [one for one in self.logs[partition] if one.offset >= start]
+
+    def close(self) -> None: ...
+
+
+def event(offset: int, fact: Event, key: DataKey | None = None, subject: str = "c-42") -> Record:
+    kind, id = CUSTOMER.event_types.get(type(fact), ERASED), f"0/{offset}/0"
+    data = encode_json(fact)
+    if key is not None:
+        data = seal_data(type(fact), data, key, SealPlace("customer", subject, id, ""))
+    written = {"id": id, "type": kind, "subject": subject, "data": msgspec.Raw(data)}
+    return Record(offset, 0, subject.encode(), encode_json(written))
+
+
+def data(records: list[Record]) -> list[object]:
+    return [json.loads(one.value or b"")["data"] for one in records]

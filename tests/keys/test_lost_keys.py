@@ -1,0 +1,42 @@
+"""Whoever reads to an end tells a key that was lost from one that was erased."""
+
+import pytest
+
+from cqrs_cli.core.aggregate.erased import Erased
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.keys.opener import EventOpener
+from tests.keys.in_memory import ANN, FIRST, MASKED, SECOND, KeysInMemory, data, event
+
+
+def test_lost_key_is_named(opener: EventOpener, keys: KeysInMemory) -> None:
+    """Nobody erased it, however far one reads on: its record went by hand."""
+    keys.put("c-42", None)
+    keys.logs[0] = [
+        event(0, ANN, FIRST),
+        event(1, ANN, SECOND, "c-41"),
+        event(2, Erased(SECOND.kid), None, "c-41"),
+    ]
+    opener.opened(0, keys.logs[0][:2])
+    with pytest.raises(
+        ContradictionError,
+        match=rf"key {FIRST.kid} of 'c-42' is not in customer\.keys partition 0, and nobody",
+    ):
+        opener.conclude()
+
+
+@pytest.mark.parametrize("partition", [0, 2], ids=["further on", "in a child of the partition"])
+def test_erasure_ahead_is_found(opener: EventOpener, keys: KeysInMemory, partition: int) -> None:
+    """The key is gone already, and the reader stands before the `Erased`."""
+    keys.put("c-42", None)
+    keys.logs = {0: [event(0, ANN, FIRST)], 1: [], 2: []}
+    keys.logs[partition].append(event(7, Erased(FIRST.kid)))
+    assert data(opener.opened(0, keys.logs[0][:1])) == [MASKED]
+    opener.conclude()
+
+
+def test_nothing_is_read_twice(opener: EventOpener, keys: KeysInMemory) -> None:
+    keys.put("c-42", None)
+    keys.logs = {}  # who looks ahead fails
+    opener.opened(0, [event(0, ANN, FIRST)])
+    opener.opened(0, [event(1, Erased(FIRST.kid))])
+    opener.conclude()
