@@ -48,15 +48,18 @@ def steady(runs: Runs) -> Blow:
     return lambda: None
 
 
-def executor_killed(runs: Runs) -> Blow:
-    """One of two executors of a standalone cluster is killed with -9; its worker starts another one."""
+def executor_killed(runs: Runs, slots: int = 1) -> Blow:
+    """One of two executors of a standalone cluster is killed with -9; its worker starts another one.
+
+    `slots`: of each executor. The tasks that are lost begin again in what is free in the other one.
+    """
     folder = runs.here.root / "cluster"
     folder.mkdir(exist_ok=True)
-    spark = runs.stack.enter_context(cluster(folder))
+    spark = runs.stack.enter_context(cluster(folder, cores=slots))
     log = folder / "cluster.log"
     runs.wait_until("cluster", lambda: log.read_bytes().count(b"Registering worker") == len(spark.workers))
-    one_each = ("--conf", "spark.cores.max=2", "--conf", "spark.executor.cores=1")
-    runs.at_work("--master", spark.master, *one_each)
+    each = ("--conf", f"spark.cores.max={2 * slots}", "--conf", f"spark.executor.cores={slots}")
+    runs.at_work("--master", spark.master, *each)
 
     def blow() -> None:
         below = family(spark.workers[0].pid)
@@ -124,6 +127,7 @@ CASES = {
     "newer run": Case(newer_run, Runs.is_taken_over),
     "worker": Case(worker_killed, Runs.has_struck),
     "executor": Case(executor_killed, Runs.has_struck),
+    "executor, room": Case(partial(executor_killed, slots=4), Runs.has_struck),  # each could hold all
     "standby": Case(run_killed_beside_standby, lambda runs: runs.has_struck() and runs.is_taken_over()),
     "restart": Case(run_killed_and_started, lambda runs: runs.has_struck() and runs.is_taken_over()),
     "broker": Case(broker_killed, lambda _: True),  # the blow ends with the election of another leader

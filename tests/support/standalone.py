@@ -1,4 +1,4 @@
-"""A Spark standalone cluster on loopback: a master and workers of two slots each, from the installed PySpark.
+"""A Spark standalone cluster on loopback: a master and workers, from the installed PySpark.
 
 A worker has memory for two executors, so that one can take the place of another that was lost with its worker.
 """
@@ -42,8 +42,8 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """Started in `folder`, where no aggregates lie; nothing of it is left afterwards."""
+def cluster(folder: Path, workers: int = 2, cores: int = 2) -> Iterator[Cluster]:
+    """Started in `folder`, where no aggregates lie; nothing of it is left afterwards. `cores`: slots of a worker."""
     port = _free_port()
     master = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:
@@ -58,7 +58,7 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
                     folder,
                     log.fileno(),
                     f"{_PACKAGE}.worker.Worker",
-                    *("--host", "127.0.0.1", "--cores", "2", "--memory", "3g", "--webui-port", "0"),
+                    *("--host", "127.0.0.1", "--cores", str(cores), "--memory", "3g", "--webui-port", "0"),
                     *("--work-dir", str(folder / f"worker{number}"), master),
                 )
             )
