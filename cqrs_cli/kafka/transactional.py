@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli import failpoints
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, kafka_error, producer
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.librdkafka_log import until_sent
 from cqrs_cli.kafka.write_errors import (
@@ -28,6 +28,12 @@ TRANSACTION_TIMEOUT = 20.0
 
 #: Seconds to wait for records to arrive before asking the producer if one of them failed.
 FLUSH_PATIENCE = 0.5
+
+
+#: Seconds after which a fence is asked for again. The broker refuses it while it aborts the previous writer's open
+#: transaction, which takes milliseconds; librdkafka asks again only after 500 ms, also where no broker was connected.
+#: Each further call asks at once, unless an answer is on its way.
+FENCE_AGAIN = 0.02
 
 
 class WriteTransaction:
@@ -95,12 +101,15 @@ class TransactionalWriter:
 
     def fence(self) -> None:
         """Fence the previous writer and settle its open transaction; raises `KafkaException`."""
-        # `init_transactions` retries only after 500 ms if no broker is connected when it starts. The first answer here
-        # replaces the bootstrap connection by the broker's own, the second says that it is up: 17 ms instead of mostly
-        # 510.
-        for _ in range(2):
-            self._wait(self._producer.list_topics, self._home, self._timeout)
-        self._wait(self._producer.init_transactions, self._timeout)
+        self._wait(self._producer.list_topics, self._home, self._timeout)  # the old writer works on meanwhile
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                self._wait(self._producer.init_transactions, FENCE_AGAIN)
+                break
+            except KafkaException as error:
+                if not kafka_error(error).retriable() or time.monotonic() > deadline:
+                    raise
         self._producer.poll(0)
         self._lost.clear()
 

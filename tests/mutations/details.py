@@ -146,4 +146,15 @@ DETAILS = [
         (("        if self._lost:\n", "        if False:\n"),),
         "tests/kafka/test_writer.py::test_nothing_begins_behind_a_lost_broker",
     ),
+    Mutation(
+        "librdkafka asks again by itself for a fence behind an open transaction",
+        "cqrs_cli/kafka/transactional.py",
+        (
+            (
+                "self._producer.init_transactions, FENCE_AGAIN)",
+                "self._producer.init_transactions, self._timeout)",
+            ),
+        ),
+        "tests/kafka/test_writer.py::test_fence_asks_again_behind_a_transaction",
+    ),
 ]
