@@ -28,6 +28,9 @@ from cqrs_cli.ownership.standing import Seat
 #: The partition of a seat's topic of beats at which they are committed: nobody else commits an offset of it.
 BEAT_PARTITION = 0
 
+#: Seconds by which the last look comes behind the end of a run's patience.
+_MOMENT = 0.001
+
 #: Beats in the time after which a run counts as silent: one that is lost must not look like the end.
 BEATS = 5
 
@@ -72,6 +75,13 @@ def risen(mine: Claim, committed_claim: Claim | None, clock: int) -> Claim:
     return replace(mine, run_epoch=max(mine.run_epoch, clock, committed_claim.run_epoch + 1))
 
 
+def patience(run: str, after: float) -> float:
+    """Seconds of silence that this run waits for at all its places. One run waits a little longer than the other, so
+    that of several one has claimed before the others suspect anybody.
+    """
+    return after * random.Random(run).uniform(1.0, 1.1)
+
+
 def await_turn(
     look: Callable[[], tuple[Claim | None, Beat | None]],
     mine: Claim,
@@ -79,30 +89,31 @@ def await_turn(
     stopping: threading.Event,
     meanwhile: Callable[[Claim], None],
     is_fit: Callable[[], bool],
+    clock: Callable[[], float] = time.monotonic,
 ) -> Claim | None:
     """Wait until the run may begin at a place: its claim from then on; None if it is to stop.
 
     `look` gives the committed claim and the beat; `meanwhile` is told whose claim stands; `is_fit` says whether the run
-    can go on from what the one before has written. Each place waits a little longer than `after`, one more than the
-    other, so that of several runs one has claimed before the others suspect anybody.
+    can go on from what the one before has written. The last look comes where the run's `patience` ends, not at the next
+    round.
     """
-    silence, patience = Silence(time.monotonic()), after * random.uniform(1.0, 1.2)
+    silence, most = Silence(clock()), patience(mine.run, after)
     while not stopping.is_set():
         try:
             claim, beat = look()
         except KafkaException:
             stopping.wait(after / BEATS)  # nothing is known: nobody is suspected
-            silence = Silence(time.monotonic())
+            silence = Silence(clock())
             continue
-        silent = 0.0 if claim is None else silence.lasts(claim, beat, time.monotonic())
-        if may_begin(mine, claim, silent, patience):
+        silent = 0.0 if claim is None else silence.lasts(claim, beat, clock())
+        if may_begin(mine, claim, silent, most):
             if is_fit():
                 return risen(mine, claim, time.time_ns() // 1_000_000)
             stopping.wait(after)
             continue
         assert claim is not None
         meanwhile(claim)
-        stopping.wait(after / BEATS / 2)
+        stopping.wait(min(after / BEATS / 2, most - silent + _MOMENT))
     return None
 
 

@@ -157,4 +157,10 @@ DETAILS = [
         ),
         "tests/kafka/test_writer.py::test_fence_asks_again_behind_a_transaction",
     ),
+    Mutation(
+        "a run that stands by looks for silence in rounds",
+        "cqrs_cli/ownership/standby.py",
+        (("min(after / BEATS / 2, most - silent + _MOMENT)", "after / BEATS / 2"),),
+        "tests/ownership/test_standby.py::test_turn_comes_where_patience_ends",
+    ),
 ]

@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cqrs_cli.ownership.claim import TERMINAL, Claim, Judgement, judge
-from cqrs_cli.ownership.standby import Beat, Silence, await_turn, may_begin, read_beat, risen
+from cqrs_cli.ownership.standby import Beat, Silence, await_turn, may_begin, patience, read_beat, risen
 from tests.ownership.claims import MINE, claims
 
 OTHER = replace(MINE, run="other", run_epoch=99)
@@ -59,6 +60,32 @@ def test_turn_comes_when_the_run_ends() -> None:
     told: list[Claim] = []
     turn = await_turn(lambda: next(looks), MINE, 0.1, threading.Event(), told.append, lambda: True)
     assert turn is not None and turn.run_epoch > OTHER.run_epoch and told == [OTHER, OTHER]
+
+
+class Waiting(threading.Event):
+    """Waits by its own clock, in no time."""
+
+    now = 0.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.now += timeout or 0.0
+        return False
+
+
+@given(st.text(max_size=9), st.floats(0.1, 60.0))
+def test_turn_comes_where_patience_ends(run: str, after: float) -> None:
+    """Not at the next round of looks."""
+    mine, waiting = replace(MINE, run=run + "'s"), Waiting()
+    turn = await_turn(
+        lambda: (OTHER, None), mine, after, waiting, lambda _: None, lambda: True, lambda: waiting.now
+    )
+    assert turn is not None and waiting.now == pytest.approx(patience(mine.run, after), abs=0.01)
+
+
+@given(st.text())
+def test_patience_is_a_little_more_than_asked(run: str) -> None:
+    """And the same at all places of a run: it follows at all of them, or at none."""
+    assert 2.0 <= patience(run, 2.0) == patience(run, 2.0) <= 2.2
 
 
 def test_stopping_ends_the_waiting() -> None:
