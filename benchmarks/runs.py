@@ -83,9 +83,9 @@ class Runs:
         self._owned = self._owners()
 
     def standing_by(self) -> None:
-        """Start a run that stands by, and wait until it does."""
-        log = self.start("--standby")
-        self.wait_until("a run that stands by", lambda: b"standing by" in log.read_bytes())
+        """Start a run that stands by, and wait until it does at every partition."""
+        log, said = self.start("--standby"), b": standing by, run"
+        self.wait_until("a run that stands by", lambda: log.read_bytes().count(said) >= self.given.partitions)
 
     def kill(self) -> None:
         """kill -9 of the first run's driver; its JVM and workers notice that, and end."""
