@@ -21,10 +21,10 @@ from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
 from cqrs_cli.ownership.claim import Claim, next_run_epoch
-from cqrs_cli.ownership.retire import WORKERS
 from cqrs_cli.ownership.standing import standings
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.system.limits import BASE_BYTES, DESCRIPTORS_A_BROKER, Needs, make_room, owner_needs
+from cqrs_cli.system.together import WORKERS
 
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings

@@ -5,10 +5,7 @@ The terminal claim, of an attempt higher than any task's, tells a straggling own
 is hit by the fence in a race judges it behind itself.
 """
 
-import threading
-import time
-from collections.abc import Callable, Iterable
-from queue import Empty, SimpleQueue
+from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -18,38 +15,11 @@ from cqrs_cli.kafka.clients import is_broken
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.ownership.session import Session
 
-#: Partitions that are retired at once.
-WORKERS = 8
-
 #: Tries to leave a claim.
 _TRIES = 3
 
 #: Given a position and the claim there, the claim to leave; None to leave it as it is.
 ClaimChange = Callable[[int, Claim], Claim | None]
-
-
-def retire_all(retirements: Iterable[Callable[[], None]], within: float) -> None:
-    """Make these calls, some at a time. Those that have not returned after `within` s are left behind: without brokers
-    a call may never return, and the transaction timeout ends what they could not.
-    """
-    waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
-    for one in retirements:
-        waiting.put(one)
-    workers = [threading.Thread(target=_work, args=(waiting,), daemon=True) for _ in range(WORKERS)]
-    for worker in workers:
-        worker.start()
-    deadline = time.monotonic() + within
-    for worker in workers:
-        worker.join(max(0.0, deadline - time.monotonic()))
-
-
-def _work(waiting: "SimpleQueue[Callable[[], None]]") -> None:
-    while True:
-        try:
-            retire = waiting.get_nowait()
-        except Empty:
-            return
-        retire()
 
 
 def leave_claim(begin: Callable[[], Session[Any]], change: ClaimChange) -> None:

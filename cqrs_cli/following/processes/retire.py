@@ -5,12 +5,13 @@ from functools import partial
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.session import ReactSession
 from cqrs_cli.ownership.claim import terminal
-from cqrs_cli.ownership.retire import ClaimChange, leave_claim, retire_all
+from cqrs_cli.ownership.retire import ClaimChange, leave_claim
+from cqrs_cli.system.together import call_together
 
 
 def retire_processes(plan: ProcessPlan) -> None:
     """Retire every partition of the plan; the transaction timeout ends those that cannot be reached."""
-    retire_all((partial(_retire, plan, one) for one in plan.subscriptions), plan.timing.retire_deadline)
+    call_together((partial(_retire, plan, one) for one in plan.subscriptions), plan.timing.retire_deadline)
 
 
 def _retire(plan: ProcessPlan, subscription: Subscription) -> None:

@@ -13,10 +13,14 @@ from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.partition_job import PartitionResult, collector
 from cqrs_cli.ownership.dealing import Share
 from cqrs_cli.ownership.timing import Timing
+from cqrs_cli.system.together import call_together
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
+
+#: Seconds that a job which was cancelled has to end.
+CANCELLED = 10.0
 
 _R = TypeVar("_R", bound=PartitionResult)  # how a place's owner ended
 _P = TypeVar("_P")
@@ -129,13 +133,9 @@ class LongJob(threading.Thread, Generic[_R]):
         """End it: a batch under way is not committed."""
         if self.is_alive() and not jvm.is_gone(self._context):
             self._context.cancelJobGroup(self._group)
-        self.join(10.0)
+        self.join(CANCELLED)
 
 
 def cancel_all(jobs: Sequence[LongJob[Any]]) -> None:
-    """Cancel these jobs at once."""
-    cancelling = [threading.Thread(target=job.cancel, daemon=True) for job in jobs]
-    for one in cancelling:
-        one.start()
-    for one in cancelling:
-        one.join()
+    """Cancel these jobs at once; a JVM that does not answer is not waited for."""
+    call_together([job.cancel for job in jobs], 2 * CANCELLED, workers=len(jobs))

@@ -1,10 +1,8 @@
 """Ending a run from outside, also when no broker is there."""
 
-import threading
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,25 +18,12 @@ from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL, Claim, terminal
 from cqrs_cli.ownership.ending import Ending
-from cqrs_cli.ownership.retire import leave_claim, retire_all
+from cqrs_cli.ownership.retire import leave_claim
 from cqrs_cli.ownership.timing import Timing
 from tests.support.commands import increments
 from tests.support.driver import Context
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
-
-
-def test_retiring_outlasts_a_hanging_call() -> None:
-    never, retired = threading.Event(), list[int]()
-
-    def retire_one(number: int) -> None:
-        if number == 0:
-            never.wait(60)
-        retired.append(number)
-
-    retire_all((partial(retire_one, number) for number in range(20)), 0.5)
-    assert sorted(retired) == list(range(1, 20))
-    never.set()
 
 
 @pytest.mark.kafka

@@ -1,0 +1,30 @@
+"""Calls that are made at once, and waited for with a bound."""
+
+import threading
+from functools import partial
+
+from cqrs_cli.system.together import call_together
+
+
+def test_calls_outlast_one_that_hangs() -> None:
+    never, done = threading.Event(), list[int]()
+
+    def call(number: int) -> None:
+        if number == 0:
+            never.wait(60)
+        done.append(number)
+
+    call_together((partial(call, number) for number in range(20)), 0.5)
+    assert sorted(done) == list(range(1, 20))
+    never.set()
+
+
+def test_as_many_are_under_way_as_asked() -> None:
+    """Each waits for all the others: with fewer workers none would return."""
+    meeting, met = threading.Barrier(20), list[int]()
+
+    def call() -> None:
+        met.append(meeting.wait(60))
+
+    call_together([call] * 20, 60.0, workers=20)
+    assert sorted(met) == list(range(20))
