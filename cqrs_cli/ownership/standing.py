@@ -1,11 +1,14 @@
 """How far the owners of places are, and who they are: read from the groups' offsets and the claims beside them."""
 
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from confluent_kafka import Consumer, KafkaException
 
+from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer, failed, unreachable
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.offsets import FIRST_GROUP_PATIENCE, committed
@@ -111,3 +114,22 @@ def standings(connection: Cluster, seats: Mapping[_P, Seat]) -> dict[_P, Standin
     """
     with Standings(connection, seats) as reader:
         return reader.look(FIRST_GROUP_PATIENCE)
+
+
+def claims_for(
+    seconds: float, connection: Cluster, seat: Seat, every: float, stopping: threading.Event
+) -> Iterator[Claim | None]:
+    """The claim of a seat as it is read for so many seconds, or until it is to stop: at least one look, which may fail.
+    Pending commits are not waited for.
+    """
+    until = time.monotonic() + seconds
+    with Standings(connection, {None: seat}) as reader:
+        while True:
+            stopping.wait(min(every, max(0.0, until - time.monotonic())))
+            found = None
+            with suppress(CqrsError):
+                found = reader.look(FIRST_GROUP_PATIENCE)[None]
+            if found is not None:
+                yield found.claim
+            if stopping.is_set() or time.monotonic() >= until:
+                return

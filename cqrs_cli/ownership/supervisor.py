@@ -19,7 +19,7 @@ from cqrs_cli.ownership.claim import Claim, Judgement, judge
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge, OffsetPending, Superseded
 from cqrs_cli.ownership.standby import await_seat
-from cqrs_cli.ownership.standing import Seat, standings
+from cqrs_cli.ownership.standing import Seat, claims_for
 from cqrs_cli.ownership.timing import Lasting, Timing
 from cqrs_cli.ownership.watched import Watched
 from cqrs_cli.payloads.address import PayloadUnavailableError
@@ -104,9 +104,8 @@ class Supervisor(Watched):
     def _keep_owners(self) -> None:
         while not self.stopping.is_set() and not self._is_done():
             self.pausing()
-            self.stopping.wait(self.pause * random.uniform(0.5, 1.5))
+            self._give_way(self.pause * random.uniform(0.5, 1.5))
             self.pause = min(self.pause * 2, self.timing.longest_pause)
-            self._judge_again()
 
     def _is_done(self) -> bool:
         """Let one owner work: true if it ended by itself, false if another one is to begin."""
@@ -172,14 +171,11 @@ class Supervisor(Watched):
         forgotten = self.timing.forgotten
         self.missing, self.contradicted, self.exhausted = (Lasting(forgotten) for _ in range(3))
 
-    def _judge_again(self) -> None:
-        """Read the claim without waiting for pending commits; raises `Superseded` if it is a later one."""
-        try:
-            claim = standings(self.connection, {None: self.seat})[None].claim
-        except CqrsError:
-            return  # the next owner will see
-        if (judgement := judge(self.mine, claim)).ends:
-            raise Superseded(judgement, claim)
+    def _give_way(self, seconds: float) -> None:
+        """Pause; raises `Superseded` as soon as the claim is a later one."""
+        for claim in claims_for(seconds, self.connection, self.seat, self.timing.claim_check, self.stopping):
+            if (judgement := judge(self.mine, claim)).ends:
+                raise Superseded(judgement, claim)
 
     def _is_believable(self, session: Session[Any]) -> bool:
         """True if a contradiction is real, and not a successor at work."""

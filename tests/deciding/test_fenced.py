@@ -1,14 +1,18 @@
 """An owner at work that is fenced leaves its successor the time to claim."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
+from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.writer import FencedWriter
+from cqrs_cli.ownership.timing import Timing
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
 
 pytestmark = pytest.mark.kafka
 
@@ -36,3 +40,31 @@ def test_a_fenced_owner_lets_another_claim(counters: TopicHarness) -> None:
     thread.join(60)
     assert not thread.is_alive() and supervisor.error is None
     assert supervisor.paused == plan.timing.fenced_pause
+
+
+class Succeeded(DecidingSupervisor):
+    """Its successor claims while it pauses."""
+
+    succeed: Callable[[], object]
+    pauses = 0
+
+    def pausing(self) -> None:
+        self.pauses += 1
+        self.succeed()
+
+
+def test_a_pause_ends_with_the_claim(counters: TopicHarness) -> None:
+    """However long it may be: a successor that needs long to claim is not fenced back, and nobody waits in vain."""
+    counters.send(*increments(1))
+    patient = counters.plan(once=False, timing=Timing(fenced_pause=3600.0))
+    partition = Partition("counter", 0)
+    supervisor = Succeeded(patient, partition, counters.aggregate, 0, threading.Event())
+    supervisor.succeed = lambda: quietly(counters.plan(machine="successor"))
+    thread = threading.Thread(target=supervisor.run, daemon=True)
+    thread.start()
+    counters.await_outcomes(1)
+    FencedWriter(patient.log(partition), 1_000_000).fence()
+    counters.send(*increments(1))
+    thread.join(60)
+    assert isinstance(supervisor.error, TakenOverError)
+    assert (supervisor.pauses, len(counters.outcomes())) == (1, 2)
