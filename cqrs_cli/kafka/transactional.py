@@ -29,11 +29,8 @@ TRANSACTION_TIMEOUT = 20.0
 #: Seconds to wait for records to arrive before asking the producer if one of them failed.
 FLUSH_PATIENCE = 0.5
 
-
-#: Seconds after which a fence is asked for again. The broker refuses it while it aborts the previous writer's open
-#: transaction, which takes milliseconds; librdkafka asks again only after 500 ms, also where no broker was connected.
-#: Each further call asks at once, unless an answer is on its way.
-FENCE_AGAIN = 0.02
+#: Seconds after which a fence that has not been granted is asked for again, the first time and at most.
+_ASK_AGAIN, _ASK_AGAIN_AT_LAST = 0.02, 0.5
 
 
 class WriteTransaction:
@@ -59,10 +56,10 @@ class TransactionalWriter:
     """The part that the writers of a partition share: the fence, and the end of a transaction."""
 
     def __init__(
-        self, connection: Cluster, transactional_id: str, home: str, request_bytes: int, timeout: float
+        self, connection: Cluster, transactional_id: str, request_bytes: int, timeout: float
     ) -> None:
-        """`home`: a topic that it writes to or reads. `request_bytes`: of a batch of records at most."""
-        self._home, self._request_bytes, self._timeout = home, request_bytes, timeout
+        """`request_bytes`: of a batch of records at most."""
+        self._request_bytes, self._timeout = request_bytes, timeout
         self._began: float | None = None
         self._lost: deque[KafkaError] = deque(maxlen=1)  # the last broker that could not be reached
         self._producer = producer(
@@ -100,16 +97,21 @@ class TransactionalWriter:
             self._began = None
 
     def fence(self) -> None:
-        """Fence the previous writer and settle its open transaction; raises `KafkaException`."""
-        self._wait(self._producer.list_topics, self._home, self._timeout)  # the old writer works on meanwhile
-        deadline = time.monotonic() + self._timeout
+        """Fence the previous writer and settle its open transaction; raises `KafkaException`.
+
+        librdkafka asks the coordinator, and after a refusal it waits for 500 ms. It is refused wherever the previous
+        writer has a transaction open, which takes milliseconds to end, and where no broker is connected yet. To call it
+        again lets it ask at once: 60 ms instead of 600.
+        """
+        deadline, patience = time.monotonic() + self._timeout, _ASK_AGAIN
         while True:
             try:
-                self._wait(self._producer.init_transactions, FENCE_AGAIN)
+                self._wait(self._producer.init_transactions, patience)
                 break
             except KafkaException as error:
                 if not kafka_error(error).retriable() or time.monotonic() > deadline:
                     raise
+                patience = min(2 * patience, _ASK_AGAIN_AT_LAST)
         self._producer.poll(0)
         self._lost.clear()
 

@@ -2,8 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -196,28 +195,6 @@ def test_partitions_are_fenced_separately(partition: Partition) -> None:
     FencedWriter(PartitionLog(partition.connection, partition.topics, 1), 1_000_000).fence()
     partition.write(first, "one")
     assert partition.values(partition.topics.outcomes) == [b"one"]
-
-
-class Asking(FencedWriter):
-    """Counts how often it asks for its fence."""
-
-    asked = 0
-
-    def _wait(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        self.asked += call.__name__ == "init_transactions"
-        return super()._wait(call, *arguments)
-
-
-def test_fence_asks_again_behind_a_transaction(partition: Partition) -> None:
-    """Of itself librdkafka waits for half a second, while nobody decides."""
-    before = producer(partition.connection, transactional_id=partition.topics.transactional_id(0))
-    before.init_transactions(10)
-    before.begin_transaction()
-    before.produce(partition.topics.outcomes, b"never committed", partition=0)
-    assert before.flush(10) == 0
-    writer = Asking(PartitionLog(partition.connection, partition.topics, 0), 1_000_000)
-    writer.fence()
-    assert writer.asked > 1
 
 
 def test_fencing_inside_report_is_raised() -> None:

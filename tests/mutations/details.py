@@ -151,11 +151,11 @@ DETAILS = [
         "cqrs_cli/kafka/transactional.py",
         (
             (
-                "self._producer.init_transactions, FENCE_AGAIN)",
+                "self._producer.init_transactions, patience)",
                 "self._producer.init_transactions, self._timeout)",
             ),
         ),
-        "tests/kafka/test_writer.py::test_fence_asks_again_behind_a_transaction",
+        "tests/kafka/test_fence.py::test_an_open_transaction_is_asked_about_again",
     ),
     Mutation(
         "a run that stands by looks for silence in rounds",
