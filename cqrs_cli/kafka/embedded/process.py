@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
@@ -16,6 +17,7 @@ from cqrs_cli.kafka.embedded import files
 from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 from cqrs_cli.system import process
+from cqrs_cli.system.class_archive import ClassArchive
 
 #: Seconds that a start may take: a broker that was killed first checks the tails of all its logs.
 START_PATIENCE = 120.0
@@ -49,6 +51,11 @@ class PortTakenError(UnavailableError):
     """Another program took a port between its choice and the broker's start. Trying again chooses others."""
 
 
+def broker_archive(java: Path, jars: Path) -> ClassArchive:
+    """The class data archive of a broker from these jars."""
+    return ClassArchive(java, jars.name, jars)
+
+
 def format_data(java: Path, jars: Path, folder: Path) -> str:
     """Make the data folder if there is none; the cluster's id. Interrupted, it leaves no data folder."""
     known = files.cluster_id(folder)
@@ -66,7 +73,9 @@ def format_data(java: Path, jars: Path, folder: Path) -> str:
     name = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
     tool = ["kafka.tools.StorageTool", "format", "--cluster-id", name, "--config", files.SERVER_FILE]
     done = subprocess.run(
-        _command(java, jars, [*_BRIEF, "-XX:+UseSerialGC", _JVM[-1]], tool),
+        _command(
+            java, jars, [*broker_archive(java, jars).options, *_BRIEF, "-XX:+UseSerialGC", _JVM[-1]], tool
+        ),
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -89,17 +98,21 @@ def spawn_broker(
     more: str = "",
     release: KafkaRelease = EMBEDDED,
     brief: bool = False,
+    options: Sequence[str] | None = None,
 ) -> BrokerState:
     """Start the broker, with `more` settings, and write down that it runs. It is not ready yet: see `wait`.
 
-    A `brief` one will be stopped soon: it starts with a third less processor time, and is slower for ever.
+    A `brief` one will be stopped soon: it starts with a third less processor time, and is slower for ever. Its JVM
+    starts from the class data archive, unless it is given other `options`.
 
     If it cannot be written down, as on a full disk, the process is ended: no command would find it, and it would keep
     the port from the next start.
     """
     port, controller_port = ports
     files.write_settings(folder, port, controller_port, more=more)
-    command = _command(java, jars, [*_JVM, *(_BRIEF if brief else [])], ["kafka.Kafka", files.SERVER_FILE])
+    started_by = broker_archive(java, jars).options if options is None else options
+    given = [*started_by, *_JVM, *(_BRIEF if brief else [])]
+    command = _command(java, jars, given, ["kafka.Kafka", files.SERVER_FILE])
     pid = process.spawn(command, folder, files.LOG_FILE, os.environ)
     try:
         birth = process.born(pid) or ""  # empty if it is dead already, which `wait` then says
@@ -170,4 +183,5 @@ def _free(port: int) -> bool:
 
 
 def _command(java: Path, jars: Path, options: list[str], program: list[str]) -> list[str]:
-    return [str(java), *options, "-cp", f"{jars}/*", *program]
+    # In order: an archive is for one class path, and a copy of the folder lists its files in another one.
+    return [str(java), *options, "-cp", ":".join(map(str, sorted(jars.glob("*.jar")))), *program]

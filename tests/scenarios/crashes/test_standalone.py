@@ -7,14 +7,24 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli import failpoints
+from cqrs_cli.jobs.engine.spark_archive import spark_archive
 from cqrs_cli.kafka import offsets
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import parse_claim
+from cqrs_cli.system.java import find_java
+from tests.support.archives import mapped
+from tests.support.processes import family
 from tests.support.project import Project, command, decided
 from tests.support.standalone import cluster
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+
+def archives(worker: int) -> bool:
+    """True if an executor of the worker has mapped Spark's class data archive, or none was written."""
+    archive = spark_archive(find_java()).find()
+    return archive is None or any(archive in mapped(pid) for pid in family(worker))
 
 
 @pytest.mark.pins("one-outcome")
@@ -63,6 +73,7 @@ def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.T
         arguments = ("--master", spark.master, "--state-dir", "/proc/self/cwd/state")
         with project.running("run", "counter", *arguments) as run:
             decide(100)
+            assert archives(spark.workers[0].pid)
             assert submissions() == [0, 0, 0, 0]
             spark.join()
             eventually(lambda: sorted(submissions()) == [0, 0, 1, 1], within=120)

@@ -1,0 +1,67 @@
+"""Writes the broker's class data archive: a broker that loads what brokers load, in a folder of its own."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from cqrs_cli.kafka.embedded import ivy, jars, process
+from cqrs_cli.kafka.embedded.jars import Note
+from cqrs_cli.system.class_archive import WRITE_WITHIN
+from cqrs_cli.system.process import end
+
+_TOPIC = "warm"
+
+
+def warm_broker(java: Path, note: Note, progress: Note | None = None) -> Path:
+    """Write the archive of the embedded Kafka for this `java`, where there is none; its path.
+
+    `note` and `progress` tell of the one download, as `jars.ensure` says. Raises what that, `ClassArchive.write` and a
+    broker's start raise.
+    """
+    library = jars.ensure(ivy.fetcher(java), note, progress)
+    archive = process.broker_archive(java, library)
+    waiting = partial(note, "another command is writing a class data archive; waiting")
+    return archive.write(partial(_live, java, library), waiting)
+
+
+def _live(java: Path, library: Path, options: Sequence[str]) -> None:
+    with TemporaryDirectory() as folder:
+        home = Path(folder)
+        cluster_id = process.format_data(java, library, home)
+        ports = process.choose_ports(None)
+        state = process.spawn_broker(java, library, home, cluster_id, ports, options=options)
+        try:
+            process.wait(home, state, log_start=0)
+            _load(f"127.0.0.1:{state.port}")
+        finally:
+            end(state.pid, state.born, WRITE_WITHIN)
+
+
+def _load(bootstrap_server: str) -> None:
+    """Have the broker load what it needs for a run: topics, an idempotent producer, transactions, a group, a reader."""
+    from confluent_kafka import TopicPartition
+
+    from cqrs_cli.kafka.admin.topics import Admin
+    from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer, producer
+    from cqrs_cli.kafka.connection.cluster import Cluster
+
+    cluster = Cluster(bootstrap_server)
+    with Admin(cluster) as admin:
+        admin.create(_TOPIC, partitions=1, replication=1, configs={"cleanup.policy": "compact"})
+        admin.describe([_TOPIC])
+    idempotent = producer(cluster)
+    idempotent.produce(_TOPIC, b"idempotent", b"key")
+    idempotent.flush(REQUEST_TIMEOUT)
+    group = consumer(cluster, group=_TOPIC)
+    transactional = producer(cluster, transactional_id=_TOPIC)
+    transactional.init_transactions(REQUEST_TIMEOUT)
+    transactional.begin_transaction()
+    transactional.produce(_TOPIC, b"transactional", b"key")
+    position = TopicPartition(_TOPIC, 0, 1)
+    transactional.send_offsets_to_transaction([position], group.consumer_group_metadata(), REQUEST_TIMEOUT)
+    transactional.commit_transaction(REQUEST_TIMEOUT)
+    group.assign([TopicPartition(_TOPIC, 0, 0)])
+    group.consume(2, REQUEST_TIMEOUT)
+    group.committed([position], REQUEST_TIMEOUT)
+    group.close()

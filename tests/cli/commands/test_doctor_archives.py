@@ -1,0 +1,28 @@
+"""doctor says which JVMs start from a class data archive."""
+
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.cli.checks.project import check_this_machine
+from cqrs_cli.jobs.engine.spark_archive import spark_archive
+from cqrs_cli.kafka.embedded.jars import cache_folder
+from cqrs_cli.kafka.embedded.process import broker_archive
+from cqrs_cli.system.java import find_java
+from tests.support.archives import put
+
+
+def details() -> list[str]:
+    return [check.detail for check in check_this_machine() if check.name == "archives"]
+
+
+def test_doctor_names_the_class_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CQRS_CACHE_DIR", str(tmp_path))
+    java = find_java()
+    assert details() == [
+        "Spark has none; it starts sooner after cqrs warm",
+        "the embedded Kafka has none; it starts sooner after cqrs warm",
+    ]
+    spark = put(spark_archive(java), b"classes")
+    broker = put(broker_archive(java, cache_folder()), b"classes")
+    assert details() == [f"Spark starts from {spark}", f"the embedded Kafka starts from {broker}"]

@@ -1,0 +1,53 @@
+"""A broker starts from its class data archive where there is one, and without it in any case."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.embedded import broker as embedded
+from cqrs_cli.kafka.embedded.jars import cache_folder
+from cqrs_cli.kafka.embedded.process import broker_archive
+from cqrs_cli.kafka.embedded.warm import warm_broker
+from cqrs_cli.system.class_archive import ClassArchive
+from cqrs_cli.system.java import find_java
+from tests.support.archives import mapped, put
+from tests.support.brokers import discard
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+@pytest.fixture
+def archive(tmp_path: Path, kafka_root: Path, monkeypatch: pytest.MonkeyPatch) -> ClassArchive:
+    """Of a cache that has Kafka's jars, and no archive yet."""
+    jars = cache_folder()
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / jars.name).symlink_to(jars)
+    monkeypatch.setenv("CQRS_CACHE_DIR", str(cache))
+    return broker_archive(find_java(), cache_folder())
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    discard(tmp_path)
+
+
+def test_broken_archive_stops_no_broker(archive: ClassArchive, root: Path) -> None:
+    broken = put(archive, b"no archive")
+    broker = embedded.start_broker(root, brief=True)
+    assert str(broken).encode() in Path(f"/proc/{broker.pid}/cmdline").read_bytes()
+    assert broken not in mapped(broker.pid)
+
+
+@pytest.mark.faults
+def test_broker_starts_from_its_archive(archive: ClassArchive, root: Path) -> None:
+    """In `make faults`: to write one takes half a minute. Every run of the tests starts from one."""
+    whole = warm_broker(archive.java, print)
+    broker = embedded.start_broker(root, brief=True)
+    assert whole in mapped(broker.pid)
+    discard(root)
+    whole.chmod(0o600)
+    whole.write_bytes(whole.read_bytes()[: 1 << 20])
+    assert mapped(embedded.start_broker(root, brief=True).pid).isdisjoint({whole})

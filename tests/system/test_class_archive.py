@@ -1,0 +1,120 @@
+"""An archive is whole or not there, and written once."""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.cli.main import main
+from cqrs_cli.errors import ConfigurationError, CqrsError
+from cqrs_cli.jobs.engine.spark_archive import spark_archive
+from cqrs_cli.kafka.embedded.jars import cache_folder
+from cqrs_cli.kafka.embedded.process import broker_archive
+from cqrs_cli.system.class_archive import AT_EXIT, ClassArchive
+from cqrs_cli.system.java import find_java
+from tests.support.archives import put
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache."""
+    monkeypatch.setenv("CQRS_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> ClassArchive:
+    """Of a program on a Java that is a file and no more; it brings an archive of its own classes."""
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\n")
+    java.chmod(0o700)
+    return ClassArchive(java, "program-1", tmp_path)
+
+
+def written(options: Sequence[str]) -> Path:
+    """Where a JVM of these options writes its archive."""
+    (option,) = (one for one in options if one.startswith(AT_EXIT))
+    return Path(option.partition("=")[2])
+
+
+def never(*_: object) -> None:
+    raise AssertionError("nobody starts a JVM or waits")
+
+
+def test_archive_is_found_once_written(archive: ClassArchive, cache: Path) -> None:
+    assert archive.options == []
+    path = archive.write(lambda options: written(options).write_bytes(b"classes"), never)
+    assert archive.options[0] == f"-XX:SharedArchiveFile={path}"
+    assert archive.write(never, never) == path
+    assert [one for one in cache.iterdir() if one.suffix != ".lock"] == [path]
+
+
+def test_archive_is_of_one_java(archive: ClassArchive, tmp_path: Path) -> None:
+    put(archive, b"classes")
+    for other in (
+        ClassArchive(Path("/bin/sh"), archive.program, archive.jars),
+        ClassArchive(archive.java, "program-2", archive.jars),
+        ClassArchive(archive.java, archive.program, tmp_path / "elsewhere"),
+    ):
+        assert other.find() is None
+    archive.java.write_text("#!/bin/sh\n# updated\n")
+    assert archive.find() is None
+
+
+def test_cut_archives_are_written_again(archive: ClassArchive) -> None:
+    """Java 17 would die of one."""
+    cut = put(archive, b"cla", size=7)
+    assert archive.options == []
+    path = archive.write(lambda options: written(options).write_bytes(b"all classes"), never)
+    assert path != cut and not cut.exists()
+
+
+@pytest.mark.parametrize("left", [None, bytes(4096)], ids=["nothing", "one without a beginning"])
+def test_archives_that_fail_are_told(archive: ClassArchive, cache: Path, left: bytes | None) -> None:
+    """A JVM that was killed while it wrote left zeros at the beginning."""
+    with pytest.raises(CqrsError, match="Java wrote no class data archive"):
+        archive.write(lambda options: left and written(options).write_bytes(left), never)
+    assert [one.suffix for one in cache.iterdir()] == [".lock"]
+
+
+def test_cache_that_is_no_folder_is_named(archive: ClassArchive, cache: Path) -> None:
+    cache.write_bytes(b"")
+    with pytest.raises(ConfigurationError, match=r"cannot write the cache .*/cache"):
+        archive.write(never, never)
+
+
+def test_java_without_an_archive_gets_one(archive: ClassArchive, cache: Path) -> None:
+    """That of PyPI brings none, and writes no other without."""
+    archive.java.write_text(
+        '#!/bin/sh\n[ "$1" = -Xshare:dump ] && echo base >"${2#-XX:SharedArchiveFile=}"\nexit 1\n'
+    )
+    given: list[Sequence[str]] = []
+
+    def live(options: Sequence[str]) -> None:
+        given.append(options)
+        written(options).write_bytes(b"classes")
+
+    archive.write(live, never)
+    (base,) = cache.glob("java-*.jsa")
+    assert given[0][0] == f"-XX:SharedArchiveFile={base}"
+
+
+@pytest.mark.spark
+def test_warm_writes_no_archive_twice(capfd: pytest.CaptureFixture[str]) -> None:
+    java = find_java()
+    paths = [put(one, b"before") for one in (spark_archive(java), broker_archive(java, cache_folder()))]
+    assert main(["warm", "--no-kafka", "-o", "json"]) == 0
+    said = json.loads(capfd.readouterr().out)
+    assert said == {"program": "Spark", "archive": str(paths[0]), "bytes": 6}
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", bytes(1 << 20)])
+def test_java_goes_on_without_what_is_none(content: bytes) -> None:
+    """It says nothing of it: what it prints is its program's."""
+    archive = ClassArchive(find_java(), "program-1", Path("/"))
+    put(archive, content)
+    done = subprocess.run([archive.java, *archive.options, "--version"], capture_output=True)
+    assert done.returncode == 0
+    assert b"cds" not in done.stdout + done.stderr
