@@ -21,7 +21,7 @@ from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.personal.marks import personal_fields
-from cqrs_cli.core.personal.words import texts_in, withhold
+from cqrs_cli.core.personal.words import withhold_misfit
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.core.stored import DedupEntry
 
@@ -145,7 +145,7 @@ def read_data(
 def _misfit(aggregate: Aggregate, type: str, data: bytes, error: ValueError) -> str:
     """The reason why data do not fit their class, in words of msgspec or of the command's own `__post_init__`."""
     cls = aggregate.commands.get(type) if aggregate.has_personal_fields else None
-    return str(error) if cls is None else withhold(str(error), texts_in(cls, data))
+    return str(error) if cls is None else withhold_misfit(str(error), cls, data)
 
 
 def read_expected(text: str | None) -> Expected | None:

@@ -13,7 +13,7 @@ from cqrs_cli.core.aggregate.decider import Event, State
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, written_at
 from cqrs_cli.core.aggregate.upcasting import UpcastError
 from cqrs_cli.core.messages.event import EventEnvelope
-from cqrs_cli.core.personal.words import texts_in, withhold
+from cqrs_cli.core.personal.words import withhold_misfit
 
 
 class FoldError(Exception):
@@ -104,7 +104,7 @@ def _unreadable(aggregate: Aggregate, event: EventEnvelope, error: Exception) ->
         return f"{error} (on {event.type} {event.id})"
     cls, said = aggregate.events.get(event.type), str(error)
     if aggregate.has_personal_fields and cls is not None:
-        said = withhold(said, texts_in(cls, bytes(event.data)))
+        said = withhold_misfit(said, cls, bytes(event.data))
     place = written_at(cls)
     return (
         f"{event.type} {event.id} does not fit its class: {said}{place and f' ({place})'}; events stay as they "

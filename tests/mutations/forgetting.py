@@ -10,6 +10,12 @@ _FILE = "tests/client/test_erasing.py"
 
 FORGETTING = [
     Mutation(
+        "a misfit of damaged data is quoted",
+        "cqrs_cli/core/personal/words.py",
+        (("        return UNREADABLE\n", "        pass\n"),),
+        "tests/core/personal/test_words.py::test_misfit_tells_no_value",
+    ),
+    Mutation(
         "a reader takes one lost key for an erased one",
         "cqrs_cli/keys/opener.py",
         (("                    known.check_doubts()\n", "                    pass\n"),),
@@ -71,7 +77,7 @@ FORGETTING = [
     Mutation(
         "a problem has the value that did not fit",
         "cqrs_cli/following/gateway/commands.py",
-        (("withhold(str(error), texts_in(kind, body))", "str(error)"),),
+        (("withhold_misfit(str(error), kind, body)", "str(error)"),),
         f"{_HTTP}::test_answers_have_no_personal_value",
     ),
     Mutation(

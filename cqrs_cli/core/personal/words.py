@@ -4,6 +4,7 @@ What an author or a sender has put into words may hold a personal value as it is
 value that was reworded is not found.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -23,6 +24,11 @@ SHORTEST = 3
 #: Stands for words with a personal value.
 WITHHELD = "withheld: a personal value stands in the message"
 
+#: Stands for words about data in which nobody can tell the personal values.
+UNREADABLE = (
+    "withheld: the data cannot be read, or have a member twice, and a personal value may stand in the message"
+)
+
 #: Values that are text in JSON, and have another text in Python.
 _TWO_TEXTS = (bytes, date, datetime, time, timedelta, Decimal, UUID)
 
@@ -31,6 +37,21 @@ def withhold(said: str, values: Iterable[str], instead: str = WITHHELD) -> str:
     """The words, or `instead` if one of these values stands in them, in capitals or not."""
     folded = said.casefold()
     return instead if any(value.casefold() in folded for value in values) else said
+
+
+def withhold_misfit(said: str, cls: type[Struct], data: bytes) -> str:
+    """The words about the JSON of a message that does not fit its class, or others for them.
+
+    A decoder complains about the first member that does not fit, before it reads the rest. So the words may hold a
+    value of data that are damaged further on, or that have the member a second time.
+    """
+    if not personal_fields(cls):
+        return said
+    try:
+        json.loads(data, object_pairs_hook=_each_once)
+    except (ValueError, RecursionError):
+        return UNREADABLE
+    return withhold(said, texts_in(cls, data))
 
 
 def texts_of(*messages: Struct) -> set[str]:
@@ -51,6 +72,12 @@ def texts_in(cls: type[Struct], data: bytes) -> set[str]:
         return set[str]().union(*(_texts(msgspec.json.decode(value)) for value in values))
     except (ValueError, RecursionError):  # msgspec's errors are: then no value was read
         return set()
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> None:
+    names = [name for name, _ in pairs]
+    if len(names) > len(set(names)):
+        raise ValueError("a member stands there twice")
 
 
 def _texts(value: Any) -> set[str]:

@@ -14,7 +14,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.erasure import ERASE
 from cqrs_cli.core.messages.attributes import HANDED_ON
-from cqrs_cli.core.personal.words import texts_in, withhold
+from cqrs_cli.core.personal.words import withhold_misfit
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError, UsageError
 from cqrs_cli.following.gateway.answers import outcome_answer
@@ -81,7 +81,7 @@ def wire_command(aggregate: Aggregate, command: str, body: bytes) -> tuple[str, 
     try:
         return wire_type, msgspec.json.encode(decode(body or b"{}"))
     except (ValueError, RecursionError) as error:
-        raise Problem(400, "INVALID_PAYLOAD", withhold(str(error), texts_in(kind, body))) from None
+        raise Problem(400, "INVALID_PAYLOAD", withhold_misfit(str(error), kind, body)) from None
     except Exception as error:  # of the command's own `__post_init__`
         raise Problem(500, "HANDLER_ERROR", aggregate.raised(error)) from aggregate.shown(error)
 

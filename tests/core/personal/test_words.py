@@ -2,8 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +16,8 @@ from cqrs_cli.core.handle import call_decide
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.marks import Personal
-from cqrs_cli.core.personal.words import WITHHELD, texts_in, texts_of, withhold
+from cqrs_cli.core.personal.marks import Personal, personal
+from cqrs_cli.core.personal.words import UNREADABLE, WITHHELD, texts_in, texts_of, withhold, withhold_misfit
 from tests.core import tally
 from tests.core.personal.customer import Customer, Order, Register
 from tests.core.personal.heard import ANN, HEARD, Say
@@ -102,6 +103,31 @@ def test_unreadable_event_is_not_quoted(kind: str, data: object) -> None:
     with pytest.raises(UnreadableEventError) as failure:
         decode_event(HEARD, event)
     assert ANN not in str(failure.value) + repr(failure.value.__cause__)
+
+
+class Rank(cqrs.Command):
+    name: Annotated[Literal["none", "first"], personal(erased="none")] = "none"
+    note: str = ""
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b'{"name":"Ann Smith"}', WITHHELD),
+        (b'{"name":"Ann Smith","name":"first"}', UNREADABLE),
+        (b'{"name":"Ann Smith","note":', UNREADABLE),
+        (b'{"name":"Ann Smith","\xff":1}', UNREADABLE),
+        (b'{"name":"Ann Smith","note":' + b"[" * 100_000, UNREADABLE),
+        (b'{"note":7}', "Expected `str`, got `int` - at `$.note`"),
+    ],
+    ids=["a misfit", "a member twice", "cut off", "not UTF-8", "nested", "without a value"],
+)
+def test_misfit_tells_no_value(data: bytes, said: str) -> None:
+    """The decoder has seen the value before it sees the rest."""
+    with pytest.raises(ValueError) as misfit:
+        msgspec.json.decode(data, type=Rank)
+    assert ("Ann Smith" in str(misfit.value)) == (said in (WITHHELD, UNREADABLE))
+    assert withhold_misfit(str(misfit.value), Rank, data) == said
 
 
 def test_all_forms_of_a_value_are_found() -> None:

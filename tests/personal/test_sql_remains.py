@@ -1,0 +1,84 @@
+"""`cqrs sql` leaves no value behind on a disk: neither Spark's log nor what it spills has one that can be read."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.deciding.personal import NEEDLE, customers, register
+from tests.support import ROOT
+from tests.support.owners import quietly
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+CQRS = Path(sys.executable).with_name("cqrs")
+
+
+@pytest.fixture
+def project(connection: Connection, prefix: str, tmp_path: Path) -> Path:
+    """A project with a ring, in which Ann is registered."""
+    people = customers(connection, prefix, tmp_path)
+    people.send(register("ann"))
+    quietly(people.plan())
+    (tmp_path / "people").mkdir()
+    code = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]
+    (tmp_path / "people/customer.py").write_text(code)
+    settings = {
+        "bootstrap_server": connection.bootstrap_server,
+        "topic_prefix": prefix,
+        "aggregates": "people",
+        "personal_keys": "file:ring.json",
+    }
+    (tmp_path / "cqrs.toml").write_text(
+        "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
+    )
+    return tmp_path
+
+
+def holding(folder: Path) -> list[Path]:
+    """The files in which the value stands."""
+    return [one for one in folder.rglob("*") if one.is_file() and NEEDLE.encode() in one.read_bytes()]
+
+
+@contextmanager
+def asking(project: Path, query: str, *more: str) -> Iterator[subprocess.Popen[str]]:
+    done = subprocess.Popen(
+        [CQRS, "sql", query, *more], cwd=project, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    try:
+        yield done
+    finally:
+        done.kill()
+        done.wait()
+
+
+def test_log_holds_no_value(project: Path) -> None:
+    with asking(project, "SELECT CAST(name AS INT) FROM customer_Registered") as query:
+        said, _ = query.communicate(timeout=500)
+    print(said)
+    assert "CAST_INVALID_INPUT" in said
+    assert (project / ".cqrs/log/sql.log").exists()
+    print((project / ".cqrs/log/sql.log").read_text()[:3000])
+    assert holding(project / ".cqrs") == []
+
+
+def test_spilled_rows_cannot_be_read(project: Path) -> None:
+    """Whoever kills the query leaves them."""
+    grouped = "SELECT name, count(*) AS n FROM customer_Registered GROUP BY name"
+    slowly = f"SELECT name, reflect('java.lang.Thread', 'sleep', bigint(n * 60000)) FROM ({grouped})"
+    local = project / "local"
+    with asking(project, slowly, "--conf", f"spark.local.dir={local}") as query:
+
+        def has_spilled() -> bool:
+            assert query.poll() is None, query.stdout and query.stdout.read()
+            return any(one.stat().st_size for one in local.rglob("shuffle_*.data"))
+
+        eventually(has_spilled, 500)
+        print(list(local.rglob("shuffle_*")))
+        assert holding(local) == []
