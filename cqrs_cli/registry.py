@@ -8,7 +8,7 @@ import re
 import sys
 import traceback
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import module_from_spec
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Decider, Event
+from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.core.aggregate.invalid import InvalidAggregate, raised
 from cqrs_cli.errors import ConfigurationError, UsageError
 
@@ -121,12 +122,18 @@ def _made(name: str, module: ModuleType, root: Path) -> Aggregate:
 
 
 def event_owners(
-    kind: type[Event], among: list[str], package: str, root: Path, place: str
-) -> list[Aggregate]:
-    """The aggregates that have this event: all of them for `cqrs.Event`; the module's own first, for speed.
+    kinds: Iterable[type[Event]], among: list[str], package: str, root: Path, place: str
+) -> dict[str, Aggregate]:
+    """The aggregates that have these events, by name: all of them for `cqrs.Event`. All that are found have `Erased`.
 
-    Raises `ConfigurationError` for the code at this place if there are none.
+    Raises `ConfigurationError` for the code at this place if nobody has one of them.
     """
+    wanted = [kind for kind in kinds if kind is not Erased]
+    return {one.name: one for kind in wanted for one in _owners(kind, among, package, root, place)}
+
+
+def _owners(kind: type[Event], among: list[str], package: str, root: Path, place: str) -> list[Aggregate]:
+    """The aggregates that have this event; the module's own first, for speed."""
     known = ", ".join(among) or "none"
     home = kind.__module__.removeprefix(f"{package}.")
     if kind is not Event and home in among:

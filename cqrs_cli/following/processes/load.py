@@ -12,7 +12,6 @@ from types import ModuleType
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
-from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.core.hearing import check_hearing
 from cqrs_cli.core.process import Process
 from cqrs_cli.core.react import heard_events
@@ -72,13 +71,9 @@ def load_process(
     module = registry.user_module(_PROCESS, name, PROCESSES, root)
     process: Process = module.process
     place = registry.place_of(process.react, module, root)
-    sources: dict[str, Aggregate] = {}
     try:
         heard = heard_events(process)
-        for kind in heard:
-            if kind is not Erased:  # that is of all these aggregates
-                owners = registry.event_owners(kind, among, aggregates, base, place)
-                sources.update({aggregate.name: aggregate for aggregate in owners})
+        sources = registry.event_owners(heard, among, aggregates, base, place)
         check_hearing(heard, sources.values())
     except TypeError as error:
         raise ConfigurationError(f"{place}: {error}", "correct the process") from error

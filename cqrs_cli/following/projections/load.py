@@ -12,7 +12,6 @@ from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.annotations import union_members
 from cqrs_cli.core.aggregate.decider import Event
-from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.core.hearing import check_hearing
 from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.errors import ConfigurationError
@@ -63,17 +62,11 @@ def load_projection(
         return ConfigurationError(f"{place}: {problem}", "correct the projection")
 
     _check_tables(projection, refuse)
-    taken: dict[str, Aggregate] = {}
-    events: set[type[Event]] = set()
     annotated = _annotated(projection.project, refuse)
-    if Erased in annotated:
-        events.add(Erased)
-    for kind in annotated:
-        if kind is Erased:  # of all these aggregates
-            continue
-        for aggregate in registry.event_owners(kind, among, aggregates, base, place):
-            taken[aggregate.name] = aggregate
-            events.update(aggregate.events.values() if kind is Event else [kind])
+    taken = registry.event_owners(annotated, among, aggregates, base, place)
+    events = {kind for kind in annotated if kind is not Event}
+    if Event in annotated:
+        events.update(kind for aggregate in taken.values() for kind in aggregate.events.values())
     try:
         check_hearing(events, taken.values(), projection.keeps_personal)
     except TypeError as error:
