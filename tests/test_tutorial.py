@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.embedded import broker as embedded
+from tests.support.nobody import free_port
 from tests.support.page import Page, essence, typed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -24,7 +24,7 @@ class Reader:
     """Somebody who does as the page says, in a folder that is empty at first."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, _free_port()
+        self.folder, self.port = folder, free_port()
         self.at_work: list[subprocess.Popen[bytes]] = []
         programs = folder / "bin"
         programs.mkdir()
@@ -86,8 +86,3 @@ def test_every_line_works(reader: Reader) -> None:
         else:
             for line, shown in typed(text):
                 reader.type(line, shown)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])

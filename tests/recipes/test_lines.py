@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.embedded import broker as embedded
 from tests.recipes.page import FILES, on_its_own_broker, open_accounts, shown, type_line
 from tests.support import ROOT
+from tests.support.nobody import free_port
 from tests.support.postgres import binaries, postgres
 from tests.support.project import Project
 from tests.support.waiting import eventually
@@ -87,7 +87,7 @@ def test_changed_rules_take_over(project: Project) -> None:
         eventually(lambda: "bank_account" in project.cqrs("status"))
         for line, printed in shown(7):
             if line.startswith("cqrs run"):
-                line = line.replace("9501", str(_free_port()))
+                line = line.replace("9501", str(free_port()))
                 after = project.start(*line.split()[1:])
                 before.communicate(timeout=120)
                 assert before.returncode == TakenOverError.exit_code
@@ -123,8 +123,3 @@ def test_reports_are_those_shown(project: Project) -> None:
     open_accounts(project)
     for line, printed in shown(10):
         type_line(project, line, printed)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])

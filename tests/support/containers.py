@@ -2,10 +2,8 @@
 
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 import docker
@@ -51,13 +49,6 @@ def find_image(engine: docker.DockerClient, name: str) -> None:
             engine.images.pull(name)
         except docker.errors.APIError as error:
             pytest.skip(f"the image {name} is neither here nor to be had: {error.explanation}")
-
-
-def free_ports(count: int) -> list[int]:
-    """Chosen beforehand: a container that starts again keeps them."""
-    with ExitStack() as stack:
-        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [int(server.getsockname()[1]) for server in servers]
 
 
 def run(command: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> str:

@@ -121,6 +121,10 @@ class TopicHarness:
         """The outcomes of a partition, read."""
         return [read_outcome(record.value) for record in self.records("outcomes", partition)]
 
+    def decided_offsets(self) -> list[int]:
+        """The offsets of the commands of the first partition that have an outcome, in its order."""
+        return [outcome.data.offset for outcome in self.outcomes()]
+
     def await_outcomes(self, count: int, partition: int = 0) -> None:
         """Wait until so many commands of a partition have their outcome."""
         eventually(lambda: len(self.outcomes(partition)) >= count)

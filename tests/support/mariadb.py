@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import uuid
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.nobody import free_port
 from tests.support.waiting import eventually
 
 #: Options of every program: nothing of the machine's own configuration counts.
@@ -36,8 +36,7 @@ class MariaDb:
         self._user = "nobody" if os.geteuid() == 0 else None
         if self._user:
             shutil.chown(folder, self._user)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         made = self._run(install, "--auth-root-authentication-method=normal", "--skip-test-db")
         assert made.wait() == 0, (folder / "log").read_text()
         self._process = self._run_server()

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cqrs_cli.system.java import find_java, spark_environment
+from tests.support.nobody import free_port
 from tests.support.processes import family
 from tests.support.waiting import eventually
 
@@ -44,7 +45,7 @@ class Cluster:
 @contextmanager
 def cluster(folder: Path, workers: int = 2, cores: int = 2) -> Iterator[Cluster]:
     """Started in `folder`, where no aggregates lie; nothing of it is left afterwards. `cores`: slots of a worker."""
-    port = _free_port()
+    port = free_port()
     master = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:
         log = stack.enter_context((folder / "cluster.log").open("wb"))
@@ -96,11 +97,6 @@ def _process(folder: Path, log: int, main: str, *arguments: str) -> "Iterator[su
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(30)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def _answers(port: int) -> bool:

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import threading
 import urllib.request
 
@@ -18,6 +17,7 @@ from cqrs_cli.settings.settings import Settings
 from tests.following.projections.feeding import positions, random_log, rows, told, url_of
 from tests.following.projections.topics import expected, make_orders, write_events, write_logs
 from tests.support import ROOT
+from tests.support.nobody import free_port
 from tests.support.project import Project
 from tests.support.waiting import eventually
 
@@ -157,8 +157,7 @@ def test_killed_driver_is_taken_over(
     eventually(lambda: ready(place), within=120)
     os.kill(first.pid, signal.SIGKILL)
     first.communicate()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     second = shop.start("project", "recent_orders", "--metrics-address", str(port))
     eventually(lambda: told(place) == expected(logs), within=120)
     eventually(lambda: "cqrs_projection_ready 1.0" in served(f"http://127.0.0.1:{port}/metrics"))

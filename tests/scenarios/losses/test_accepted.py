@@ -73,7 +73,7 @@ def test_two_losses_at_once_are_accepted(counters: TopicHarness) -> None:
     remake(counters, "commands", "events")
     counters.send(*increments(3, first=10))
     assert accept(counters, owned(counters.plan())) is None
-    assert [outcome.data.offset for outcome in counters.outcomes()][10:] == [0, 1, 2]
+    assert counters.decided_offsets()[10:] == [0, 1, 2]
 
 
 @pytest.mark.pins("nothing-skipped")
@@ -96,7 +96,7 @@ def test_an_old_acceptance_skips_deleted_offset(counters: TopicHarness) -> None:
     shorten(counters, "commands", 4)
     counters.send(*increments(1, first=5))
     quietly(counters.plan(accept_loss=["counter:0@3"]))
-    assert [outcome.data.offset for outcome in counters.outcomes()] == [3, 4, 5]
+    assert counters.decided_offsets() == [3, 4, 5]
 
 
 @pytest.mark.pins("one-outcome")
@@ -109,7 +109,7 @@ def test_acceptance_stands_across_control_records(counters: TopicHarness, kind: 
     quietly(counters.plan())
     decide(counters, 2, first=5)
     begin = 2 if kind == "commands" else 7
-    assert [outcome.data.offset for outcome in counters.outcomes()][-2:] == [begin, begin + 1]
+    assert counters.decided_offsets()[-2:] == [begin, begin + 1]
 
 
 @pytest.mark.pins("one-outcome")
@@ -122,7 +122,7 @@ def test_old_acceptance_covers_no_new_loss(counters: TopicHarness) -> None:
     quietly(counters.plan(accept_loss=["counter:0@8"]))
     counters.send(*increments(1, first=8))
     quietly(counters.plan(accept_loss=["counter:0@3"]))
-    assert [outcome.data.offset for outcome in counters.outcomes()] == [8]
+    assert counters.decided_offsets() == [8]
 
 
 @pytest.mark.pins("nothing-skipped")
@@ -136,7 +136,7 @@ def test_deleted_commands_are_a_second_loss(counters: TopicHarness) -> None:
     error = owned(counters.plan())
     assert isinstance(error, ContradictionError) and "5 to 7 were deleted before they were" in error.message
     assert accept(counters, error) is None
-    assert [outcome.data.offset for outcome in counters.outcomes()] == [8]
+    assert counters.decided_offsets() == [8]
 
 
 @pytest.mark.pins("verifiable")
@@ -146,7 +146,7 @@ def test_verify_proves_remade_and_shortened_commands(counters: TopicHarness, old
     remake(counters, "commands")
     counters.send(*increments(new, first=old))
     assert accept(counters, owned(counters.plan())) is None
-    assert [outcome.data.offset for outcome in counters.outcomes()][old:] == list(range(new))
+    assert counters.decided_offsets()[old:] == list(range(new))
     assert counters.violations() == []
     shorten(counters, "commands", 2)
     decide(counters, 1, first=old + new)

@@ -33,10 +33,6 @@ def way_out(error: CqrsError | None) -> str:
     return error.hint.rpartition(" ")[2]
 
 
-def offsets(harness: TopicHarness) -> list[int]:
-    return [outcome.data.offset for outcome in harness.outcomes()]
-
-
 @pytest.mark.pins("nothing-skipped")
 def test_lost_group_offsets_do_not_matter(decided: TopicHarness) -> None:
     forget_group(decided)
@@ -50,7 +46,7 @@ def test_moved_offset_stops_it_until_accepted(decided: TopicHarness, offset: int
     move_group(decided, offset)
     place = way_out(owned(decided.plan()))
     assert way_out(owned(decided.plan())) == place == "counter:0@5"
-    assert offsets(decided) == [0, 1, 2, 3, 4]
+    assert decided.decided_offsets() == [0, 1, 2, 3, 4]
     quietly(decided.plan(accept_loss=[place]))
     decided.check()
 
@@ -75,9 +71,9 @@ def test_offset_beyond_the_end_stops_it(decided: TopicHarness) -> None:
 def test_an_accepted_skip_counts_once(decided: TopicHarness) -> None:
     move_group(decided, 8)
     quietly(decided.plan(accept_loss=["counter:0@8"]))
-    assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9]
+    assert decided.decided_offsets() == [0, 1, 2, 3, 4, 8, 9]
     quietly(decided.plan(accept_loss=["counter:0@8"]))
-    assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9]
+    assert decided.decided_offsets() == [0, 1, 2, 3, 4, 8, 9]
 
 
 def test_accepting_a_deleted_place_is_refused(decided: TopicHarness) -> None:
@@ -100,12 +96,12 @@ def test_lost_offset_never_revives_an_acceptance(decided: TopicHarness) -> None:
     move_group(decided, 8)
     plan = decided.plan(once=False, accept_loss=["counter:0@8"])
     with running(plan):
-        eventually(lambda: len(offsets(decided)) == 7)
+        eventually(lambda: len(decided.decided_offsets()) == 7)
         forget_group(decided)
         eventually(lambda: decided.standing()[0] == 10)
         decided.send(*increments(1, first=10))
-        eventually(lambda: len(offsets(decided)) == 8)
-    assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9, 10]
+        eventually(lambda: len(decided.decided_offsets()) == 8)
+    assert decided.decided_offsets() == [0, 1, 2, 3, 4, 8, 9, 10]
 
 
 @pytest.mark.pins("nothing-skipped")
@@ -114,13 +110,13 @@ def test_deleted_undecided_commands_stop_it(decided: TopicHarness) -> None:
     place = way_out(owned(decided.plan()))
     assert place == "counter:0@7"
     quietly(decided.plan(accept_loss=[place]))
-    assert offsets(decided) == [0, 1, 2, 3, 4, 7, 8, 9]
+    assert decided.decided_offsets() == [0, 1, 2, 3, 4, 7, 8, 9]
 
 
 def test_deleted_decided_commands_do_not_matter(decided: TopicHarness) -> None:
     shorten(decided, "commands", 5)
     quietly(decided.plan())
-    assert offsets(decided) == list(range(10))
+    assert decided.decided_offsets() == list(range(10))
 
 
 @pytest.mark.pins("nothing-skipped")
@@ -130,9 +126,9 @@ def test_remade_commands_stop_it_until_accepted(decided: TopicHarness) -> None:
     place = way_out(owned(decided.plan()))
     quietly(decided.plan(accept_loss=["counter:0@0"]))
     assert place.startswith("counter:0@")
-    assert offsets(decided) == [0, 1, 2, 3, 4, 0, 1]
+    assert decided.decided_offsets() == [0, 1, 2, 3, 4, 0, 1]
     quietly(decided.plan())
-    assert len(offsets(decided)) == 7
+    assert len(decided.decided_offsets()) == 7
 
 
 @pytest.mark.pins("nothing-skipped")
@@ -144,7 +140,7 @@ def test_lost_outcomes_stop_it_until_accepted(decided: TopicHarness) -> None:
     forget_group(decided)
     assert "events but no outcome" in str(owned(decided.plan()))
     quietly(decided.plan(accept_loss=["counter:0@5"]))
-    assert offsets(decided) == [5, 6, 7, 8, 9]
+    assert decided.decided_offsets() == [5, 6, 7, 8, 9]
 
 
 @pytest.mark.pins("nothing-skipped")
@@ -157,7 +153,7 @@ def test_lost_events_stop_it_until_accepted(decided: TopicHarness) -> None:
     error = owned(decided.plan())
     assert "leaves 'a' at version 0, though command 4 left it at 5: events were lost" in str(error)
     assert way_out(error) == "counter:0@5"
-    assert offsets(decided) == [0, 1, 2, 3, 4]
+    assert decided.decided_offsets() == [0, 1, 2, 3, 4]
     quietly(decided.plan(accept_loss=["counter:0@5"]))
     quietly(decided.plan(machine="another"))
     assert [outcome.data.version for outcome in decided.outcomes()] == [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]

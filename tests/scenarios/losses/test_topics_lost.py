@@ -20,10 +20,6 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-def offsets(harness: TopicHarness) -> list[int]:
-    return [outcome.data.offset for outcome in harness.outcomes()]
-
-
 @pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("count", [3, 5, 20])
 def test_remade_commands_always_stop_it(decided: TopicHarness, count: int) -> None:
@@ -32,10 +28,10 @@ def test_remade_commands_always_stop_it(decided: TopicHarness, count: int) -> No
     error = owned(decided.plan())
     assert isinstance(error, ContradictionError) and error.exit_code == 5
     assert error.hint.endswith("cqrs run --accept-loss counter:0@0") or count == 3
-    assert offsets(decided) == [0, 1, 2, 3, 4]
+    assert decided.decided_offsets() == [0, 1, 2, 3, 4]
     quietly(decided.plan(accept_loss=["counter:0@0"]))
     quietly(decided.plan())
-    assert offsets(decided) == [0, 1, 2, 3, 4, *range(count)]
+    assert decided.decided_offsets() == [0, 1, 2, 3, 4, *range(count)]
 
 
 def test_remade_topics_are_a_new_beginning(decided: TopicHarness) -> None:
@@ -50,11 +46,11 @@ def test_remade_topics_are_a_new_beginning(decided: TopicHarness) -> None:
 def test_commands_remade_meanwhile_stop_it(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
-        eventually(lambda: len(offsets(counters)) == 5)
+        eventually(lambda: len(counters.decided_offsets()) == 5)
         remake(counters, "commands")
         counters.send(*increments(20, first=5))
         assert isinstance(owner.error(), ContradictionError)
-    assert offsets(counters) == [0, 1, 2, 3, 4]
+    assert counters.decided_offsets() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.pins("nothing-skipped")
@@ -64,7 +60,7 @@ def test_logs_remade_meanwhile_stop_it(counters: TopicHarness, kind: Kind, count
     # A delivery report cannot be stale, as a read can: it is believed at once.
     with running(counters.plan(once=False, timing=Timing(contradicted=600.0))) as owner:
         counters.send(*increments(5))
-        eventually(lambda: len(offsets(counters)) == 5)
+        eventually(lambda: len(counters.decided_offsets()) == 5)
         remake(counters, kind)
         counters.send(*increments(count, first=5))
         assert isinstance(owner.error(), ContradictionError)
@@ -92,7 +88,7 @@ def test_an_event_without_outcome_stops_it(decided: TopicHarness) -> None:
 def test_a_deleted_topic_stops_its_owner(counters: TopicHarness, kind: Kind) -> None:
     owner = Process(counters.plan(once=False), transaction_timeout=2.0, missing=0.0)
     counters.send(*increments(5))
-    eventually(lambda: len(offsets(counters)) == 5)
+    eventually(lambda: len(counters.decided_offsets()) == 5)
     delete(counters, kind)
     if kind != "commands":
         waits = command("counter.Increment", "a", "waits", notbefore="2999-01-01T00:00:00Z")
@@ -114,7 +110,7 @@ def test_commands_deleted_unread_stop_it(decided: TopicHarness) -> None:
         assert (
             isinstance(error, ContradictionError) and "were deleted before they were decided" in error.message
         )
-    assert offsets(decided) == list(range(len(offsets(decided))))
+    assert decided.decided_offsets() == list(range(len(decided.decided_offsets())))
 
 
 @pytest.mark.pins("nothing-skipped")
@@ -126,7 +122,7 @@ def test_forgotten_offset_is_committed_again(counters: TopicHarness) -> None:
         forget_group(counters)
         eventually(partial(lambda: counters.owner() == run))
         counters.send(*increments(5, first=5))
-        eventually(lambda: len(offsets(counters)) == 10)
+        eventually(lambda: len(counters.decided_offsets()) == 10)
         assert not owner.ended()
     counters.check()
 
@@ -138,4 +134,4 @@ def test_topic_denied_briefly_stops_nothing(counters: TopicHarness) -> None:
     counters.send(*increments(5))
     with failpoints.acting("decide.before", deny, times=2):
         quietly(counters.plan())
-    assert offsets(counters) == [0, 1, 2, 3, 4]
+    assert counters.decided_offsets() == [0, 1, 2, 3, 4]

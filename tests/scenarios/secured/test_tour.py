@@ -3,7 +3,6 @@
 import json
 import shutil
 import signal
-import socket
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.scenarios.secured.acls import grant
 from tests.scenarios.secured.broker import SECRET, Secured
 from tests.support import ROOT
 from tests.support.listening import open_to_others
+from tests.support.nobody import free_port
 from tests.support.processes import family
 from tests.support.project import Project
 
@@ -67,11 +67,6 @@ def users(secured: Secured, prefix: str) -> dict[str, Path]:
         grant(secured, user, needs(role, Topics("counter", prefix)))
         held[str(role)] = secured.login(user)
     return held
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def processes() -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from tests.support import ROOT
+from tests.support.nobody import free_port
 
 #: Where all buckets are.
 REGION = "eu-central-1"
@@ -27,8 +27,7 @@ class ObjectServer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "buckets"
         self._folder.mkdir()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.start()
 
     def start(self) -> None:
