@@ -34,6 +34,7 @@ RUN command -v java >/dev/null \
 RUN useradd --create-home --uid 1000 cqrs && install -d -o cqrs -g cqrs /app /app/.cqrs
 COPY --from=site /opt/cqrs /opt/cqrs
 COPY deploy/image/entrypoint deploy/image/healthy /usr/local/bin/
+COPY deploy/image/decom.sh /opt/
 ENV PATH=/opt/cqrs/bin:$PATH SPARK_HOME=/opt/cqrs/pyspark PYSPARK_PYTHON=/opt/cqrs/bin/python PIP_PYTHON=/opt/cqrs/bin/python \
     PYTHONUNBUFFERED=1
 WORKDIR /app

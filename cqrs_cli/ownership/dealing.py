@@ -1,4 +1,4 @@
-"""Which task owns which places: dealt out evenly, and again when there are more slots."""
+"""Which task owns which places: dealt out evenly, and again when slots come or go."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,18 @@ def dealt(places: int, tasks: int) -> list[Share]:
     return [tuple(range(task, places, tasks)) for task in range(tasks)]
 
 
-def moved(shares: Sequence[Share], more: int) -> list[Share]:
-    """The shares of `more` further tasks, or of fewer: as few places as make all even, each from the largest share.
+def moved(shares: Sequence[Share], more: int, leaving: Sequence[Share] = ()) -> list[Share]:
+    """The shares of `more` further tasks, or of fewer: all places of the tasks that are `leaving`, and of the others as
+    few as make all even, each from the largest share.
 
-    Places that do not move stay where they are; none leaves a task that has no other.
+    Places that do not move stay where they are; none leaves a task that has no other, unless all of its places do.
     """
     left = [list(share) for share in shares]
     further: list[list[int]] = [[] for _ in range(more)]
-    while further:
+    if further:
+        for place in (place for share in leaving for place in share):
+            min(further, key=len).append(place)
+    while further and left:
         giver, taker = max(left, key=len), min(further, key=len)
         if len(giver) - len(taker) < 2:
             break

@@ -130,6 +130,10 @@ class Timing:
     # A task that has found no slot for this long finds none: the run begins again with the slots there are.
     slotless: float = 10.0
 
+    # A task on a drained executor has this time to find another slot: an executor may be started in its place. Then the
+    # run begins again with the slots there are. Where the executor is killed before, its tasks are lost.
+    drained: float = 20.0
+
     # The pause before a lost task is submitted again, doubled up to the longest.
     first_backoff: float = 0.1
     longest_backoff: float = 30.0

@@ -9,6 +9,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from cqrs_cli.jobs.engine.session import DEFAULTS
+from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.settings.settings import Settings
 from cqrs_cli.telemetry.listener import REPORTS_PORT
 from tests.support import ROOT
@@ -141,6 +143,18 @@ def test_executors_reach_their_driver(helm: Path) -> None:
     template, pod = conf["spark.kubernetes.executor.podTemplateFile"], named(found, "Pod", "executor")["spec"]
     assert template == f"{mount['mountPath']}/pod.yaml"
     assert conf["spark.kubernetes.executor.podTemplateContainerName"] == pod["containers"][0]["name"]
+
+
+def test_executors_have_time_to_drain(helm: Path) -> None:
+    """As their pod template says; Spark sets it again, by itself to half of that."""
+    found = rendered(helm, EXECUTORS)
+    (container,) = named(found, "StatefulSet", RUN)["spec"]["template"]["spec"]["containers"]
+    given = named(found, "Pod", "executor")["spec"]["terminationGracePeriodSeconds"]
+    assert f"--conf=spark.kubernetes.executor.terminationGracePeriodSeconds={given}s" in container["args"]
+    assert given > Timing().drained + Timing().spread_every
+    assert (
+        DEFAULTS["spark.decommission.enabled"] == "true"
+    )  # then Spark gives its pods the hook that drains them
 
 
 def test_only_drivers_may_make_pods(helm: Path) -> None:

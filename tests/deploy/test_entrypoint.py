@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,22 @@ def test_executors_are_those_of_spark(tmp_path: Path) -> None:
 def test_clusters_are_started(tmp_path: Path, part: str, main: str) -> None:
     *_, started, option, value = called(tmp_path, part, "--host", "here")
     assert (started, option, value) == (f"org.apache.spark.deploy.{main}", "--host", "here")
+
+
+def test_pods_drain_before_they_end() -> None:
+    """The hook tells the first process of the container, which tells its child; it ends with the container."""
+    waits = "import signal as s; s.pthread_sigmask(s.SIG_BLOCK, [s.SIGPWR]); print(flush=True); s.sigwait([s.SIGPWR])"
+    first = [
+        str(Path(sys.executable).with_name("dumb-init")),
+        "--single-child",
+        "--",
+        sys.executable,
+        "-c",
+        waits,
+    ]
+    with subprocess.Popen(first, stdout=subprocess.PIPE) as container:
+        assert container.stdout is not None and container.stdout.readline() == b"\n"
+        with subprocess.Popen([ROOT / "deploy/image/decom.sh", str(container.pid)]) as hook:
+            assert container.wait(30) == 0
+            assert hook.poll() is None
+            hook.kill()

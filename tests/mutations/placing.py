@@ -38,7 +38,7 @@ PLACING = [
     Mutation(
         "slots that join are not used",
         "cqrs_cli/jobs/engine/crew.py",
-        (("if slots > tasks and self._work.movable:", "if False:"),),
+        (("more = max(0, found.slots - len(staying))", "more = len(leaving)"),),
         f"{_CREW}::test_slots_that_join_get_places",
     ),
     Mutation(
@@ -46,5 +46,35 @@ PLACING = [
         "cqrs_cli/jobs/engine/crew.py",
         (("elif 0 < slots < tasks and", "elif False and"),),
         f"{_CREW}::test_without_lost_slots_it_begins_anew",
+    ),
+    Mutation(
+        "drained executors keep what they own",
+        "cqrs_cli/jobs/engine/crew.py",
+        ((" if found.drained else []", " if False else []"),),
+        f"{_CREW}::test_drained_executors_give_all_away",
+    ),
+    Mutation(
+        "a task that has given all away is submitted again",
+        "cqrs_cli/jobs/engine/crew.py",
+        (("self._members = [*staying, *", "self._members = [*staying, *leaving, *"),),
+        f"{_CREW}::test_task_that_left_is_not_missed",
+    ),
+    Mutation(
+        "a run waits for slots where executors are drained",
+        "cqrs_cli/jobs/engine/crew.py",
+        (("if all_run and (not slots or self._move(found)):", "if self._move(found) or all_run:"),),
+        f"{_CREW}::test_without_drained_slots_it_begins_anew",
+    ),
+    Mutation(
+        "a run ends where all executors are drained",
+        "cqrs_cli/jobs/engine/crew.py",
+        (("not slots or ", ""), ("elif 0 < slots < tasks and", "elif slots < tasks and")),
+        f"{_CREW}::test_tasks_stay_if_all_is_drained",
+    ),
+    Mutation(
+        "what leaves a drained executor is lost",
+        "cqrs_cli/ownership/dealing.py",
+        (("for share in leaving for place in share", "for share in leaving[1:] for place in share"),),
+        "tests/ownership/test_dealing.py::test_all_that_leaves_is_taken",
     ),
 ]

@@ -29,3 +29,24 @@ def test_as_few_move_as_make_all_even(places: int, tasks: int, more: int) -> Non
     assert len(after) == min(places, len(before) + more)
     fair = places // len(after)
     assert len(gone) <= sum(max(0, len(share) - fair) for share in before)
+
+
+@given(numbers, numbers, st.data())
+def test_all_that_leaves_is_taken(places: int, tasks: int, data: st.DataObject) -> None:
+    """By the further tasks alone, as evenly as it divides; the others give no more than before."""
+    before = dealt(places, min(places, tasks))
+    leaving = before[: data.draw(st.integers(1, len(before)))]
+    staying, more = before[len(leaving) :], data.draw(st.integers(1, 40))
+    further = moved(staying, more, leaving)
+    gone = {place for share in further for place in share}
+    kept = [[place for place in share if place not in gone] for share in staying]
+    assert all(kept)
+    assert sorted(place for share in (*kept, *further) for place in share) == list(range(places))
+    sizes = [len(share) for share in further]
+    assert max(sizes) - min(sizes) <= 1
+    assert max(map(len, kept), default=0) - min(sizes) <= 1
+    assert gone == {place for share in leaving for place in share} or max(sizes) <= min(map(len, staying))
+
+
+def test_without_slots_nothing_leaves() -> None:
+    assert moved([(0,)], 0, [(1,)]) == []

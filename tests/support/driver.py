@@ -16,8 +16,8 @@ from tests.support.owners import owned_here
 Task = Callable[[Plan], Iterable[OwnerResult]]
 
 
-class Executors(list[SimpleNamespace]):
-    """As the JVM's status store lists them."""
+class Listed(list[SimpleNamespace]):
+    """As the JVM's status store lists executors and tasks."""
 
     def size(self) -> int:
         return len(self)
@@ -33,8 +33,10 @@ class Context:
         self.submissions = list(submissions)
         self.plans: list[Plan] = []
         self.cancelled = threading.Event()
-        self.slots = 1
-        self._busy: list[int] = []  # an entry for each task that runs
+        self.executors = {"1": 1}  # slots by the executor's id
+        self.drained: set[str] = set()
+        self.looks = 0  # at the executors
+        self.running: list[tuple[str, str]] = []  # the job group and the executor of each task
         self._gateway = SimpleNamespace(proc=self)
 
     def wait(self, within: float) -> None:
@@ -57,25 +59,47 @@ class Context:
         task = self.submissions[min(len(self.plans), len(self.submissions)) - 1]
 
         def count() -> None:
-            self._busy.append(1)
+            self.running.append(("", "1"))
             try:
                 results.value.update(dict(enumerate(task(plan))))
             finally:
-                self._busy.pop()
+                self.running.pop()
 
         return SimpleNamespace(count=count)
 
     @property
-    def running(self) -> int:
-        """The tasks that run."""
-        return len(self._busy)
-
-    @property
     def _jsc(self) -> SimpleNamespace:
-        one = SimpleNamespace(totalCores=lambda: self.slots, activeTasks=lambda: self.running)
-        found = Executors([one])
+        store = SimpleNamespace(executorList=self._list_executors, taskList=self._list_tasks)
+        scheduler = SimpleNamespace(isExecutorDecommissioned=self.drained.__contains__)
         return SimpleNamespace(
-            sc=lambda: SimpleNamespace(statusStore=lambda: SimpleNamespace(executorList=lambda _: found))
+            sc=lambda: SimpleNamespace(statusStore=lambda: store, taskScheduler=lambda: scheduler)
+        )
+
+    def _list_executors(self, _: bool) -> Listed:
+        self.looks += 1
+        busy = [executor for _, executor in self.running]
+        return Listed(
+            SimpleNamespace(
+                id=lambda name=name: name,
+                totalCores=lambda slots=slots: slots,
+                activeTasks=lambda name=name: busy.count(name),
+            )
+            for name, slots in self.executors.items()
+        )
+
+    def statusTracker(self) -> SimpleNamespace:
+        """A job group has one job of one stage, all of one name."""
+        return SimpleNamespace(
+            getJobIdsForGroup=lambda group: [group],
+            getJobInfo=lambda job: SimpleNamespace(stageIds=[job]),
+            getStageInfo=lambda _: SimpleNamespace(currentAttemptId=0),
+        )
+
+    def _list_tasks(self, stage: str, _: int, __: int) -> Listed:
+        return Listed(
+            SimpleNamespace(executorId=lambda executor=executor: executor, status=lambda: "RUNNING")
+            for group, executor in self.running
+            if group == stage
         )
 
     def getConf(self) -> dict[str, str]:

@@ -26,6 +26,11 @@ def python_workers(pids: Iterable[int]) -> list[int]:
     return [pid for pid in daemons if parent(pid) in daemons]
 
 
+def executors(worker: int) -> list[int]:
+    """The executors of a standalone cluster's worker."""
+    return [pid for pid in living(family(worker)) if b"CoarseGrainedExecutorBackend" in _command(pid)]
+
+
 def parent(pid: int) -> int:
     return int(_fields(Path(f"/proc/{pid}/stat"))[1])
 

@@ -172,5 +172,5 @@ def ids(project: Project, name: str) -> list[str]:
 def decided(project: Project, count: int, names: Iterable[str] = NAMES) -> None:
     """Wait until so many commands of each have their outcome: exactly one."""
     for name in names:
-        eventually(lambda name=name: len(ids(project, name)) >= count, within=90)  # type: ignore[misc]
+        eventually(lambda name=name: len(ids(project, name)) >= count, within=240)  # type: ignore[misc]
         assert len(set(ids(project, name))) == len(ids(project, name)) == count

@@ -20,7 +20,9 @@ from tests.support.driver import Context
 from tests.support.harness import IMPATIENT
 from tests.support.waiting import eventually
 
-_HASTY = replace(IMPATIENT, first_backoff=0.01, progress_interval=0.05, spread_every=0.05, slotless=0.2)
+_HASTY = replace(
+    IMPATIENT, first_backoff=0.01, progress_interval=0.05, spread_every=0.05, slotless=0.2, drained=0.2
+)
 
 Owners = Callable[[Plan, Share, threading.Event], Iterable[OwnerResult]]
 
@@ -32,11 +34,15 @@ def works(plan: Plan, share: Share, _: threading.Event) -> Iterable[OwnerResult]
 
 
 class Cluster(Context):
-    """A Spark context with slots that come and go: a task waits for one. What a cancelled one does is up to it."""
+    """A Spark context with slots that come and go: a task waits for one. What a cancelled one does is up to it.
+
+    A drained executor takes no other tasks.
+    """
 
     def __init__(self, slots: int, owners: Owners) -> None:
         super().__init__()
-        self.slots, self._owners = slots, owners
+        self.executors, self._owners = {"1": slots}, owners
+        self._placing = threading.Lock()
         self.begun: list[tuple[int, Share]] = []  # the submission and the places of each task that ran
         self._here = threading.local()
         self._ends: dict[str, threading.Event] = defaultdict(threading.Event)
@@ -49,20 +55,31 @@ class Cluster(Context):
 
     def mapPartitionsWithIndex(self, function: Any) -> SimpleNamespace:
         plan, _, share, results = function.args
-        ends = self._ends[self._here.group]
+        group = self._here.group
+        ends = self._ends[group]
 
         def count() -> None:
-            eventually(lambda: ends.is_set() or len(self._busy) < self.slots)
-            self._busy.append(1)
+            place = eventually(lambda: ends.is_set() or self._placed(group))
+            if not isinstance(place, tuple):
+                return
             try:
-                if not ends.is_set():
-                    self.begun.append((plan.submission, share))
-                    for ending in self._owners(plan, share, ends):
-                        results.value[plan.partitions().index(ending.owned)] = ending
+                self.begun.append((plan.submission, share))
+                for ending in self._owners(plan, share, ends):
+                    results.value[plan.partitions().index(ending.owned)] = ending
             finally:
-                self._busy.pop()
+                self.running.remove(place)
 
         return SimpleNamespace(count=count)
+
+    def _placed(self, group: str) -> tuple[str, str] | None:
+        """Give a task of the group a slot, if one is free: its group and its executor."""
+        with self._placing:
+            busy = [executor for _, executor in self.running]
+            for executor, slots in self.executors.items():
+                if executor not in self.drained and busy.count(executor) < slots:
+                    self.running.append((group, executor))
+                    return group, executor
+        return None
 
 
 def retired(plan: Plan) -> bool:

@@ -36,6 +36,10 @@ class Cluster:
         """The worker that a process came from."""
         return next(number for number, worker in enumerate(self.workers) if pid in family(worker.pid))
 
+    def drain(self, number: int) -> None:
+        """Tell a worker that its machine is to leave, as Spark's own `decommission-worker.sh` does."""
+        os.kill(self.workers[number].pid, signal.SIGPWR)
+
     def lose(self, number: int) -> None:
         """Kill a worker with everything it started, as when its machine is gone."""
         os.killpg(self.workers[number].pid, signal.SIGKILL)
@@ -84,7 +88,15 @@ def _process(folder: Path, log: int, main: str, *arguments: str) -> "Iterator[su
         **spark_environment(java),  # of the executors, too
     }
     process = subprocess.Popen(
-        [str(java), "-Xmx256m", "-cp", f"{home}/jars/*", main, *arguments],
+        [
+            str(java),
+            "-Xmx256m",
+            "-Dspark.decommission.enabled=true",
+            "-cp",
+            f"{home}/jars/*",
+            main,
+            *arguments,
+        ],
         cwd=folder,
         env=environment,
         stdout=log,

@@ -1,4 +1,6 @@
-"""The driver of long-lived tasks: it submits again what is lost, gives places to slots that join, and watches."""
+"""The driver of long-lived tasks: it submits again what is lost, moves places to slots that join and away from
+executors that are drained, and watches.
+"""
 
 import threading
 import time
@@ -11,7 +13,7 @@ from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, cancel_all
 from cqrs_cli.jobs.engine.partition_job import PartitionResult
-from cqrs_cli.jobs.engine.slots import slots_now
+from cqrs_cli.jobs.engine.slots import Slots, slots_now
 from cqrs_cli.ownership.dealing import Share, dealt, moved
 from cqrs_cli.words import counted
 
@@ -45,6 +47,7 @@ class Crew(Generic[_R, _P]):
     def __init__(self, context: "SparkContext", work: LongWork[_R, _P], note: Callable[[str], None]) -> None:
         self._context, self._work, self._note = context, work, note
         self._members: list[_Member[_R]] = []
+        self._outgoing: list[LongJob[_R]] = []  # those that have given all their places away
         self._submission = -1
         self.is_finished = False  # nothing is submitted again
         self._woken = threading.Event()
@@ -52,12 +55,12 @@ class Crew(Generic[_R, _P]):
 
     @property
     def jobs(self) -> list[LongJob[_R]]:
-        return [member.job for member in self._members]
+        return [*(member.job for member in self._members), *self._outgoing]
 
     def begin(self, tasks: int) -> None:
         """Deal all places out to so many tasks; those before have ended."""
         self._submission += 1
-        self._members = []
+        self._members, self._outgoing = [], []
         for share in dealt(self._work.places, tasks):
             self._work.begin(share, self._submission)
             self._members.append(_Member(share, self._job(share)))
@@ -67,7 +70,8 @@ class Crew(Generic[_R, _P]):
         return LongJob(self._context, self._work, share, self._submission, self._woken)
 
     def is_at_work(self) -> bool:
-        return any(job.is_alive() or (job.error and not self.is_finished) for job in self.jobs)
+        jobs = [member.job for member in self._members]
+        return any(job.is_alive() or (job.error and not self.is_finished) for job in jobs)
 
     def wait(self, seconds: float) -> None:
         """Wait until a task has ended, or is to begin again; so many seconds at most."""
@@ -112,39 +116,52 @@ class Crew(Generic[_R, _P]):
         member.again = time.monotonic() + member.backoff
 
     def spread(self) -> None:
-        """Use the slots there are: those that have joined take places over, and without those that were lost it begins
-        anew. Raises `UnavailableError` if tasks found no slot for long.
+        """Use the slots there are: free ones take places over. Without those that are lost or drained it begins again.
+
+        Raises `UnavailableError` if tasks found no slot for long.
         """
         now, timing, tasks = time.monotonic(), self._work.timing, len(self._members)
         if now - self._looked < timing.spread_every:
             return
         self._looked = now
-        slots, busy = slots_now(self._context)
-        if busy >= sum(job.is_alive() for job in self.jobs):
+        found = slots_now(self._context)
+        slots, all_run = found.slots, found.busy >= sum(job.is_alive() for job in self.jobs)
+        if all_run and (not slots or self._move(found)):
             self._waiting = now
-            if slots > tasks and self._work.movable:
-                self._move(slots - tasks)
-        elif 0 < slots < tasks and now - self._waiting > timing.slotless:
+        elif 0 < slots < tasks and now - self._waiting > (timing.drained if all_run else timing.slotless):
             self._note(f"{tasks} tasks have {counted(slots, 'slot')}: beginning again with {slots}")
             cancel_all(self.jobs)
             self.begin(slots)
-        elif now - self._waiting > timing.claim_deadline:
+        elif not all_run and now - self._waiting > timing.claim_deadline:
             raise UnavailableError(
                 f"a task has found no slot for {timing.claim_deadline:.0f} s: its partitions have no owner",
                 "a worker was lost: bring it back, or start again with the slots there are",
             )
 
-    def _move(self, more: int) -> None:
-        """Give places to `more` further tasks: their owners take over from those at work."""
-        further = moved([member.share for member in self._members], more)
+    def _move(self, found: Slots) -> bool:
+        """Give places to further tasks in free slots: their owners take over from those at work.
+
+        False if tasks are left on drained executors, because no slot is free.
+        """
+        if not self._work.movable:
+            return True
+        leaving = (
+            [one for one in self._members if found.drained & one.job.executors()] if found.drained else []
+        )
+        staying = [one for one in self._members if one not in leaving]
+        more = max(0, found.slots - len(staying))
+        further = moved([one.share for one in staying], more, [one.share for one in leaving])
         if not further:
-            return
+            return not leaving
         gone = {place for share in further for place in share}
-        self._note(f"{counted(more, 'more slot')}: {counted(len(gone), 'partition')} move there")
+        why = "an executor is drained" if leaving else counted(more, "more slot")
+        self._note(f"{why}: {counted(len(gone), 'partition')} move {'away' if leaving else 'there'}")
         self._submission += 1
         for member in self._members:
             member.share = tuple(place for place in member.share if place not in gone)
-        self._members += [_Member(share, self._job(share)) for share in further]
+        self._outgoing = [*(job for job in self._outgoing if job.is_alive()), *(one.job for one in leaving)]
+        self._members = [*staying, *(_Member(share, self._job(share)) for share in further)]
+        return True
 
 
 def run_crew(context: "SparkContext", work: LongWork[_R, _P], tasks: int, note: Callable[[str], None]) -> _P:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.partition_job import PartitionResult, collector
+from cqrs_cli.jobs.engine.slots import executors_of
 from cqrs_cli.ownership.dealing import Share
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.system.together import call_together
@@ -128,6 +129,10 @@ class LongJob(threading.Thread, Generic[_R]):
     def results(self) -> dict[int, _R]:
         """The ends of its owners by place, once the task has ended."""
         return dict(self._results.value)
+
+    def executors(self) -> set[str]:
+        """The executors on which it runs now."""
+        return executors_of(self._context, self._group)
 
     def cancel(self) -> None:
         """End it: a batch under way is not committed."""

@@ -46,6 +46,7 @@ DEFAULTS = {
     "spark.hadoop.fs.permissions.umask-mode": "077",  # what --out writes; Hadoop asks no umask of the process
     "spark.executorEnv.MALLOC_ARENA_MAX": f"{ARENAS}",  # an owner has a dozen threads: more cost it 60 MB
     "spark.python.daemon.module": DAEMON,
+    "spark.decommission.enabled": "true",  # an executor that is drained says so, and waits for its tasks
 }
 
 #: The JVM schedules and does little else: code that is compiled fast beats code that runs fast.

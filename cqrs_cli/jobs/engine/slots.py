@@ -5,7 +5,7 @@ import re
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cqrs_cli.errors import UnavailableError
 
@@ -18,6 +18,9 @@ _COMPLETE_AFTER = 1.0
 
 #: The web UI's port of a master for which nobody has chosen another.
 UI_PORT = "8080"
+
+#: Tasks to list at most: all of a stage.
+_ALL = 1_000_000
 
 #: Seconds for an answer.
 _PATIENCE = 2.0
@@ -63,11 +66,36 @@ def _why(context: "SparkContext", before: str) -> str:
     return f"{before}{told}" if told else ""
 
 
-def slots_now(context: "SparkContext") -> tuple[int, int]:
-    """The tasks that can run at once on the executors that are there, and those that do run."""
-    executors = _executors(context)
-    cores, busy = _cores(executors), sum(int(one.activeTasks()) for one in executors)
-    return cores // _cores_per_task(context), busy
+class Slots(NamedTuple):
+    """The executors as they are now."""
+
+    slots: int  # tasks that can run at once on those that take tasks
+    busy: int  # tasks that run, wherever
+    drained: frozenset[str]  # those that take no other tasks, and end once they have none
+
+
+def slots_now(context: "SparkContext") -> Slots:
+    """The slots that there are, and the executors that are being drained. Spark calls that decommissioned."""
+    executors, scheduler = _executors(context), context._jsc.sc().taskScheduler()
+    drained = frozenset(str(one.id()) for one in executors if scheduler.isExecutorDecommissioned(one.id()))
+    cores = _cores(one for one in executors if one.id() not in drained)
+    busy = sum(int(one.activeTasks()) for one in executors)
+    return Slots(cores // _cores_per_task(context), busy, drained)
+
+
+def executors_of(context: "SparkContext", group: str) -> set[str]:
+    """The executors on which tasks of a job group run now."""
+    tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [(stage, tracker.getStageInfo(stage)) for job in jobs if job for stage in job.stageIds]
+    found = [store.taskList(stage, info.currentAttemptId, _ALL) for stage, info in stages if info]
+    tasks = [task for some in found for task in _listed(some)]
+    return {str(task.executorId()) for task in tasks if task.status() == "RUNNING"}
+
+
+def _listed(found: Any) -> list[Any]:
+    """The elements of a list of Spark's."""
+    return [found.apply(number) for number in range(found.size())]
 
 
 def _cores_per_task(context: "SparkContext") -> int:
@@ -76,8 +104,7 @@ def _cores_per_task(context: "SparkContext") -> int:
 
 def _executors(context: "SparkContext") -> list[Any]:
     """Those that have registered; a local master's is the driver."""
-    found = context._jsc.sc().statusStore().executorList(True)
-    return [found.apply(number) for number in range(found.size())]
+    return _listed(context._jsc.sc().statusStore().executorList(True))
 
 
 def _cores(executors: Iterable[Any]) -> int:

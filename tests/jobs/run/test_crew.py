@@ -1,4 +1,4 @@
-"""The tasks of a run: a lost one costs its neighbours nothing, and slots that join or go are used as they are."""
+"""The tasks of a run: a lost one costs its neighbours nothing, and slots that join, are drained or go are used."""
 
 import threading
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ def test_slots_that_join_get_places(two: TopicHarness) -> None:
     context, notes = Cluster(1, works), list[str]()
     with driven(context, two.plan(once=False), 1, notes):
         decide(two, 0)
-        context.slots = 2
+        context.executors["1"] = 2
         eventually(lambda: submission(two, 1) == 1)
         decide(two, 5)
         assert submission(two, 0) == 0
@@ -66,12 +66,87 @@ def test_slots_that_join_get_places(two: TopicHarness) -> None:
     two.check_log()
 
 
+@pytest.mark.pins("one-owner")
+def test_drained_executors_give_all_away(two: TopicHarness) -> None:
+    """As soon as a slot is free elsewhere; the task that has none left ends by itself."""
+    context, notes = Cluster(1, works), list[str]()
+    with driven(context, two.plan(once=False), 1, notes, drained=60.0):
+        decide(two, 0)
+        context.drained.add("1")
+        decide(two, 5)
+        context.executors["2"] = 1
+        eventually(lambda: "1" not in [executor for _, executor in context.running])
+        decide(two, 10)
+        assert submission(two, 0) == submission(two, 1) == 1
+        assert context.begun == [(0, (0, 1)), (1, (0, 1))]
+    assert notes == ["an executor is drained: 2 partitions move away"]
+    two.check_log()
+
+
+def test_task_that_left_is_not_missed(two: TopicHarness) -> None:
+    """It may be lost with its executor: it has nothing to do any more."""
+
+    def dies(plan: Plan, share: Share, ends: threading.Event) -> Iterable[OwnerResult]:
+        found = list(works(plan, share, ends))
+        if plan.submission == 0:
+            raise RuntimeError("the executor is gone")
+        return found
+
+    context, notes = Cluster(1, dies), list[str]()
+    with driven(context, two.plan(once=False), 1, notes, drained=60.0):
+        decide(two, 0)
+        context.drained.add("1")
+        context.executors["2"] = 1
+        eventually(lambda: [executor for _, executor in context.running] == ["2"])
+        looks = context.looks
+        eventually(lambda: context.looks > looks + 5)
+        decide(two, 5)
+        assert [submission for submission, _ in context.begun] == [0, 1]
+    assert notes == ["an executor is drained: 2 partitions move away"]
+    two.check_log()
+
+
+def test_without_drained_slots_it_begins_anew(two: TopicHarness) -> None:
+    """Where no slot gets free, but not before that: its tasks decide meanwhile."""
+    ended = threading.Event()
+
+    def cancelled(plan: Plan, share: Share, ends: threading.Event) -> Iterable[OwnerResult]:
+        if plan.submission == 0:
+            assert ends.wait(60)
+            ended.set()
+            raise RuntimeError("cancelled")
+        return works(plan, share, ends)
+
+    context, notes = Cluster(1, cancelled), list[str]()
+    context.executors["2"] = 1
+    with driven(context, two.plan(once=False), 2, notes):
+        eventually(lambda: len(context.begun) == 2)
+        context.drained.add("2")
+        assert ended.wait(60)
+        decide(two, 0)
+        assert context.begun[-1] == (1, (0, 1))
+    assert notes == ["2 tasks have 1 slot: beginning again with 1"]
+    two.check_log()
+
+
+def test_tasks_stay_if_all_is_drained(two: TopicHarness) -> None:
+    context, notes = Cluster(1, works), list[str]()
+    with driven(context, two.plan(once=False), 1, notes) as run:
+        decide(two, 0)
+        context.drained.add("1")
+        looks = context.looks
+        eventually(lambda: context.looks > looks + 20)
+        decide(two, 5)
+        assert not run.done()
+    assert (context.begun, notes) == ([(0, (0, 1))], [])
+
+
 def test_without_lost_slots_it_begins_anew(two: TopicHarness) -> None:
     """A task that finds no slot has partitions that nobody owns."""
 
     def waits(plan: Plan, share: Share, ends: threading.Event) -> Iterable[OwnerResult]:
         if share != (0, 1):
-            lost = share == (1,) and eventually(lambda: context.slots == 1 or ends.is_set())
+            lost = share == (1,) and eventually(lambda: context.executors["1"] == 1 or ends.is_set())
             if not lost:
                 assert ends.wait(60)
             raise RuntimeError("the worker is gone")
@@ -80,7 +155,7 @@ def test_without_lost_slots_it_begins_anew(two: TopicHarness) -> None:
     context, notes = Cluster(2, waits), list[str]()
     with driven(context, two.plan(once=False), 2, notes):
         eventually(lambda: len(context.begun) == 2)
-        context.slots = 1
+        context.executors["1"] = 1
         decide(two, 0)
         assert context.begun[-1][1] == (0, 1)
     assert "2 tasks have 1 slot: beginning again with 1" in notes

@@ -13,7 +13,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import parse_claim
 from cqrs_cli.system.java import find_java
 from tests.support.archives import mapped
-from tests.support.processes import family
+from tests.support.processes import executors, family, python_workers
 from tests.support.project import Project, command, decided
 from tests.support.standalone import cluster
 from tests.support.waiting import eventually
@@ -87,6 +87,32 @@ def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.T
     assert "2 more slots: 2 partitions move there" in said
     assert "4 tasks have 2 slots: beginning again with 2" in said
     assert project.json("replay", "counter", "--master", "local[2]")["events"] == 300
+
+
+@pytest.mark.pins("one-owner")
+def test_drained_machine_gives_all_away(project: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Its partitions move to free slots elsewhere. Then it has no task, and its executor ends; none was lost."""
+    elsewhere: Path = tmp_path_factory.mktemp("workers")
+    project.cqrs("init", "counter", "--partitions", "2")
+
+    def decide(count: int) -> None:
+        project.send([{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(100)])
+        decided(project, count, ("counter",))
+
+    with cluster(elsewhere) as spark:
+        arguments = ("--master", spark.master, "--state-dir", "/proc/self/cwd/state")
+        with project.running("run", "counter", *arguments) as run:
+            decide(100)
+            busy = next(one for one in spark.workers if python_workers(family(one.pid)))
+            spark.drain(spark.workers.index(busy))
+            eventually(lambda: not executors(busy.pid), within=120)
+            decide(200)
+            run.send_signal(signal.SIGTERM)
+            _, said = run.communicate(timeout=90)
+            assert run.returncode == 143
+    assert "an executor is drained: " in said
+    assert "lost" not in said and "again" not in said
+    assert project.json("replay", "counter", "--master", "local[2]")["events"] == 200
 
 
 def test_a_cluster_run_ships_its_aggregates(

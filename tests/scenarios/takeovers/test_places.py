@@ -55,7 +55,7 @@ def test_driver_fences_nothing_meanwhile(two: TopicHarness) -> None:
         decide(two, "a", 0)
         decide(two, "d", 0)
         with half_taken(two, "other") as later:
-            eventually(lambda: context.running == 1)
+            eventually(lambda: len(context.running) == 1)
             decide(two, "a", 5)
             _, before = two.standing(0)
             with running(later.plan, share=(0, 2)):

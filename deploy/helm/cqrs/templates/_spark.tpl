@@ -13,6 +13,7 @@
 - --conf=spark.kubernetes.executor.podNamePrefix=$(POD_NAME)
 - --conf=spark.kubernetes.executor.podTemplateFile=/etc/cqrs-executor/pod.yaml
 - --conf=spark.kubernetes.executor.podTemplateContainerName=executor
+- --conf=spark.kubernetes.executor.terminationGracePeriodSeconds=60s
 - --conf=spark.driver.host=$(POD_NAME).{{ $name }}.{{ .Release.Namespace }}.svc
 - --conf=spark.driver.bindAddress=0.0.0.0
 - --conf=spark.driver.port=7078
