@@ -26,6 +26,10 @@ from cqrs_cli.kafka.write_errors import (
 #: Seconds after which the broker aborts the transaction. It blocks readers until then: so it is short, and begun late.
 TRANSACTION_TIMEOUT = 20.0
 
+#: Seconds that a group's coordinator has to take a position: more than the election of another one needs, which begins
+#: 9 s after a broker is lost (`broker.session.timeout.ms`).
+OFFSETS_TIMEOUT = 12.0
+
 #: Seconds to wait for records to arrive before asking the producer if one of them failed.
 FLUSH_PATIENCE = 0.5
 
@@ -60,7 +64,7 @@ class TransactionalWriter:
     ) -> None:
         """`request_bytes`: of a batch of records at most."""
         self._request_bytes, self._timeout = request_bytes, timeout
-        self._began: float | None = None
+        self._due: float | None = None  # when the call under way is to have returned
         self._lost: deque[KafkaError] = deque(maxlen=1)  # the last broker that could not be reached
         self._producer = producer(
             connection,
@@ -79,22 +83,23 @@ class TransactionalWriter:
         )
 
     @property
-    def waiting(self) -> float:
-        """Seconds since the call to the broker that is under way began; 0 if none is.
+    def overdue(self) -> float:
+        """Seconds since the call to the broker that is under way should have returned; 0 if none is.
 
-        librdkafka's `send_offsets_to_transaction` ignores its timeout when the group's coordinator goes away in the
-        middle (confluentinc/librdkafka#5456): a caller that sees this far beyond the timeout must end the process.
+        librdkafka's `send_offsets_to_transaction` (2.16) ignores its timeout, and may wait for ever for a coordinator
+        that was lost: 3 of 14 producers did (confluentinc/librdkafka#5456, #5511). Only the end of the process helps:
+        where idle connections were closed, it did not happen, but the first transaction after idle seconds took some.
         """
-        began = self._began
-        return 0.0 if began is None else time.monotonic() - began
+        due = self._due
+        return 0.0 if due is None else max(0.0, time.monotonic() - due)
 
-    def _wait(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """One call, timed: each has the transaction's timeout to itself."""
-        self._began = time.monotonic()
+    def _wait(self, call: Callable[..., Any], *arguments: Any, within: float | None = None) -> Any:
+        """One call, timed: each has the transaction's timeout to itself, or less."""
+        self._due = time.monotonic() + (self._timeout if within is None else within)
         try:
             return call(*arguments)
         finally:
-            self._began = None
+            self._due = None
 
     def fence(self) -> None:
         """Fence the previous writer and settle its open transaction; raises `KafkaException`.
@@ -183,4 +188,5 @@ class TransactionalWriter:
 
     def _send_offset(self, group: Consumer, position: TopicPartition) -> None:
         send, metadata = self._producer.send_offsets_to_transaction, group.consumer_group_metadata()
-        self._wait(send, [position], metadata, self._timeout)
+        within = min(self._timeout, OFFSETS_TIMEOUT)
+        self._wait(send, [position], metadata, within, within=within)

@@ -71,8 +71,11 @@ class Timing:
     # The claim is read this often in a pause.
     claim_check: float = 0.25
 
-    # A call to the broker that takes longer never returns: each should end by itself after the transaction's timeout.
-    stuck: float = TRANSACTION_TIMEOUT + 10.0
+    # A call to the broker that is overdue for this long never returns: each should end by itself after its timeout.
+    overdue: float = 5.0
+
+    # A shard that another process has held in the middle of a change for this long is not let go any more.
+    stuck: float = 30.0
 
     # A command that is being decided for this long is named, and after the second time its task is ended. The setting
     # `decide_timeout` is the second one.
@@ -149,7 +152,7 @@ class Timing:
     # each step would wait for its own deadline, 80 s in all.
     last_answer: float = 3.0
 
-    # Retiring a run takes at most this long: without brokers a call may never return (`FencedWriter.waiting`).
+    # Retiring a run takes at most this long: without brokers a call may never return (`TransactionalWriter.overdue`).
     retire_deadline: float = 2 * TRANSACTION_TIMEOUT
 
 

@@ -61,7 +61,7 @@ class Watched(ABC):
 
     def stuck(self) -> str:
         """The thing that its owner waits for and that will never come; empty if nothing is known."""
-        waits = self.session is not None and self.session.writer.waiting > self.timing.stuck
+        waits = self.session is not None and self.session.writer.overdue > self.timing.overdue
         return "a call to the broker does not return" if waits else ""
 
     def report(self, what: object, then: str = "beginning again") -> None:

@@ -3,9 +3,11 @@
 import os
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.messages.event import HEADERS
@@ -16,6 +18,7 @@ from cqrs_cli.kafka.offsets import Committed, committed, committed_now
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds, read
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
+from cqrs_cli.kafka.transactional import OFFSETS_TIMEOUT
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, ReadShortError, unwrapped
 from cqrs_cli.kafka.writer import FencedWriter, Written
 from tests.support.stretch import Stretch
@@ -188,6 +191,23 @@ def test_nothing_begins_behind_a_lost_broker(partition: Partition) -> None:
         partition.write(writer, "two")
     partition.write(partition.writer(), "three")
     assert partition.values(partition.topics.outcomes) == [b"one", b"three"]
+
+
+def test_call_is_overdue_after_its_time(partition: Partition) -> None:
+    writer, seen = partition.writer(), list[float]()
+    for within in (60.0, -1.0):
+        writer._wait(lambda: seen.append(writer.overdue), within=within)
+    assert seen[0] == writer.overdue == 0.0
+    assert seen[1] >= 1.0
+
+
+def test_position_has_the_time_of_an_election(partition: Partition) -> None:
+    """A call that has to wait for longer may be one that never returns."""
+    writer, given = partition.writer(), list[float]()
+    asked = SimpleNamespace(send_offsets_to_transaction=lambda *words: given.append(words[-1]))
+    writer._producer = cast(Producer, asked)
+    writer._send_offset(partition.group, writer.place(1, "one"))
+    assert given == [OFFSETS_TIMEOUT]
 
 
 def test_partitions_are_fenced_separately(partition: Partition) -> None:

@@ -95,4 +95,16 @@ OWNING = [
         ((", self.hidden_forward, self.hidden_key)", ", self.hidden_forward)"),),
         "tests/deciding/test_settle.py::test_visible_outcome_commits_the_key",
     ),
+    Mutation(
+        "a call to the broker that never returns is waited for",
+        "cqrs_cli/ownership/watched.py",
+        (("self.session.writer.overdue > self.timing.overdue", "False"),),
+        "tests/scenarios/takeovers/test_zombies.py::test_overdue_call_ends_the_process",
+    ),
+    Mutation(
+        "a position may take as long as a transaction",
+        "cqrs_cli/kafka/transactional.py",
+        (("within = min(self._timeout, OFFSETS_TIMEOUT)", "within = self._timeout"),),
+        "tests/kafka/test_writer.py::test_position_has_the_time_of_an_election",
+    ),
 ]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +18,7 @@ from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.topics.topics import Kind
+from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.shard import Limits
 from cqrs_cli.state.store import Store
@@ -103,6 +104,23 @@ def test_pause_is_not_a_stuck_call(behind: TopicHarness) -> None:
     looks_for(stuck - 1)
     assert ends == []
     looks_for(2)
+    assert ends == [os.EX_SOFTWARE]
+
+
+def test_overdue_call_ends_the_process(behind: TopicHarness) -> None:
+    """No timeout of librdkafka's ends it, and in its thread nothing can."""
+    clock, ends = [time.monotonic()], list[int]()
+    plan = behind.plan()
+    owner = DecidingSupervisor(plan, Partition("bank_account", 0), behind.aggregate, 0, threading.Event())
+    owner.clock, owner.exit = lambda: clock[0], ends.append
+    writer = SimpleNamespace(overdue=plan.timing.overdue - 1)
+    owner.session = cast(Session[Any], SimpleNamespace(writer=writer))
+    for _ in range(100):
+        clock[0] += 0.5
+        owner.end_if_stuck()
+    assert ends == []
+    writer.overdue += 2
+    owner.end_if_stuck()
     assert ends == [os.EX_SOFTWARE]
 
 
