@@ -246,7 +246,7 @@ def _strike(blow: Blow, came: Callable[[], bool], runs: Runs, ended: threading.E
     if ended.wait(_QUIET):
         return {}
     more = blow() or {}
-    runs.wait_until("run that came", came)
+    runs.wait_until("run that came", lambda: ended.is_set() or came())
     return more
 
 
