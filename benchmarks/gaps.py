@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import shutil
 import statistics
 import sys
 import threading
@@ -19,7 +18,7 @@ from benchmarks.arena import Arena, arena, open_accounts
 from benchmarks.brokers import Brokers, three_brokers
 from benchmarks.latency import ACCOUNTS, answers
 from benchmarks.report import report
-from benchmarks.runs import MissedError, Runs
+from benchmarks.runs import MissedError, Runs, shards
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.support.processes import family
 from tests.support.standalone import cluster
@@ -27,8 +26,8 @@ from tests.support.standalone import cluster
 #: Seconds of quiet work before the blow, and after a run has come up, so that its shards and its code are warm.
 _QUIET = 5.0
 
-#: The folder of the shards that every run begins with, and the runs of a case.
-_PREPARED, _MOST = "shards-prepared", 2
+#: The runs of a case.
+_MOST = 2
 
 #: The event that strikes the run at work; what more is to be known of it, in seconds.
 Blow = Callable[[], Mapping[str, float] | None]
@@ -187,12 +186,10 @@ def _is_on_one_broker(name: str) -> bool:
 
 
 def _prepare(here: Arena, topics: Topics, given: argparse.Namespace) -> None:
-    """Open the accounts; every run finds the shards of so many, and folds what came after."""
+    """Open the accounts; every run finds the shards of so many, and folds what came after. No run trusts copies."""
     open_accounts(here, topics, given.aggregates)
-    if given.aggregates > ACCOUNTS:
-        here.cqrs("run", "bank_account", "--once", "--state-dir", _PREPARED)
-        for number in range(_MOST):
-            shutil.copytree(here.root / _PREPARED, here.root / f"shards-{number}")
+    for number in range(_MOST if given.aggregates > ACCOUNTS else 0):
+        here.cqrs("run", "bank_account", "--once", "--state-dir", shards(number))
 
 
 def _play(here: Arena, topics: Topics, given: argparse.Namespace, name: str) -> dict[str, object]:

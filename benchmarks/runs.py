@@ -22,6 +22,11 @@ from tests.support.processes import family, python_workers
 _PATIENCE = 300.0
 
 
+def shards(number: int) -> str:
+    """The folder of the shards of a case's first, second, … run."""
+    return f"shards-{number}"
+
+
 class MissedError(Exception):
     """The event that was to be measured did not happen."""
 
@@ -57,11 +62,11 @@ class Runs:
     def start(self, *arguments: str) -> Path:
         """Start a run; the file of what it says. What it leaves behind when it is killed lies in the arena."""
         log = self.here.root / f"run-{len(self._started)}.log"
-        shards = self.here.root / f"shards-{len(self._started)}"
+        folder = self.here.root / shards(len(self._started))
         scratch = self.here.root / "tmp"
         scratch.mkdir(exist_ok=True)
         temporary = ("--conf", f"spark.driver.extraJavaOptions=-Djava.io.tmpdir={scratch}")
-        call = ["run", "bank_account", "--state-dir", str(shards), *temporary, *arguments, *self._more]
+        call = ["run", "bank_account", "--state-dir", str(folder), *temporary, *arguments, *self._more]
         where = os.environ | {"TMPDIR": str(scratch)}
         with log.open("wb") as said:
             run = subprocess.Popen(
@@ -96,9 +101,9 @@ class Runs:
 
     def kill_worker(self) -> None:
         """kill -9 of one Python worker of the first run in which owners are."""
-        shards = str(self.here.root / "shards-0")
+        folder = str(self.here.root / shards(0))
         below = python_workers(family(self._started[0].pid))
-        self.strike(next(pid for pid in below if shards in Path(f"/proc/{pid}/maps").read_text()))
+        self.strike(next(pid for pid in below if folder in Path(f"/proc/{pid}/maps").read_text()))
 
     def strike(self, pid: int) -> None:
         """kill -9 of a process."""
