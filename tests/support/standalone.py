@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from cqrs_cli.jobs.engine.spark_archive import spark_archive
 from cqrs_cli.system.java import find_java, spark_environment
 from tests.support.nobody import free_port
 from tests.support.processes import family
@@ -80,6 +81,7 @@ def _process(folder: Path, log: int, main: str, *arguments: str) -> "Iterator[su
     assert spec is not None and spec.origin is not None
     home = Path(spec.origin).parent
     java = find_java()
+    (first,) = home.glob("jars/slf4j-api-*.jar")  # Spark's own order: the archive is for one class path
     environment = os.environ | {
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": sys.executable,
@@ -89,13 +91,8 @@ def _process(folder: Path, log: int, main: str, *arguments: str) -> "Iterator[su
     }
     process = subprocess.Popen(
         [
-            str(java),
-            "-Xmx256m",
-            "-Dspark.decommission.enabled=true",
-            "-cp",
-            f"{home}/jars/*",
-            main,
-            *arguments,
+            *(str(java), *spark_archive(java).options, "-Xmx256m", "-Dspark.decommission.enabled=true"),
+            *("-cp", f"{home}/conf:{first}:{home}/jars/*", main, *arguments),
         ],
         cwd=folder,
         env=environment,
