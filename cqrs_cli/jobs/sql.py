@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 #: Set for every query: times in UTC, rows of JSON with all their columns.
 _SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.jsonGenerator.ignoreNullFields": "false"}
 
+#: Spark's properties where a ring of keys is set, so that no value stays on a disk: what it spills is encrypted with a
+#: key in memory, and its log, which quotes values that a query fails on, ends at the start. `--conf` overrides them.
+PRIVATE = {
+    "spark.io.encryption.enabled": "true",
+    "spark.log.level": "OFF",
+    "spark.executor.syncLogLevel.enabled": "true",
+}
+
 #: An error of ours, as a worker's traceback ends with it.
 _OURS = re.compile(r"^(?:cqrs_cli\.errors\.)?(\w+Error): (.+)$", re.MULTILINE)
 
@@ -178,7 +186,10 @@ class SqlSession:
             return UsageError(f"not SQL: {line}", "write a query of Spark SQL")
         if isinstance(error, AnalysisException):
             return UsageError(line, self._hint(text))
-        return CqrsError(f"the query failed: {line[:300]}", "Spark's log in .cqrs/log has more")
+        more = "Spark's log in .cqrs/log has more"
+        if self._connection.keys is not None:
+            more = f"{more}, and values, with --conf spark.log.level=ERROR"
+        return CqrsError(f"the query failed: {line[:300]}", more)
 
     def _hint(self, text: str) -> str:
         unknown = re.search(r"TABLE_OR_VIEW_NOT_FOUND.*?`([^`]+)`", text, re.DOTALL)

@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
-CQRS = Path(sys.executable).with_name("cqrs")
+CQRS = str(Path(sys.executable).with_name("cqrs"))
 
 
 @pytest.fixture
@@ -48,23 +48,21 @@ def holding(folder: Path) -> list[Path]:
 
 @contextmanager
 def asking(project: Path, query: str, *more: str) -> Iterator[subprocess.Popen[str]]:
-    done = subprocess.Popen(
-        [CQRS, "sql", query, *more], cwd=project, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    try:
-        yield done
-    finally:
-        done.kill()
-        done.wait()
+    command = [CQRS, "sql", query, *more]
+    with subprocess.Popen(
+        command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as done:
+        try:
+            yield done
+        finally:
+            done.kill()
 
 
 def test_log_holds_no_value(project: Path) -> None:
     with asking(project, "SELECT CAST(name AS INT) FROM customer_Registered") as query:
-        said, _ = query.communicate(timeout=500)
-    print(said)
+        said, _ = query.communicate(timeout=300)
     assert "CAST_INVALID_INPUT" in said
     assert (project / ".cqrs/log/sql.log").exists()
-    print((project / ".cqrs/log/sql.log").read_text()[:3000])
     assert holding(project / ".cqrs") == []
 
 
@@ -79,6 +77,5 @@ def test_spilled_rows_cannot_be_read(project: Path) -> None:
             assert query.poll() is None, query.stdout and query.stdout.read()
             return any(one.stat().st_size for one in local.rglob("shuffle_*.data"))
 
-        eventually(has_spilled, 500)
-        print(list(local.rglob("shuffle_*")))
+        eventually(has_spilled, 300)
         assert holding(local) == []

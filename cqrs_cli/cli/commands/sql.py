@@ -64,7 +64,7 @@ def sql(
     semicolon. A table shows the first 1,000 rows; json is a line for each row. Times are in UTC.
     """
     from cqrs_cli.core.messages.timestamps import rfc3339
-    from cqrs_cli.jobs.sql import SqlSession, split_queries
+    from cqrs_cli.jobs.sql import PRIVATE, SqlSession, split_queries
 
     properties = spark.apply(cli)
     if cli.flags.get("properties"):
@@ -83,6 +83,8 @@ def sql(
     target = None if out is None else target_folder(out, _file_format(shape))
     cli.chosen(None)
     connection = cli.connection()
+    if connection.keys is not None:
+        properties = PRIVATE | properties
     with spark_session(cli, "sql", (), properties) as (context, _):
         session = SqlSession(context, connection, settings, then, _source_flags(cli))
         if text is None:
