@@ -12,7 +12,7 @@ FORGETTING = [
     Mutation(
         "a misfit of damaged data is quoted",
         "cqrs_cli/core/personal/words.py",
-        (("        return UNREADABLE\n", "        pass\n"),),
+        (("        return UNSEARCHED\n", "        pass\n"),),
         "tests/core/personal/test_words.py::test_misfit_tells_no_value",
     ),
     Mutation(

@@ -25,7 +25,7 @@ SHORTEST = 3
 WITHHELD = "withheld: a personal value stands in the message"
 
 #: Stands for words about data in which nobody can tell the personal values.
-UNREADABLE = (
+UNSEARCHED = (
     "withheld: the data cannot be read, or have a member twice, and a personal value may stand in the message"
 )
 
@@ -50,7 +50,7 @@ def withhold_misfit(said: str, cls: type[Struct], data: bytes) -> str:
     try:
         json.loads(data, object_pairs_hook=_each_once)
     except (ValueError, RecursionError):
-        return UNREADABLE
+        return UNSEARCHED
     return withhold(said, texts_in(cls, data))
 
 
