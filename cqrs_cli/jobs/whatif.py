@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.driver_place import driver_place
-from cqrs_cli.jobs.engine.partition_job import collector, finish
+from cqrs_cli.jobs.engine.partition_job import collector, each, finish
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
@@ -116,8 +116,7 @@ def decide_all_again(
 
         wait = partial(finish, context, results, show=look, partitions=partitions)
         if target is None:
-            numbers = context.parallelize(partitions, len(partitions))
-            done = wait(partial(numbers.foreach, partial(_task, plan, results)))
+            done = wait(partial(each, context, partitions, partial(_task, plan), results))
         else:
             rows = partial(_rows, plan, results, target.format)
             columns = DIFFERENCE_COLUMNS if target.format == "parquet" else LINES
@@ -159,9 +158,9 @@ def decide_partition_again(plan: WhatifPlan, partition: int) -> WhatifResult:
     return guarded(plan.connection, place, work, lambda error: WhatifResult(partition, error=error))
 
 
-def _task(plan: WhatifPlan, results: Any, partition: int) -> None:
+def _task(plan: WhatifPlan, partition: int) -> WhatifResult:
     """The task that Spark runs on a worker when nothing is to be written."""
-    results.add({partition: decide_partition_again(_shipped(plan), partition)})
+    return decide_partition_again(_shipped(plan), partition)
 
 
 def _rows(

@@ -1,11 +1,14 @@
 """A Spark job with one task for each partition. A task returns its error as a value: Spark sees no task fail."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.engine.session import gave_up
+from cqrs_cli.jobs.engine.session import code_root, gave_up
+from cqrs_cli.scans.plan import ReadPlan
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -23,6 +26,7 @@ class PartitionResult(Protocol):
 
 
 _R = TypeVar("_R", bound=PartitionResult)
+_P = TypeVar("_P", bound=ReadPlan)
 
 
 def collector(context: "SparkContext", kind: type[_R]) -> "Accumulator[dict[int, _R]]":
@@ -39,6 +43,25 @@ class _Merged:
     def addInPlace(self, one: dict[int, _R], other: dict[int, _R]) -> dict[int, _R]:
         one.update(other)
         return one
+
+
+def each(
+    context: "SparkContext",
+    numbers: Sequence[int],
+    task: Callable[[int], _R],
+    results: "Accumulator[dict[int, _R]]",
+) -> None:
+    """A job: workers run the task for each of the numbers, and add what it gives to `results`."""
+    context.parallelize(numbers, len(numbers)).foreach(partial(_add, task, results))
+
+
+def _add(task: Callable[[int], _R], results: "Accumulator[dict[int, _R]]", number: int) -> None:
+    results.add({number: task(number)})
+
+
+def shipped(plan: _P) -> _P:
+    """The plan on a worker, where the code comes from an archive."""
+    return replace(plan, root=code_root(plan.package, plan.root))
 
 
 def finish(

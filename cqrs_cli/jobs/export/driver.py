@@ -14,8 +14,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.driver_place import driver_place
-from cqrs_cli.jobs.engine.partition_job import collector, finish
-from cqrs_cli.jobs.engine.session import code_root
+from cqrs_cli.jobs.engine.partition_job import collector, finish, shipped
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.jobs.export.columns import EventBatches, event_lines, event_schema
 from cqrs_cli.kafka import readers
@@ -97,7 +96,7 @@ def _rows(
     plan: ExportPlan, results: Any, format: FileFormat, numbers: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
     """The task on a worker: partition numbers in, their events out; the results go to the accumulator."""
-    plan = replace(plan, root=code_root(plan.package, plan.root))
+    plan = shipped(plan)
     for batch in numbers:
         for partition in batch.column(0).to_pylist():
             events, error = 0, None

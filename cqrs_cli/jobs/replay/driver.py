@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from cqrs_cli.client.history import cut_bounds
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.jobs.engine.driver_place import driver_place
-from cqrs_cli.jobs.engine.partition_job import collector, finish
+from cqrs_cli.jobs.engine.partition_job import collector, each, finish, shipped
 from cqrs_cli.jobs.engine.staging import LINES, Target, staged
-from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema, with_shipped_code
+from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.chains import find_chains
 from cqrs_cli.kafka.connection.connection import Connection
@@ -28,9 +28,6 @@ from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.accumulators import Accumulator
-
-    Results = Accumulator[dict[int, ReplayResult]]
 
 
 class Replayed(NamedTuple):
@@ -84,7 +81,7 @@ def replay_events(
         plan = replace(plan, words=words.address)
         wait = partial(finish, context, results, show=_watcher(words, show), partitions=plan.tasks)
         if target is None:
-            done = wait(partial(_count, context, plan, results))
+            done = wait(partial(each, context, plan.tasks, partial(_replay_task, plan), results))
         else:
             rows = partial(aggregate_rows, plan, results, target.format)
             schema = state_schema(_state(plan)) if target.format == "parquet" else LINES
@@ -100,14 +97,9 @@ def _state(plan: ReplayPlan) -> type[State]:
     return load(plan.topics.aggregate, plan.package, plan.root).state
 
 
-def _count(context: "SparkContext", plan: ReplayPlan, results: "Results") -> None:
-    numbers = context.parallelize(plan.tasks, len(plan.tasks))
-    numbers.foreach(partial(_replay_task, plan, results))
-
-
-def _replay_task(plan: ReplayPlan, results: "Results", task: int) -> None:
+def _replay_task(plan: ReplayPlan, task: int) -> ReplayResult:
     """The task that Spark runs on a worker when nothing is to be written."""
-    results.add({task: total_part(with_shipped_code(plan), task)})
+    return total_part(shipped(plan), task)
 
 
 def _spans(plan: ReplayPlan) -> dict[int, int | None]:

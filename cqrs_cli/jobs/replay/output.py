@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.engine.session import code_root
+from cqrs_cli.jobs.engine.partition_job import shipped
 from cqrs_cli.jobs.engine.staging import FileFormat
 from cqrs_cli.scans.replay.fold import AggregateRow
 from cqrs_cli.scans.replay.task import ReplayPlan, ReplayResult, fold_part, naming
@@ -61,7 +60,7 @@ def aggregate_rows(
     for batch in numbers:
         for task in batch.column(0).to_pylist():
             partition = plan.partition(task)
-            fold, result = fold_part(with_shipped_code(plan), task)
+            fold, result = fold_part(shipped(plan), task)
             try:
                 if fold is not None:
                     with naming(plan, task), closing(fold):
@@ -115,8 +114,3 @@ def _lines(some: list[AggregateRow]) -> "pyarrow.RecordBatch":
         for row in some
     ]
     return pyarrow.RecordBatch.from_arrays([pyarrow.array(lines, pyarrow.string())], ["line"])
-
-
-def with_shipped_code(plan: ReplayPlan) -> ReplayPlan:
-    """In a task: the plan with the place of the code that was shipped to it."""
-    return replace(plan, root=code_root(plan.package, plan.root))

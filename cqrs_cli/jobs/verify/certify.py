@@ -12,7 +12,7 @@ from msgspec import UNSET
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.jobs.engine.driver_place import driver_place
-from cqrs_cli.jobs.engine.partition_job import collector, finish
+from cqrs_cli.jobs.engine.partition_job import collector, each, finish
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
@@ -38,7 +38,6 @@ from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.accumulators import Accumulator
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,25 +116,17 @@ def certify_topics(
     results = collector(context, CertifiedPartition)
     began, partitions = time.monotonic(), range(plan.described.partitions)
     with TaskReports(driver_place(context), dict.fromkeys(partitions)) as words:
-        numbers = context.parallelize(partitions, len(partitions))
-        task = partial(_certify_task, replace(plan, words=words.address), results)
+        task = partial(certify_partition, replace(plan, words=words.address))
 
         def look(found: dict[int, CertifiedPartition]) -> None:
             show(words.progress({partition: one.records for partition, one in found.items()}))
 
-        done = finish(context, results, partial(numbers.foreach, task), look, partitions)
+        done = finish(context, results, partial(each, context, partitions, task, results), look, partitions)
     return compare_all(plan, done.values(), earlier, time.monotonic() - began)
 
 
-def _certify_task(
-    plan: CertifyPlan, results: "Accumulator[dict[int, CertifiedPartition]]", partition: int
-) -> None:
-    """The task that Spark runs on a worker."""
-    results.add({partition: certify_partition(plan, partition)})
-
-
 def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
-    """One partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
+    """The task of one partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
     log = PartitionLog(plan.connection, plan.described.topics, partition)
 
     def work() -> CertifiedPartition:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.jobs.engine.driver_place import driver_place
-from cqrs_cli.jobs.engine.partition_job import collector, finish, raise_gravest
+from cqrs_cli.jobs.engine.partition_job import collector, each, finish, raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.chains import find_lineage
@@ -31,7 +31,6 @@ from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.accumulators import Accumulator
 
     from cqrs_cli.settings.settings import Settings
 
@@ -128,10 +127,8 @@ def verify_topics(
     began = time.monotonic()
     partitions = range(plan.aggregate.partitions)
     with listen(driver_place(context), dict.fromkeys(partitions)) as words:
-        work = partial(_prove_task, replace(plan, words=words.address), results)
-
-        def job() -> None:
-            context.parallelize(partitions, len(partitions)).foreach(work)
+        task = partial(_prove_task, replace(plan, words=words.address))
+        job = partial(each, context, partitions, task, results)
 
         def look(found: dict[int, ProofResult]) -> None:
             show(words.progress({partition: result.records for partition, result in found.items()}))
@@ -151,11 +148,11 @@ def verify_here(plan: ProofPlan) -> Verified:
     return _together(plan, results, time.monotonic() - began)
 
 
-def _prove_task(plan: ProofPlan, results: "Accumulator[dict[int, ProofResult]]", partition: int) -> None:
+def _prove_task(plan: ProofPlan, partition: int) -> ProofResult:
     """The task that Spark runs on a worker."""
     if plan.package is not None:
         plan = replace(plan, root=code_root(plan.package, plan.root))
-    results.add({partition: prove_partition(plan, partition)})
+    return prove_partition(plan, partition)
 
 
 def _together(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -> Verified:
