@@ -64,9 +64,10 @@ class DecidingOwner:
         attempts: Attempts,
         measures: Measures,
         behind: Lasting,
+        stay_level: Callable[[], object],
     ) -> None:
         """`keys`: of an aggregate with personal fields. `behind`: how long the group's offset has seemed to be below
-        the shard's.
+        the shard's. `stay_level`: folds what is visible, without a claim to the shard.
         """
         self.plan = plan
         self.partition = partition
@@ -75,6 +76,7 @@ class DecidingOwner:
         self.keys = keys
         self.attempts = attempts
         self.behind = behind
+        self.stay_level = stay_level
         self.session = OwnerSession(plan, partition, mine, batch_limit, measures)
 
     def __enter__(self) -> "DecidingOwner":
@@ -88,7 +90,7 @@ class DecidingOwner:
         self.fence()
         claimed = self.claim()
         start = self.position(claimed)
-        if not awaited(self.session, stopping):
+        if not awaited(self.session, stopping, self.stay_level):
             return
         state = self.recover(start)
         self.loop(state, start.offset, stopping)

@@ -1,6 +1,6 @@
 """An owner over a growth: a child waits for its parent's split and takes over what waits; a parent settles and splits.
 
-wait     of a child: it looks at the lineage, until its parent has split
+wait     of a child: it folds what is visible of its keys, until its parent has split
 adopt    of a child: it writes the deferred commands that it inherits into its own topic. Its `begun` is in the
          transaction of the last portion
 settle   of a parent: it decides by the old count what was sent before it saw the growth. Then it splits, in one
@@ -35,7 +35,7 @@ PORTION, PORTION_BYTES = 5_000, 8 * 1024 * 1024
 _LOOK_EVERY = 0.1
 
 
-def awaited(session: OwnerSession, stopping: Callable[[], bool]) -> bool:
+def awaited(session: OwnerSession, stopping: Callable[[], bool], meanwhile: Callable[[], object]) -> bool:
     """Wait until the parent has split; false if told to stop before. Raises what `Session.check_claim` does."""
     topics, seen, checked = session.described.topics, 0, time.monotonic()
     while session.holding.phase == "wait":
@@ -48,6 +48,7 @@ def awaited(session: OwnerSession, stopping: Callable[[], bool]) -> bool:
         if (now := time.monotonic()) - checked >= session.timing.idle_check:
             session.check_claim()
             checked = now
+        meanwhile()
         time.sleep(_LOOK_EVERY)
     return True
 

@@ -2,7 +2,6 @@
 
 import gc
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -22,7 +21,8 @@ from cqrs_cli.deciding.recover import will_last
 from cqrs_cli.deciding.report import compose_report, encode_report
 from cqrs_cli.deciding.retire import replace_claim
 from cqrs_cli.deciding.settle import settled
-from cqrs_cli.deciding.warm import warm
+from cqrs_cli.deciding.unborn import await_unborn
+from cqrs_cli.deciding.warm import Leveling, until_level, warm
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.lineage_log import HiddenLineageError, visible_lineage
 from cqrs_cli.kafka.readers import StalledError
@@ -36,9 +36,6 @@ from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.memory import MemoryBudget, MemoryStore
 from cqrs_cli.state.opening import OpenedStore, open_store
 from cqrs_cli.state.store import NotOwnerError, Store
-
-#: Seconds between two looks at the log of a run that stands by.
-WARM_EVERY = 1.0
 
 
 class DecidingSupervisor(Supervisor):
@@ -63,7 +60,7 @@ class DecidingSupervisor(Supervisor):
         mine, shard = plan.claim(partition, attempt), plan.shard(partition)
         connection, seat = plan.connection, plan.seat(partition)
         super().__init__(connection, seat, place, shard, mine, plan.timing, stopping, plan.reports)
-        self._warmed = 0.0  # monotonic
+        self._stay_level = Leveling(self._warm)
         self._unreadable: ContradictionError | None = None
         refused = plan.refused.get(partition, frozenset())  # offsets that get a failed outcome unread
         self.attempts = Attempts(self.log.place("commands"), self.notes.append, refused)
@@ -116,12 +113,15 @@ class DecidingSupervisor(Supervisor):
         with opened_keys(self.plan, self.partition, self.aggregate, path) as self.keys:
             refuse_doubts(store, self.log.place("commands"))
             self.measures.enter("warm")
-            self._warm(store)
+            until_level(self._warm)
+            if store.code_digest() not in ("", self.aggregate.fold_digest):
+                self.notes.append(explain.explain_changed_code(self.aggregate))
             super().serve()
 
-    def _warm(self, store: Store) -> None:
+    def _warm(self) -> None:
         """0: fold most of the log while the owner before still serves."""
-        plan, measures = self.plan, self.measures
+        plan, measures, store = self.plan, self.measures, self.store
+        assert store is not None
         holding = partial(plan.read_holding, self.partition)
         self._unreadable = warm(
             self.log,
@@ -134,8 +134,6 @@ class DecidingSupervisor(Supervisor):
             holding,
             self.keys,
         )
-        if store.code_digest() not in ("", self.aggregate.fold_digest):
-            self.notes.append(explain.explain_changed_code(self.aggregate))
 
     def begin(self) -> DecidingOwner:
         assert self.store is not None
@@ -150,7 +148,12 @@ class DecidingSupervisor(Supervisor):
             self.attempts,
             self.measures,
             self.behind,
+            self._stay_level,
         )
+
+    def _keep_owners(self) -> None:
+        await_unborn(self.plan, self.partition, self.mine, self.stopping, self._stay_level)
+        super()._keep_owners()
 
     def pausing(self) -> None:
         self.measures.begin_again()
@@ -167,11 +170,9 @@ class DecidingSupervisor(Supervisor):
     def stand_by(self, claim: Claim) -> None:
         """Follow the log, as before a fence: the shard is nearly level when the turn comes."""
         super().stand_by(claim)
-        if self.store is not None and time.monotonic() - self._warmed > WARM_EVERY:
-            self._warm(self.store)
-            self._warmed = time.monotonic()
-            if self.is_fit():
-                self.measures.enter("standby")
+        self._stay_level()
+        if self.is_fit():
+            self.measures.enter("standby")
 
     def is_fit(self) -> bool:
         """True if its code reads all events of up to a second ago: those of the run at work may be of newer code.

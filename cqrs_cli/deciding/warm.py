@@ -1,5 +1,7 @@
 """Bringing a shard up to what is visible, without a fence: before a takeover, and for a shard that is made anew."""
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,6 +19,37 @@ from cqrs_cli.ownership.claim import Claim, may_warm, parse_claim
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.memory import StoreFullError
 from cqrs_cli.state.store import NotOwnerError, Store
+
+#: Seconds of folding after which little has come meanwhile.
+_MOMENT = 1.0
+
+
+def until_level(fold: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
+    """Fold again and again, as long as it takes long, and each time half as long as before at most. What comes while a
+    long log is folded would be folded behind the fence, and commands would wait for it.
+    """
+    took = math.inf
+    while True:
+        before, began = took, clock()
+        fold()
+        took = clock() - began
+        if took < _MOMENT or took > before / 2:
+            return
+
+
+class Leveling:
+    """Folds again while an owner waits for its turn, as often as it is asked, but not for more than a quarter of the
+    time.
+    """
+
+    def __init__(self, fold: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
+        self._fold, self._clock, self._rests_until = fold, clock, -1.0
+
+    def __call__(self) -> None:
+        if (began := self._clock()) > self._rests_until:
+            self._fold()
+            done = self._clock()
+            self._rests_until = done + max(_MOMENT, 3 * (done - began))
 
 
 def warm(

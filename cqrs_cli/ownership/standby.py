@@ -138,11 +138,20 @@ class StandsBy(Protocol):
         """True if it can take over; if it cannot, it says why."""
 
 
-def await_seat(connection: Cluster, seat: Seat, mine: Claim, after: float, who: StandsBy) -> Claim | None:
-    """`await_turn` at a seat, by a client of its own."""
+def await_seat(
+    connection: Cluster,
+    seat: Seat,
+    mine: Claim,
+    after: float,
+    who: StandsBy,
+    is_turn: Callable[[], bool] = lambda: False,
+) -> Claim | None:
+    """`await_turn` at a seat, by a client of its own. `is_turn`: true if it may begin whatever is claimed there."""
     client = consumer(connection, group=seat.group, isolation="read_uncommitted")
 
     def look() -> tuple[Claim | None, Beat | None]:
+        if is_turn():
+            return None, None
         claimed = committed(client, seat.topic, [seat.partition])[seat.partition]
         beaten = committed(client, seat.beats, [BEAT_PARTITION])[BEAT_PARTITION]
         return parse_claim(claimed.metadata), read_beat(beaten.metadata)

@@ -5,6 +5,7 @@ from tests.mutations.table import Mutation
 _LINEAGE = "tests/core/test_lineage.py"
 _CHECKS = "tests/core/test_checks.py"
 _PROOF = "tests/proof/test_growing.py"
+_UNBORN = "tests/deciding/test_unborn.py"
 _HANGING = "tests/scenarios/crashes/hanging/test_parts.py"
 
 GROWING = [
@@ -42,6 +43,46 @@ GROWING = [
         "cqrs_cli/core/checks.py",
         (("(heir := heir_of(key)) is not None", "(heir := heir_of(key)) == -1"),),
         f"{_CHECKS}::test_moved_commands_are_forwarded",
+    ),
+    Mutation(
+        "a parent splits before its children are ready",
+        "cqrs_cli/deciding/unborn.py",
+        (('    if holding.phase == "settle":\n', "    if False:\n"),),
+        f"{_UNBORN}::test_a_parent_waits_for_its_child",
+    ),
+    Mutation(
+        "a child folds nothing while it waits",
+        "cqrs_cli/deciding/split.py",
+        (("        meanwhile()\n", ""),),
+        f"{_UNBORN}::test_a_child_folds_while_it_waits",
+    ),
+    Mutation(
+        "the tail of a long fold is left to the fence",
+        "cqrs_cli/deciding/warm.py",
+        (("        if took < _MOMENT or took > before / 2:\n", "        if before:\n"),),
+        "tests/deciding/test_warm.py::test_it_folds_while_that_helps",
+    ),
+    Mutation(
+        "a refused fence is left to librdkafka",
+        "cqrs_cli/kafka/transactional.py",
+        (
+            (
+                "deadline, patience = time.monotonic() + self._timeout, _ASK_AGAIN",
+                "deadline, patience = 0.0, self._timeout",
+            ),
+        ),
+        "tests/kafka/test_fence.py::test_an_open_transaction_is_asked_about_again",
+    ),
+    Mutation(
+        "a fenced owner does not look for its successor",
+        "cqrs_cli/ownership/standing.py",
+        (
+            (
+                "            stopping.wait(min(every, max(0.0, until - time.monotonic())))",
+                "            stopping.wait(seconds)",
+            ),
+        ),
+        "tests/deciding/test_fenced.py::test_a_pause_ends_with_the_claim",
     ),
     Mutation(
         "the shard of an unborn child is folded",

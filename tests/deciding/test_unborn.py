@@ -1,0 +1,116 @@
+"""Children fold before they are born, and the run at work decides until they are ready."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.deciding.supervisor import DecidingSupervisor
+from cqrs_cli.deciding.unborn import await_unborn
+from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.writer import FencedWriter
+from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.signals import Superseded
+from cqrs_cli.ownership.standby import Heart
+from cqrs_cli.ownership.standing import standings
+from cqrs_cli.ownership.timing import Timing
+from tests.deciding.growing import SUBJECTS, counters, round_of
+from tests.support.growth import finals, grow, stale
+from tests.support.harness import TopicHarness
+from tests.support.owners import at_work, quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+PARENT, CHILD = Partition("counter", 0), Partition("counter", 1)
+
+
+@pytest.fixture
+def single(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    return counters(connection, prefix, tmp_path, 1)
+
+
+def wait(plan: Plan, partition: Partition, meanwhile: Callable[[], object]) -> None:
+    await_unborn(plan, partition, plan.claim(partition, 0), threading.Event(), meanwhile)
+
+
+def claims(plan: Plan) -> dict[Partition, Claim | None]:
+    return {at: one.claim for at, one in standings(plan.connection, plan.seats()).items()}
+
+
+@contextmanager
+def grown_under_a_run(single: TopicHarness) -> Iterator[Plan]:
+    """The plan of a run at work, which beats. Its aggregate has grown from one partition to two."""
+    plan = single.plan(once=False)
+    heart = Heart(plan.connection, plan.run, plan.seats().values(), plan.timing.beats_for)
+    with running(plan), heart:
+        single.send(*round_of(0))
+        eventually(lambda: len(finals(single)) == len(SUBJECTS))
+        grow(single, 2)
+        yield plan
+
+
+def never() -> None:
+    raise AssertionError("it waits")
+
+
+def test_a_parent_waits_for_its_child(single: TopicHarness) -> None:
+    with grown_under_a_run(single) as before, ExitStack() as stack:
+        plan, asked = single.plan(once=False, machine="next"), list[object]()
+
+        def meanwhile() -> None:
+            if not asked:
+                asked.append(stack.enter_context(running(plan, share=(1, 2))))
+
+        wait(plan, PARENT, meanwhile)
+        found = {at: claim and claim.run for at, claim in claims(plan).items()}
+        assert (asked != [], found) == (True, {PARENT: before.run, CHILD: plan.run})
+
+
+def test_a_silent_run_is_not_waited_for(single: TopicHarness) -> None:
+    quietly(single.plan())
+    grow(single, 2)
+    plan = single.plan(timing=Timing(beats_for=0.1))
+    wait(plan, PARENT, lambda: None)
+    assert claims(plan)[CHILD] is None
+
+
+def test_a_later_run_ends_the_waiting(single: TopicHarness) -> None:
+    quietly(single.plan())
+    grow(single, 2)
+    plan, later = single.plan(), single.plan()
+    writer, group = (
+        FencedWriter(plan.log(PARENT), 1_000_000),
+        consumer(plan.connection, group=single.topics.group),
+    )
+    writer.fence()
+    writer.commit_position(group, 0, later.claim(PARENT, 0).metadata())
+    group.close()
+    with pytest.raises(Superseded):
+        wait(plan, PARENT, lambda: None)
+
+
+def test_only_parents_wait(single: TopicHarness) -> None:
+    wait(single.plan(), PARENT, never)
+    with grown_under_a_run(single):
+        wait(single.plan(machine="next"), CHILD, never)
+
+
+def test_a_child_folds_while_it_waits(single: TopicHarness) -> None:
+    """What its parent decides after it has claimed, too: else its keys would wait for that behind the split."""
+    with grown_under_a_run(single):
+        plan = replace(single.plan(once=False), store="memory")
+        child = DecidingSupervisor(plan, CHILD, single.aggregate, 0, threading.Event())
+        with at_work(child.run, child.stopping):
+            eventually(lambda: child.measures.step == "wait")
+            store = child.store
+            assert store is not None
+            before = store.noted("inherited")
+            single.send(*(stale(one, 1) for one in round_of(1)))
+            eventually(lambda: store.noted("inherited") != before)
+            assert child.measures.step == "wait"

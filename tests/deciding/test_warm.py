@@ -1,0 +1,44 @@
+"""Folding before a fence: until little is left, and not all the time."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cqrs_cli.deciding.warm import Leveling, until_level
+
+
+class Clock:
+    """Stands still but for the folding, which takes as long as it is told."""
+
+    def __init__(self, *seconds: float) -> None:
+        self.now, self.left = 0.0, list(seconds)
+
+    def fold(self) -> None:
+        self.now += self.left.pop(0)
+
+    @property
+    def read(self) -> Callable[[], float]:
+        return lambda: self.now
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left"),
+    [([0.5, 0.1], 1), ([40.0, 4.0, 0.4, 0.1], 1), ([40.0, 30.0, 20.0], 1), ([3.0, 1.6, 0.1], 1)],
+    ids=["at once", "until a moment is left", "no faster than it comes", "hardly faster"],
+)
+def test_it_folds_while_that_helps(seconds: list[float], left: int) -> None:
+    clock = Clock(*seconds)
+    until_level(clock.fold, clock.read)
+    assert len(clock.left) == left
+
+
+def test_it_folds_a_quarter_of_time() -> None:
+    clock = Clock(10.0, 1.0)
+    leveling = Leveling(clock.fold, clock.read)
+    leveling()
+    clock.now += 29.0
+    leveling()
+    assert clock.left == [1.0]
+    clock.now += 2.0
+    leveling()
+    assert clock.left == []
