@@ -145,8 +145,9 @@ class Timing:
     quiet_end: float = 5.0
 
     # A later run has this long from one claim to the next: then it is taken for one that wants no more of this run's
-    # partitions, or has died. Its owners fence within a moment of each other, but for shards that are not ready.
-    next_claim: float = 10.0
+    # partitions, or has died. Its owners fence within a moment of each other, but for shards that are not ready, and
+    # parents of a growth wait for their children: 35 s were seen on busy cores. Meanwhile this run decides the rest.
+    next_claim: float = 60.0
 
     # When a run is stopped, a broker that does not answer within this time is taken for gone, and nothing is retired:
     # each step would wait for its own deadline, 80 s in all.
