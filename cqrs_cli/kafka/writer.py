@@ -117,6 +117,7 @@ class FencedWriter(TransactionalWriter):
         super().__init__(
             log.connection,
             log.topics.transactional_id(log.partition),
+            log.topics.events,
             min(_REQUEST_BYTES, most_bytes),
             timeout,
         )

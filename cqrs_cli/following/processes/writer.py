@@ -40,6 +40,7 @@ class CommandWriter(TransactionalWriter):
         super().__init__(
             connection,
             topics.transactional_id(source.topic, source.partition),
+            topics.positions,
             request_bytes,
             timing.transaction_timeout,
         )
