@@ -63,17 +63,6 @@ GROWING = [
         "tests/deciding/test_warm.py::test_it_folds_while_that_helps",
     ),
     Mutation(
-        "a refused fence is left to librdkafka",
-        "cqrs_cli/kafka/transactional.py",
-        (
-            (
-                "deadline, patience = time.monotonic() + self._timeout, _ASK_AGAIN",
-                "deadline, patience = 0.0, self._timeout",
-            ),
-        ),
-        "tests/kafka/test_fence.py::test_an_open_transaction_is_asked_about_again",
-    ),
-    Mutation(
         "a fenced owner does not look for its successor",
         "cqrs_cli/ownership/standing.py",
         (
