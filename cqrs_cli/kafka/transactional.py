@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli import failpoints
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, kafka_error, producer
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.librdkafka_log import until_sent
 from cqrs_cli.kafka.write_errors import (
@@ -32,6 +32,9 @@ OFFSETS_TIMEOUT = 12.0
 
 #: Seconds to wait for records to arrive before asking the producer if one of them failed.
 FLUSH_PATIENCE = 0.5
+
+#: Seconds after which a fence that has not been granted is asked for again, the first time and at most.
+_ASK_AGAIN, _ASK_AGAIN_AT_LAST = 0.02, 0.5
 
 
 class WriteTransaction:
@@ -84,8 +87,9 @@ class TransactionalWriter:
         """Seconds since the call to the broker that is under way should have returned; 0 if none is.
 
         librdkafka's `send_offsets_to_transaction` (2.16) ignores its timeout, and may wait for ever for a coordinator
-        that was lost: 3 of 14 producers did (confluentinc/librdkafka#5456, #5511). Only the end of the process helps:
-        where idle connections were closed, it did not happen, but the first transaction after idle seconds took some.
+        that was lost or is not up yet: 3 of 14 producers did (confluentinc/librdkafka#5456, #5511). So an owner reads
+        its group's position before it writes the first one. Only the end of the process helps: where idle connections
+        were closed, it did not happen, but the first transaction after idle seconds took some.
         """
         due = self._due
         return 0.0 if due is None else max(0.0, time.monotonic() - due)
@@ -99,15 +103,25 @@ class TransactionalWriter:
             self._due = None
 
     def fence(self) -> None:
-        """Fence the previous writer and settle its open transaction; raises `KafkaException`."""
-        # `init_transactions` retries only after 500 ms if no broker is connected when it starts. The first answer here
-        # replaces the bootstrap connection by the broker's own, the second says that it is up: 17 ms instead of mostly
-        # 510. It does so, too, where the previous writer has a transaction open. To call it again after 20 ms makes it
-        # ask at once, but on a broker whose coordinators are not up a later `send_offsets_to_transaction` then never
-        # returned, in 6 of 8 starts (librdkafka 2.16).
+        """Fence the previous writer and settle its open transaction; raises `KafkaException`.
+
+        librdkafka asks the coordinator, and after a refusal it waits for 500 ms. It is refused wherever the previous
+        writer has a transaction open, which takes milliseconds to end. To call it again lets it ask at once: 60 ms
+        instead of 600.
+        """
+        # It does so, too, if no broker is connected when it starts. The first answer here replaces the bootstrap
+        # connection by the broker's own, the second says that it is up.
         for _ in range(2):
             self._wait(self._producer.list_topics, self._home, self._timeout)
-        self._wait(self._producer.init_transactions, self._timeout)
+        deadline, patience = time.monotonic() + self._timeout, _ASK_AGAIN
+        while True:
+            try:
+                self._wait(self._producer.init_transactions, patience)
+                break
+            except KafkaException as error:
+                if not kafka_error(error).retriable() or time.monotonic() > deadline:
+                    raise
+                patience = min(2 * patience, _ASK_AGAIN_AT_LAST)
         self._producer.poll(0)
         self._lost.clear()
 

@@ -1,7 +1,9 @@
 """A fence ends the open transaction of the writer before, or ends with an error."""
 
+from typing import Any
+
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
@@ -15,6 +17,20 @@ from tests.support.stretch import Stretch
 pytestmark = pytest.mark.kafka
 
 
+class Asking:
+    """A producer that counts how often it is asked to begin."""
+
+    def __init__(self, client: Producer) -> None:
+        self._client, self.asked = client, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def init_transactions(self, timeout: float) -> None:
+        self.asked += 1
+        self._client.init_transactions(timeout)
+
+
 @pytest.mark.pins("all-or-none")
 def test_open_transactions_end_at_the_fence(connection: Connection, prefix: str) -> None:
     topics = Topics("bank", prefix)
@@ -25,7 +41,9 @@ def test_open_transactions_end_at_the_fence(connection: Connection, prefix: str)
     before.produce(events, b"one", partition=0)
     assert before.flush(10) == 0
     writer = FencedWriter(PartitionLog(connection, topics, 0), 1_000_000)
+    asking = writer._producer = Asking(writer._producer)  # type: ignore[assignment]
     writer.fence()
+    assert asking.asked > 1  # librdkafka itself asks again half a second later
     start, end = bounds(connection, events, [0])[0]
     assert (start, end) == (0, bounds(connection, events, [0], "read_uncommitted")[0][1])  # nothing is open
     with pytest.raises(KafkaException):

@@ -57,6 +57,9 @@ def partition(connection: Connection, prefix: str) -> Iterator[Partition]:
     for kind in KINDS:
         Stretch(connection, topics.name(kind))
     group = consumer(connection, group=topics.group)
+    committed(
+        group, topics.commands, [0]
+    )  # as an owner does: librdkafka waits for ever for a coordinator that is new
     yield Partition(connection, topics, group)
     group.close()
 

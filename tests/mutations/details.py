@@ -147,6 +147,17 @@ DETAILS = [
         "tests/kafka/test_writer.py::test_nothing_begins_behind_a_lost_broker",
     ),
     Mutation(
+        "librdkafka asks again by itself for a fence behind an open transaction",
+        "cqrs_cli/kafka/transactional.py",
+        (
+            (
+                "self._producer.init_transactions, patience)",
+                "self._producer.init_transactions, self._timeout)",
+            ),
+        ),
+        "tests/kafka/test_fence.py::test_open_transactions_end_at_the_fence",
+    ),
+    Mutation(
         "a run that stands by looks for silence in rounds",
         "cqrs_cli/ownership/standby.py",
         (("min(after / BEATS / 2, most - silent + _MOMENT)", "after / BEATS / 2"),),
