@@ -77,8 +77,8 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
     chosen = java.find_java()
     # An executor that does not find it there starts without Java's own archive, too: a tenth more processor time.
     archived = spark_words(spark_archive(chosen).options)
-    for name in (DRIVER_OPTIONS, EXECUTOR_OPTIONS):
-        settings[name] = f"{archived} {settings.get(name, '')}".strip()
+    for options in (DRIVER_OPTIONS, EXECUTOR_OPTIONS):
+        settings[options] = f"{archived} {settings.get(options, '')}".strip()
     with jvm.started(chosen, settings, log_file, loopback) as gateway:
         context = _context(settings, gateway, log_file)
         try:
