@@ -1,4 +1,4 @@
-"""How an aggregate's partitions grew, as a pure fold of its lineage log: whose keys a partition has, and whose logs.
+"""The growth of an aggregate's partitions, a pure fold of its lineage log: whose keys a partition has, and whose logs.
 
     grow 4 → 8       an operator's wish: the topics get 8 partitions
     split 1: 4 → 8   partition 1 has given the keys away whose home among 8 is partition 5
@@ -18,8 +18,8 @@ from cqrs_cli.core.messages.growth import Begun, Grow, Growth, Split
 #: A key's home among so many partitions.
 Home = Callable[[int], int]
 
-#: What the owner of a partition does next: it waits for its parent's split, takes over what waits, decides what was
-#: sent before the growth, or decides.
+#: The owner's next step in a partition: it waits for its parent's split, takes over what waits, decides what was sent
+#: before the growth, or decides.
 Phase = Literal["wait", "adopt", "settle", "decide"]
 
 #: A partition's word in a growth that is under way: the topics grow, it is at a phase, or its part is done.

@@ -21,7 +21,7 @@ class DecisionRules:
     topic: str  # of the commands
     topic_id: str
     partition_of: Callable[[bytes], int] | None  # where a key hashes to; None: not checked
-    #: Where a key that was ours has moved to; None: nothing has moved.
+    #: The partition that a key which was ours has moved to; None: nothing has moved.
     heir_of: Callable[[bytes], int | None] | None
     window: int  # how long an id is remembered, ms
     max_event_bytes: int

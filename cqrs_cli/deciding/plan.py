@@ -20,7 +20,7 @@ from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.telemetry.datagrams import Address
 
-#: What the folder of an owner's keys has behind the name of the shard, which it is beside.
+#: The ending of the folder of an owner's keys, which lies beside the shard and has its name.
 KEYS_SUFFIX: Final = ".keys"
 
 

@@ -192,7 +192,7 @@ class StateCache:
         return int(self._store.noted(_KEPT) or 0)
 
     def inherited(self) -> dict[int, FoldedOfParent]:
-        """How far each parent is folded into the shard, by partition."""
+        """The offset up to which each parent is folded into the shard, by partition."""
         return msgspec.json.decode(self._store.noted(_INHERITED) or b"{}", type=dict[int, FoldedOfParent])
 
     def note_inherited(self, inherited: Mapping[int, FoldedOfParent]) -> None:

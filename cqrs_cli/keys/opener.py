@@ -207,5 +207,5 @@ class EventMasker:
         """Nothing is held."""
 
 
-#: What readers see of personal fields.
+#: The views that readers have of personal fields.
 EventView = EventOpener | EventMasker

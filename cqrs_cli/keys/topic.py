@@ -23,7 +23,7 @@ from cqrs_cli.core.personal.sealing import DamagedSealError, DataKey, as_text, b
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-#: What a reader does with a sealed value: it opens it, takes the placeholder, or reads more of the keys first.
+#: The ways in which a reader takes a sealed value: it opens it, takes the placeholder, or reads more of the keys first.
 Reading = Literal["open", "erased", "wait"]
 
 

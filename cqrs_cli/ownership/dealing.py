@@ -1,4 +1,4 @@
-"""Which task owns which places: dealt out evenly, and again when slots come or go."""
+"""The places that each task owns: dealt out evenly, and again when slots come or go."""
 
 from collections.abc import Sequence
 

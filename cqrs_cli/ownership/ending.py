@@ -1,4 +1,4 @@
-"""How a partition's thread has ended."""
+"""The end of a partition's thread."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar

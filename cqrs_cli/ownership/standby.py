@@ -43,7 +43,7 @@ class Beat(Struct, frozen=True, array_like=True):
 
 
 class Silence:
-    """How long the run that has claimed a place has not beaten, by this process's clock alone."""
+    """The time for which the run that has claimed a place has not beaten, by this process's clock alone."""
 
     def __init__(self, now: float) -> None:
         self._last: tuple[str, Beat | None] | None = None

@@ -1,4 +1,4 @@
-"""How far the owners of places are, and who they are: read from the groups' offsets and the claims beside them."""
+"""The positions of the owners of places, and who they are: read from the groups' offsets and the claims beside them."""
 
 import threading
 import time

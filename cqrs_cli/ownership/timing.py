@@ -158,7 +158,7 @@ class Timing:
 
 
 class Lasting:
-    """When an error was first seen, and when last. `forgotten`: seconds after which it begins from the start."""
+    """The times at which an error was first and last seen. `forgotten`: seconds after which it begins anew."""
 
     def __init__(self, forgotten: float) -> None:
         self._forgotten = forgotten

@@ -35,7 +35,7 @@ _by_key: Callable[[tuple[bytes, object]], bytes] = itemgetter(0)
 
 
 class KeyOffsets(Struct, frozen=True):
-    """How far the keys and the events were read, in the topics with these ids."""
+    """The offsets up to which keys and events were read, in the topics with these ids."""
 
     topics: tuple[str, str]
     keys: int = 0
@@ -64,7 +64,7 @@ class KeyStore(Protocol):
 
     @property
     def offsets(self) -> KeyOffsets:
-        """How far it has read."""
+        """The offsets up to which it has read."""
 
     def known(self, subject: str) -> KnownKeys:
         """The known keys of an aggregate."""
@@ -120,7 +120,7 @@ class KeyCache:
 
     @property
     def offsets(self) -> KeyOffsets:
-        """How far it has read."""
+        """The offsets up to which it has read."""
         with translated(self._path), begin(self._env, write=False) as txn:
             return self._offsets(txn)
 

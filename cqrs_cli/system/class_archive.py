@@ -86,7 +86,7 @@ class ClassArchive:
 
 
 def _stem(program: str, java: Path, *more: Path) -> str:
-    """How the names of a program's archives begin. Whole seconds: an image keeps no others of its files' times."""
+    """The beginning of the names of a program's archives. An image keeps only whole seconds of its files' times."""
     java = java.resolve()
     found = java.stat()
     text = "\0".join(map(str, (java, found.st_size, int(found.st_mtime), *more)))

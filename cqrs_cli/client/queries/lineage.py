@@ -27,7 +27,7 @@ class CommandNode:
 
     @property
     def time(self) -> tuple[int, CommandPlace]:
-        """When it was sent; what came of a command carries its time."""
+        """The time at which it was sent; what came of a command carries its time."""
         return min(message.record.timestamp for message in self.messages), self.place
 
 

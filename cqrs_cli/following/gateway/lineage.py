@@ -1,4 +1,4 @@
-"""How the partitions of an aggregate grew, for those who follow its events: in which order partitions come."""
+"""The growth of an aggregate's partitions, for those who follow its events: the order in which partitions come."""
 
 from collections.abc import Callable, Mapping
 

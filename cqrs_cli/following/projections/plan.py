@@ -35,7 +35,7 @@ class ProjectionPlan:
     )  # of the aggregates that have a lineage, by name
 
     def lineage(self, aggregate: str) -> PartitionLineage | None:
-        """How the partitions of an aggregate grew, as it is now; None if they never did."""
+        """The lineage of an aggregate's partitions as it is now; None if they never grew."""
         topics = self.grown.get(aggregate)
         if topics is None:
             return None
