@@ -122,8 +122,8 @@ class Unjudged(DecidingSupervisor):
         if self.owners == 3:
             self.stopping.set()
 
-    def _judge_again(self) -> None:
-        return
+    def _give_way(self, seconds: float) -> None:
+        self.stopping.wait(seconds)
 
 
 @pytest.mark.usefixtures("unwarmed")
