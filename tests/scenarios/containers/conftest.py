@@ -55,4 +55,4 @@ def system(
         made.compose("up", "--detach", "--wait", "--quiet-pull")
         yield made
     finally:
-        made.compose("down", "--volumes", "--timeout", "1")
+        made.compose("--profile", "*", "down", "--volumes", "--timeout", "1")  # tests start more
