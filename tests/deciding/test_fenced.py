@@ -27,18 +27,24 @@ class Pausing(DecidingSupervisor):
         self.stopping.set()
 
 
+def fence_at_work(counters: TopicHarness, supervisor: DecidingSupervisor) -> None:
+    """Fence an owner once it has decided one command, then send another; returns when it has ended."""
+    thread = threading.Thread(target=supervisor.run, daemon=True)
+    thread.start()
+    counters.await_outcomes(1)
+    FencedWriter(supervisor.plan.log(supervisor.partition), 1_000_000).fence()
+    counters.send(*increments(1))
+    thread.join(60)
+    assert not thread.is_alive()
+
+
 @pytest.mark.pins("one-outcome")
 def test_a_fenced_owner_lets_another_claim(counters: TopicHarness) -> None:
     counters.send(*increments(1))
     plan, partition = counters.plan(once=False), Partition("counter", 0)
     supervisor = Pausing(plan, partition, counters.aggregate, 0, threading.Event())
-    thread = threading.Thread(target=supervisor.run, daemon=True)
-    thread.start()
-    counters.await_outcomes(1)
-    FencedWriter(plan.log(partition), 1_000_000).fence()
-    counters.send(*increments(1))
-    thread.join(60)
-    assert not thread.is_alive() and supervisor.error is None
+    fence_at_work(counters, supervisor)
+    assert supervisor.error is None
     assert supervisor.paused == plan.timing.fenced_pause
 
 
@@ -60,11 +66,6 @@ def test_a_pause_ends_with_the_claim(counters: TopicHarness) -> None:
     partition = Partition("counter", 0)
     supervisor = Succeeded(patient, partition, counters.aggregate, 0, threading.Event())
     supervisor.succeed = lambda: quietly(counters.plan(machine="successor"))
-    thread = threading.Thread(target=supervisor.run, daemon=True)
-    thread.start()
-    counters.await_outcomes(1)
-    FencedWriter(patient.log(partition), 1_000_000).fence()
-    counters.send(*increments(1))
-    thread.join(60)
+    fence_at_work(counters, supervisor)
     assert isinstance(supervisor.error, TakenOverError)
     assert (supervisor.pauses, len(counters.outcomes())) == (1, 2)

@@ -102,7 +102,7 @@ def test_only_parents_wait(single: TopicHarness) -> None:
 
 
 def test_a_child_folds_while_it_waits(single: TopicHarness) -> None:
-    """What its parent decides after it has claimed, too: else its keys would wait for that behind the split."""
+    """It takes in what its parent decides after its claim: else its keys would wait for that behind the split."""
     with grown_under_a_run(single):
         plan = replace(single.plan(once=False), store="memory")
         child = DecidingSupervisor(plan, CHILD, single.aggregate, 0, threading.Event())

@@ -1,4 +1,4 @@
-"""Whoever reads to an end tells a key that was lost from one that was erased."""
+"""A key that was lost is told from one that was erased, by all who read to an end."""
 
 import pytest
 

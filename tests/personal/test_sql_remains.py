@@ -67,7 +67,7 @@ def test_log_holds_no_value(project: Path) -> None:
 
 
 def test_spilled_rows_cannot_be_read(project: Path) -> None:
-    """Whoever kills the query leaves them."""
+    """A query that is killed leaves them."""
     grouped = "SELECT name, count(*) AS n FROM customer_Registered GROUP BY name"
     slowly = f"SELECT name, reflect('java.lang.Thread', 'sleep', bigint(n * 60000)) FROM ({grouped})"
     local = project / "local"

@@ -34,7 +34,7 @@ def archive(tmp_path: Path) -> ClassArchive:
 
 
 def written(options: Sequence[str]) -> Path:
-    """Where a JVM of these options writes its archive."""
+    """The place at which a JVM of these options writes its archive."""
     (option,) = (one for one in options if one.startswith(AT_EXIT))
     return Path(option.partition("=")[2])
 

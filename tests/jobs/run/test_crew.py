@@ -107,7 +107,7 @@ def test_task_that_left_is_not_missed(two: TopicHarness) -> None:
 
 
 def test_without_drained_slots_it_begins_anew(two: TopicHarness) -> None:
-    """Where no slot gets free, but not before that: its tasks decide meanwhile."""
+    """It does so once no slot has got free for long: its tasks decide meanwhile."""
     ended = threading.Event()
 
     def cancelled(plan: Plan, share: Share, ends: threading.Event) -> Iterable[OwnerResult]:
