@@ -1,7 +1,6 @@
 """The job of `cqrs warm`: a Spark that loads what jobs load, and writes its classes into the archive when it ends."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -18,8 +17,7 @@ def warm_spark(java: Path, note: Callable[[str], None]) -> Path:
 
     Raises what `ClassArchive.write` and a session raise.
     """
-    waiting = partial(note, "another command is writing a class data archive; waiting")
-    return spark_archive(java).write(_live, waiting)
+    return spark_archive(java).write(_live, note)
 
 
 def _live(options: Sequence[str]) -> None:

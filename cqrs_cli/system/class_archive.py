@@ -9,6 +9,7 @@ import os
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -26,6 +27,7 @@ WRITE_WITHIN = 300.0
 _QUIET = "-Xlog:cds*=off"
 
 _LOCK_FILE = "class-archives.lock"
+_WAITING = "another command is writing a class data archive; waiting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +48,17 @@ class ClassArchive:
         found = self.find()
         return [] if found is None else [f"-XX:SharedArchiveFile={found}", _QUIET]
 
-    def write(self, live: Callable[[Sequence[str]], object], waiting: Callable[[], None]) -> Path:
+    def write(self, live: Callable[[Sequence[str]], object], note: Callable[[str], None]) -> Path:
         """Write the archive where there is none; its path.
 
-        `live` starts the program with some more options, has it load what it loads, and ends it. `waiting` is called
+        `live` starts the program with some more options, has it load what it loads, and ends it. `note` is told
         if another command writes one. Raises `ConfigurationError` if the cache cannot be written, and what `live`
         raises.
         """
         cache = user_cache()
         try:
             cache.mkdir(parents=True, exist_ok=True)
-            with file_lock(cache / _LOCK_FILE, waiting, WRITE_WITHIN):
+            with file_lock(cache / _LOCK_FILE, partial(note, _WAITING), WRITE_WITHIN):
                 return self.find() or _written(
                     self._stem, lambda at: live([*self._base(), f"{AT_EXIT}={at}"])
                 )

@@ -20,9 +20,7 @@ def warm_broker(java: Path, note: Note, progress: Note | None = None) -> Path:
     broker's start raise.
     """
     library = jars.ensure(ivy.fetcher(java), note, progress)
-    archive = process.broker_archive(java, library)
-    waiting = partial(note, "another command is writing a class data archive; waiting")
-    return archive.write(partial(_live, java, library), waiting)
+    return process.broker_archive(java, library).write(partial(_live, java, library), note)
 
 
 def _live(java: Path, library: Path, options: Sequence[str]) -> None:
