@@ -30,6 +30,7 @@ class Watched(ABC):
     timing: Timing
     stopping: threading.Event
     driver: Address | None  # takes its news
+    owner: Any  # the last one
 
     clock: Callable[[], float] = staticmethod(time.monotonic)
     exit: Callable[[int], object] = staticmethod(os._exit)  # ends the whole process
@@ -41,6 +42,12 @@ class Watched(ABC):
         # Why an owner is kept from its work, and the session of that owner.
         self._blocked: tuple[str, Session[Any] | None] = "", None
         self._looked = self._woke = self.clock()
+
+    def let_go(self) -> None:
+        """Drop the last owner, and with it its clients. It has been given ways to ask its supervisor: in a worker that
+        lives on, such a circle would keep their threads.
+        """
+        self.owner = self.session = None
 
     @property
     def failed(self) -> bool:

@@ -26,6 +26,7 @@ from cqrs_cli.runs.places import RunPlace
 from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.state.memory import MemoryBudget
 from cqrs_cli.system.limits import Needs, make_room, owner_needs
+from cqrs_cli.system.memory import collecting_nothing
 
 #: New objects since the last collection that may be cycles left by a user's code. Batches under way hold fewer.
 GARBAGE = 300_000
@@ -119,8 +120,11 @@ class _Task:
 
     def run(self) -> None:
         """Watch until all have ended. An orphan ends the process."""
-        gc.freeze()
-        gc.disable()  # the loops make no cycles worth a pause; what a user's code leaves goes here
+        # The loops make no cycles worth a pause. What a user's code leaves goes in `_look`.
+        with collecting_nothing():
+            self._run()
+
+    def _run(self) -> None:
         for thread in self._threads:
             thread.start()
         while any(thread.is_alive() for thread in self._threads) and not self._is_late():
@@ -135,7 +139,8 @@ class _Task:
         self._watchdog.stop()
         for reporter in self._reporters:
             reporter.close()
-        gc.enable()
+        for owner in self._owners:
+            owner.let_go()
 
     def _look(self) -> None:
         if os.getppid() != self._parent:

@@ -135,6 +135,12 @@ DETAILS = [
         "tests/state/test_memory.py::TestMemoryStore::test_change_that_fails_leaves_nothing",
     ),
     Mutation(
+        "an ended task keeps the clients of its owners",
+        "cqrs_cli/runs/task.py",
+        (("            owner.let_go()\n", "            pass\n"),),
+        "tests/jobs/run/test_processes.py::test_ended_task_lets_go_of_clients",
+    ),
+    Mutation(
         "states that do not fit into memory fence the owner at work",
         "cqrs_cli/deciding/warm.py",
         (("except (CorruptError, StoreFullError):", "except CorruptError:"),),

@@ -1,5 +1,6 @@
 """A run with processes beside its aggregates: one job, one ending."""
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.ownership.ending import Ending
+from cqrs_cli.ownership.session import Session
 from cqrs_cli.runs.assembly import Interventions, assemble
 from cqrs_cli.runs.other_runs import left_to_react
 from cqrs_cli.runs.places import places
@@ -77,6 +79,23 @@ def test_one_run_decides_and_reacts(stage: Stage, payments: TopicHarness) -> Non
     position, (_, claim) = stage.position(), payments.standing()
     assert position and claim and position.claim.run == claim.run
     assert position.claim.attempt == claim.attempt == TERMINAL
+
+
+def sessions_alive() -> list[Session[Any]]:
+    return [found for found in gc.get_objects() if isinstance(found, Session)]
+
+
+def test_ended_task_lets_go_of_clients(stage: Stage, payments: TopicHarness) -> None:
+    """Each has threads and a key of the few that a process has: a worker serves many tasks."""
+    stage.react()
+    stage.place(0, 1)
+    before = sessions_alive()
+    gc.disable()
+    try:
+        drive(payments.plan(), stage.plan())
+        assert sessions_alive() == before
+    finally:
+        gc.enable()
 
 
 def test_stopped_process_ends_the_run(stage: Stage, payments: TopicHarness) -> None:
