@@ -27,6 +27,12 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 #: Seconds: several JVMs share two cores.
 PATIENCE = 120.0
 
+#: Services with a JVM, which starts as fast as those of other tests.
+_WITH_JAVA = (
+    *("kafka1", "kafka2", "kafka3", "run", "standby", "process", "projection"),
+    *("spark-master", "spark-worker-1", "spark-worker-2", "spark-run"),
+)
+
 IMAGES = {"KAFKA_IMAGE": "apache/kafka:4.1.0", "POSTGRES_IMAGE": "postgres:17"}
 
 
@@ -41,10 +47,13 @@ class System:
         self._prometheus_url = f"http://127.0.0.1:{ports[4]}"
         token = folder / "token"
         token.write_text(TOKEN)
+        quick, java = folder / "quick.yaml", {"JDK_JAVA_OPTIONS": os.environ["JDK_JAVA_OPTIONS"]}
+        quick.write_text(json.dumps({"services": {service: {"environment": java} for service in _WITH_JAVA}}))
         self._environment = images | {
             **{f"KAFKA_PORT_{number}": str(port) for number, port in enumerate(ports[1:4], 1)},
             "COMPOSE_PROJECT_NAME": f"cqrs-test-{uuid.uuid4().hex[:8]}",
             "COMPOSE_PROFILES": PROFILES,
+            "COMPOSE_FILE": f"compose.yaml:{quick}",
             "GATEWAY_PORT": str(ports[0]),
             "PROMETHEUS_PORT": str(ports[4]),
             "TOKEN_FILE": str(token),

@@ -39,6 +39,7 @@ def test_every_job_runs_in_it(image: str, kafka_jars: Path) -> None:
             *("docker", "run", "--rm", "--read-only", "--cap-drop", "ALL"),
             *("--tmpfs", "/tmp:exec", "--tmpfs", "/app/.cqrs:uid=1000,mode=700"),
             *("--volume", f"{kafka_jars}:/jars:ro", "--env", "CQRS_CACHE_DIR=/jars"),
+            *("--env", "JDK_JAVA_OPTIONS"),  # it starts as fast as the JVMs of other tests
             *("--entrypoint", "sh", image, "-euc", LOOKING),
         ],
         kafka_jars,
