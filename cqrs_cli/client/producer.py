@@ -21,8 +21,7 @@ Delivered = Callable[[int, int], None]
 #: Called with the reason why a command did not get into the log.
 Failed = Callable[[CqrsError], None]
 
-# A first connection waits for half of `reconnect.backoff.ms` (default 100) before a second request may ask for one.
-_SINGLE: dict[str, Any] = {"linger_ms": 0, "delivery_timeout_ms": 30_000, "reconnect_backoff_ms": 20}
+_SINGLE: dict[str, Any] = {"linger_ms": 0, "delivery_timeout_ms": 30_000}
 _BULK: dict[str, Any] = {
     "linger_ms": 50,
     "batch_size": 1_000_000,

@@ -19,6 +19,11 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 #: Seconds that a request may take before the broker counts as unreachable.
 REQUEST_TIMEOUT = 10.0
 
+#: librdkafka opens a client's second connection, to a broker that it learned of by the first one, only after half of
+#: `reconnect.backoff.ms` (100 by default): so a client has its first answer after 15 ms, and not after 55. The pause
+#: still doubles while a broker is away.
+_PROMPT = {"reconnect.backoff.ms": 20}
+
 #: Seconds within which a healthy broker has answered the first question.
 SOON = 1.0
 
@@ -38,6 +43,7 @@ def consumer(
     """
     return Consumer(
         {
+            **_PROMPT,
             **connection.librdkafka(),
             **({"error_cb": on_error} if on_error else {}),
             "group.id": group or "cqrs.reader",
@@ -58,16 +64,19 @@ def consumer(
 def bulk_consumer(
     connection: Cluster, *, isolation: Isolation = "read_committed", **overrides: Any
 ) -> Consumer:
-    """A consumer tuned for reading much: large fetches, a deep queue (at most 16 MiB)."""
-    return consumer(
-        connection,
-        isolation=isolation,
-        queued_min_messages=200_000,
-        queued_max_messages_kbytes=16 * 1024,
-        max_partition_fetch_bytes=4 * 1024 * 1024,
-        fetch_max_bytes=8 * 1024 * 1024,
-        **overrides,
-    )
+    """A consumer for stretches that end, which may be long: large fetches, a deep queue (at most 16 MiB).
+
+    A stretch mostly ends in a control record, which is an empty fetch: the broker holds it back for 2 ms at most, where
+    each reading would else end 100 ms later.
+    """
+    settings = {
+        "queued_min_messages": 200_000,
+        "queued_max_messages_kbytes": 16 * 1024,
+        "max_partition_fetch_bytes": 4 * 1024 * 1024,
+        "fetch_max_bytes": 8 * 1024 * 1024,
+        "fetch_wait_max_ms": 2,
+    }
+    return consumer(connection, isolation=isolation, **(settings | overrides))
 
 
 def producer(
@@ -85,6 +94,7 @@ def producer(
     watched = {"error_cb": on_error} if on_error else {}
     return Producer(
         {
+            **_PROMPT,
             **connection.librdkafka(),
             **identity,
             **watched,

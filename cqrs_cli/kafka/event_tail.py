@@ -84,7 +84,7 @@ class PartitionTail:
         self._source, self._payloads, self._position = source, payloads, start
         self._opener = opener
         self._waiting: list[Record] = []  # arrived, and not handed out: large data come by and by
-        self._reader = reader or clients.bulk_consumer(connection, on_error=self._hear)
+        self._reader = reader or clients.bulk_consumer(connection, on_error=self._hear, fetch_wait_max_ms=100)
         self._reader.assign([TopicPartition(source.topic, source.partition, start)])
         self._follower = (
             readers.patient_follower(connection, self._reader, note)

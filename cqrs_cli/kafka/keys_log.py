@@ -15,9 +15,6 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.keys.opener import EventOpener, OpenerKeys
 
-#: Milliseconds that the broker may hold back a fetch at the end: what is read mostly ends in a control record.
-_AT_END = 10
-
 
 class KafkaKeysLog:
     """Raises `UnavailableError` without broker, and while a transaction stays open."""
@@ -73,9 +70,7 @@ class KafkaKeysLog:
 
     def _client(self, isolation: Isolation) -> Consumer:
         if isolation not in self._clients:
-            self._clients[isolation] = bulk_consumer(
-                self._connection, isolation=isolation, fetch_wait_max_ms=_AT_END
-            )
+            self._clients[isolation] = bulk_consumer(self._connection, isolation=isolation)
         return self._clients[isolation]
 
 

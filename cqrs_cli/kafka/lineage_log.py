@@ -76,7 +76,7 @@ def _read(
 
 
 def _records(connection: Cluster, topics: Topics, start: int, end: int, patience: float) -> Iterator[Record]:
-    with closing(bulk_consumer(connection, fetch_wait_max_ms=10)) as reader:
+    with closing(bulk_consumer(connection)) as reader:
         found = readers.read_with(connection, reader, topics.lineage, 0, start, end, patience=patience)
         try:
             yield from chain.from_iterable(found if start < end else ())

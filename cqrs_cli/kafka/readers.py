@@ -35,10 +35,6 @@ BELIEVED_AFTER = 3.0
 
 _T = TypeVar("_T")
 
-#: Milliseconds that the broker may hold back a fetch at the end. A stretch mostly ends in a control record, which is an
-#: empty fetch: with 100 ms each reading would end that much later.
-_AT_END = 10
-
 
 class StalledError(UnavailableError):
     """Records below the wanted end stay invisible: an open transaction hides them, or the broker is gone."""
@@ -141,7 +137,7 @@ def read(
     """
     if start >= end:
         return
-    reader = bulk_consumer(connection, isolation=isolation, fetch_wait_max_ms=_AT_END)
+    reader = bulk_consumer(connection, isolation=isolation)
     try:
         yield from read_with(connection, reader, topic, partition, start, end, batch)
     finally:
@@ -229,7 +225,7 @@ def last_record(connection: Cluster, topic: str, partition: int, start: int, end
 
     Raises `StalledError` when an open transaction hides what may be a later one.
     """
-    reader = bulk_consumer(connection, fetch_wait_max_ms=_AT_END)
+    reader = bulk_consumer(connection)
     stride = 16
     try:
         while end > start:

@@ -78,7 +78,6 @@ class TransactionalWriter:
             queue_buffering_max_kbytes=256 * 1024,
             retry_backoff_ms=1,  # back-to-back transactions meet CONCURRENT_TRANSACTIONS: 4 ms instead of 100
             retry_backoff_max_ms=5,
-            reconnect_backoff_ms=20,
             **({"debug": "protocol"} if failpoints.armed("commit.sent") else {}),
         )
 

@@ -27,9 +27,6 @@ ROW_MAKERS: dict[SourceKind, type[RowMaker]] = {
     "outcomes": OutcomeRows,
 }
 
-#: Milliseconds that the broker may hold back a fetch at the end: a range mostly ends in a control record.
-_AT_END = 10
-
 
 def read_range(plan: SourcePlan, topic_id: str, part: OffsetRange) -> "Iterator[pyarrow.RecordBatch]":
     """The committed records of a range, in order. Raises `ContradictionError` if the topic was made again meanwhile."""
@@ -37,7 +34,7 @@ def read_range(plan: SourcePlan, topic_id: str, part: OffsetRange) -> "Iterator[
     connection = plan.connection
     with (
         collecting_nothing(),
-        closing(bulk_consumer(connection, fetch_wait_max_ms=_AT_END)) as reader,
+        closing(bulk_consumer(connection)) as reader,
         closing(event_opener(connection, connection.keys, plan.topics, plan.marks)) as opener,
     ):
         arrived = messages_with(connection, reader, plan.topic, *part)

@@ -149,7 +149,7 @@ def _hashed(
     hasher = LogHasher(cuts[log.partition] if log.partition < len(cuts) else None, plan.stretch)
     start, end = bounds
     if start < end:
-        with closing(bulk_consumer(plan.connection, fetch_wait_max_ms=10)) as reader:
+        with closing(bulk_consumer(plan.connection)) as reader:
             for records in teller.follow(log.read_with(reader, kind, start, end), start, end):
                 hasher.feed(records)
     return hasher.finish(start, end)

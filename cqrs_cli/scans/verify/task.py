@@ -245,6 +245,6 @@ class _PartitionProof:
 
     def _read_log(self, log: PartitionLog, kind: Kind, start: int, end: int) -> Iterator[list[Record]]:
         if start < end:
-            with closing(bulk_consumer(self.plan.connection, fetch_wait_max_ms=10)) as reader:
+            with closing(bulk_consumer(self.plan.connection)) as reader:
                 read = log.read_with(reader, kind, start, end, self.plan.patience)
                 yield from self.teller.follow(log.with_data(kind, read), start, end)
