@@ -16,7 +16,6 @@ from cqrs_cli.deciding.key_upkeep import KeyUpkeep
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, BatchTimeError, TopicMadeAgainError
 from cqrs_cli.ownership.claim import progressed
@@ -61,10 +60,7 @@ class DecideLoop(Loop):
         self.log_end = at  # where the consumer has met the log's end
 
     def begin(self) -> None:
-        session, topic = self.session, self.session.log.topics.commands
-        # Without it this client, which has talked to the group only, finds the partition's leader a second later.
-        session.consumer.list_topics(topic, timeout=REQUEST_TIMEOUT)
-        self.follower = session.log.follow(session.consumer, "commands", self.at)
+        self.follower = self.session.log.follow(self.session.consumer, "commands", self.at)
         while self.target is not None and self._is_due() and not self.stopping():
             self.target = max(self.target, self.deferring.resubmit(self.at))
 

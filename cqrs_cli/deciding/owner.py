@@ -98,6 +98,7 @@ class DecidingOwner:
     def fence(self) -> None:
         """1: fence the previous owner; its open transaction is settled."""
         self.session.measures.enter("fence")
+        self.session.connect()
         failpoints.reached("fence.before")
         self.session.writer.fence()
         failpoints.reached("fence.after")

@@ -20,9 +20,9 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 REQUEST_TIMEOUT = 10.0
 
 #: librdkafka opens a client's second connection, to a broker that it learned of by the first one, only after half of
-#: `reconnect.backoff.ms` (100 by default): so a client has its first answer after 15 ms, and not after 55. The pause
-#: still doubles while a broker is away.
-_PROMPT = {"reconnect.backoff.ms": 20}
+#: `reconnect.backoff.ms` (100 by default): so its first answer comes after 15 ms, and not after 55. While a broker is
+#: away the pause doubles, up to a second as in Kafka's own client, and not to ten: one that is back is soon noticed.
+_PROMPT = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 1000}
 
 #: Seconds within which a healthy broker has answered the first question.
 SOON = 1.0

@@ -47,6 +47,14 @@ class Session(ABC, Generic[_W]):
         self.consumer.close()
         self.watcher.close()
 
+    def connect(self) -> None:
+        """Connect the clients, so that nobody waits for that behind the fence; raises `KafkaException`.
+
+        The one that reads learns of its topic: else it finds the partition's leader a second after it has begun.
+        """
+        self.consumer.list_topics(self.seat.topic, timeout=self.timing.transaction_timeout)
+        self.end()
+
     def committed_by(self, client: Consumer) -> Committed:
         """The group's offset and what rides with it. A read_committed client waits for a pending commit.
 

@@ -17,7 +17,6 @@ from cqrs_cli.following.processes.explain import blamed_event
 from cqrs_cli.following.processes.heirs import Heirs
 from cqrs_cli.following.processes.load import PROCESSES, LoadedProcess
 from cqrs_cli.following.processes.session import ReactSession
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
 from cqrs_cli.kafka.event_tail import PartitionTail, Tell
 from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
@@ -65,8 +64,6 @@ class ReactLoop(Loop):
 
     def begin(self) -> None:
         session, source = self.session, self.session.subscription.source
-        # Without it this client, which has talked to the group only, finds the partition's leader a second later.
-        session.consumer.list_topics(source.topic, timeout=REQUEST_TIMEOUT)
         connection = session.plan.connection
         note = self.done.note
         marks, client, payloads = event_marks(self.aggregate), session.consumer, connection.payloads

@@ -60,6 +60,7 @@ class ReactingOwner:
 
     def fence(self) -> None:
         """1: fence the previous owner; its open transaction is settled."""
+        self.session.connect()
         failpoints.reached("fence.before")
         self.session.writer.fence()
         failpoints.reached("fence.after")
