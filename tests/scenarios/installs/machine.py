@@ -45,6 +45,7 @@ class Machine:
             "PATH": f"{self.home}/.local/bin:{_without_java(self.home)}",
             "PIP_CONSTRAINT": constraints,
             "PIP_FIND_LINKS": wheels,
+            "PIP_NO_COMPILE": "1",  # all of it, where a few commands need little; uv leaves it, too
             "UV_CONSTRAINT": constraints,
             "UV_FIND_LINKS": wheels,
             "UV_PYTHON": sys.executable,
