@@ -32,7 +32,7 @@ from cqrs_cli.ownership.claim import Claim
 PORTION, PORTION_BYTES = 5_000, 8 * 1024 * 1024
 
 #: Seconds between two looks at the lineage.
-_LOOK_EVERY = 0.1
+_LOOK_EVERY = 0.03
 
 
 def awaited(session: OwnerSession, stopping: Callable[[], bool], meanwhile: Callable[[], object]) -> bool:
