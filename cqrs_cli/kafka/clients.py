@@ -28,6 +28,12 @@ _PROMPT = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 1000}
 SOON = 1.0
 
 
+def _given(connection: Cluster) -> dict[str, Any]:
+    """What the user has set. Who sets one of the pauses has them all: librdkafka refuses some pairs."""
+    given = connection.librdkafka()
+    return given if _PROMPT.keys() & given.keys() else _PROMPT | given
+
+
 def consumer(
     connection: Cluster,
     *,
@@ -43,8 +49,7 @@ def consumer(
     """
     return Consumer(
         {
-            **_PROMPT,
-            **connection.librdkafka(),
+            **_given(connection),
             **({"error_cb": on_error} if on_error else {}),
             "group.id": group or "cqrs.reader",
             "isolation.level": isolation,
@@ -94,8 +99,7 @@ def producer(
     watched = {"error_cb": on_error} if on_error else {}
     return Producer(
         {
-            **_PROMPT,
-            **connection.librdkafka(),
+            **_given(connection),
             **identity,
             **watched,
             "enable.idempotence": True,
