@@ -113,8 +113,8 @@ class DecidingOwner:
             if kafka_error(error).code() == KafkaError._TIMED_OUT:
                 raise OffsetPending(str(error)) from error
             raise
-        self._require_current(found.offset)
         before = parse_claim(found.metadata)
+        self._require_current(found.offset, before)
         session.judge(before)
         session.offset = found.offset
         mine = succeed(session.mine, before, self.store.token())
@@ -127,19 +127,21 @@ class DecidingOwner:
         failpoints.reached("claim.after")
         return Claimed(found.offset, before)
 
-    def _require_current(self, offset: int | None) -> None:
-        """Raise `UnavailableError` for an offset below what the shard has decided, until that has lasted.
+    def _require_current(self, offset: int | None, claim: Claim | None) -> None:
+        """Raise `UnavailableError` for an offset below what is decided, by the shard or by the log, until that has
+        lasted.
 
-        A broker that was cut off from the others may still answer as the group's coordinator when it is back.
-        To claim with the old offset that it tells would move the group back.
+        A broker that was cut off from the others, or has just become the group's coordinator, may tell an old offset.
+        To claim with it would move the group back.
         """
-        held, timing = self.store.positions().commands, self.session.timing
-        if offset is None or offset >= held or self.plan.accept_loss.get(self.partition) is not None:
+        session, held = self.session, self.store.positions().commands
+        if offset is None or self.plan.accept_loss.get(self.partition) is not None:
             return
-        if not self.behind.lasts(timing.contradicted):
-            place = self.session.log.place("commands")
+        if offset >= held and not session.is_old(offset, claim):
+            return
+        if not self.behind.lasts(session.timing.contradicted):
             raise UnavailableError(
-                f"{place}: the group's offset is {offset}, but the shard has decisions up to {held}",
+                f"{session.log.place('commands')}: the group's offset is {offset}, and later commands are decided",
                 "a broker has just come back, perhaps: it is asked again",
             )
 

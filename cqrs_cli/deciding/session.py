@@ -14,7 +14,7 @@ from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.recover import parse_outcome
 from cqrs_cli.deciding.settle import hides_forwards
-from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.kafka.readers import StalledError, watermarks
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
@@ -103,17 +103,21 @@ class OwnerSession(Session[FencedWriter]):
         """An offset below what is decided stays: a broker that was cut off tells an old one, and to commit it would
         move the group back.
         """
-        if not self._is_old(offset, claim):
+        if not self.is_old(offset, claim):
             self.writer.commit_position(self.consumer, self._behind_holes(offset), claim.metadata())
 
-    def _is_old(self, offset: int, claim: Claim) -> bool:
+    def is_old(self, offset: int, claim: Claim | None) -> bool:
         """True if the command at this offset, or one behind it, has an outcome that is not from before an accepted
-        loss.
+        loss. An outcome that cannot be read says nothing here.
         """
         last = self.log.last_record("outcomes", *self.log.watermarks(self.consumer, "outcomes"))
-        if last is None or (claim.accepted is not None and last.offset < claim.accepted.outcomes):
+        accepted = claim.accepted if claim is not None else None
+        if last is None or (accepted is not None and last.offset < accepted.outcomes):
             return False
-        return parse_outcome(self.log, last).data.offset >= offset
+        try:
+            return parse_outcome(self.log, last).data.offset >= offset
+        except ContradictionError:
+            return False
 
     def _behind_holes(self, offset: int) -> int:
         """The end of the log if only control and aborted records are left from `offset` on, else `offset`.

@@ -163,6 +163,12 @@ RULES = [
         "tests/ownership/trials/test_attempts.py",
     ),
     Mutation(
+        "an old offset is claimed where the shard does not know better",
+        "cqrs_cli/deciding/owner.py",
+        ((" and not session.is_old(offset, claim):", ":"),),
+        "tests/deciding/test_old_offset.py::test_old_offset_is_not_claimed[by the log]",
+    ),
+    Mutation(
         "a command fails by an error of the process among others",
         "cqrs_cli/deciding/supervisor.py",
         (("        if session.limit > 1:\n", "        if session.limit < 0:\n"),),
