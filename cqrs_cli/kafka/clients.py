@@ -20,18 +20,12 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 REQUEST_TIMEOUT = 10.0
 
 #: librdkafka opens a client's second connection, to a broker that it learned of by the first one, only after half of
-#: `reconnect.backoff.ms` (100 by default): so its first answer comes after 15 ms, and not after 55. While a broker is
-#: away the pause doubles, up to a second as in Kafka's own client, and not to ten: one that is back is soon noticed.
-_PROMPT = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 1000}
+#: `reconnect.backoff.ms` (100 by default): so its first answer comes after 15 ms, and not after 55. The pause still
+#: doubles while a broker is away, up to ten seconds: one that is just back tells old positions for a moment.
+_PROMPT = {"reconnect.backoff.ms": 20}
 
 #: Seconds within which a healthy broker has answered the first question.
 SOON = 1.0
-
-
-def _given(connection: Cluster) -> dict[str, Any]:
-    """What the user has set. Who sets one of the pauses has them all: librdkafka refuses some pairs."""
-    given = connection.librdkafka()
-    return given if _PROMPT.keys() & given.keys() else _PROMPT | given
 
 
 def consumer(
@@ -49,7 +43,8 @@ def consumer(
     """
     return Consumer(
         {
-            **_given(connection),
+            **_PROMPT,
+            **connection.librdkafka(),
             **({"error_cb": on_error} if on_error else {}),
             "group.id": group or "cqrs.reader",
             "isolation.level": isolation,
@@ -99,7 +94,8 @@ def producer(
     watched = {"error_cb": on_error} if on_error else {}
     return Producer(
         {
-            **_given(connection),
+            **_PROMPT,
+            **connection.librdkafka(),
             **identity,
             **watched,
             "enable.idempotence": True,

@@ -10,7 +10,7 @@ from cqrs_cli.kafka.connection.connection import Connection
     ("name", "value"), [("reconnect.backoff.ms", "5000"), ("reconnect.backoff.max.ms", "200")]
 )
 def test_any_reconnect_pause_will_do(name: str, value: str) -> None:
-    """The one must not be above the other, as librdkafka says: who gives one of them gets none of ours."""
+    """The one must not be above the other, as librdkafka says: ours is below both of its own."""
     connection = Connection("127.0.0.1:1", {name: value})
     consumer(connection).close()
     producer(connection)
