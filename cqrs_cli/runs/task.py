@@ -118,13 +118,9 @@ class _Task:
         self._reporters, self._checkpointer = [Reporter(owner) for owner in owners], Checkpointer(deciding)
         self._watchdog = Watchdog(timing.decide_timeout)
 
+    @collecting_nothing()  # the loops make no cycles worth a pause; what a user's code leaves goes in `_look`
     def run(self) -> None:
         """Watch until all have ended. An orphan ends the process."""
-        # The loops make no cycles worth a pause. What a user's code leaves goes in `_look`.
-        with collecting_nothing():
-            self._run()
-
-    def _run(self) -> None:
         for thread in self._threads:
             thread.start()
         while any(thread.is_alive() for thread in self._threads) and not self._is_late():

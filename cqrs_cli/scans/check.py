@@ -1,6 +1,5 @@
 """The task of `cqrs check --log` on a worker: reads one partition's events, and folds nothing."""
 
-from contextlib import closing
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,7 +8,6 @@ from cqrs_cli.core.fold import FoldError, decode_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
@@ -43,11 +41,10 @@ def read_partition(plan: ReadPlan, partition: int) -> Readable:
     def work() -> Readable:
         aggregate = load(plan.topics.aggregate, plan.package, plan.root)
         events, found = 0, dict[str, Unreadable]()
-        with closing(bulk_consumer(log.connection)) as reader:
-            for records in log.with_data("events", log.read_with(reader, "events", *plan.bounds[partition])):
-                events += len(records)
-                for record in records:
-                    _note(aggregate, partition, record, found)
+        for records in log.events(*plan.bounds[partition]):
+            events += len(records)
+            for record in records:
+                _note(aggregate, partition, record, found)
         return Readable(partition, events, tuple(found.values()))
 
     return guarded(plan.connection, log.place("events"), work, lambda error: Readable(partition, error=error))

@@ -14,7 +14,6 @@ from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.jobs.engine.driver_place import driver_place
 from cqrs_cli.jobs.engine.partition_job import collector, each, finish
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
-from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import PlacedFault
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -148,10 +147,8 @@ def _hashed(
     cuts = plan.cuts.get(kind, [])
     hasher = LogHasher(cuts[log.partition] if log.partition < len(cuts) else None, plan.stretch)
     start, end = bounds
-    if start < end:
-        with closing(bulk_consumer(plan.connection)) as reader:
-            for records in teller.follow(log.read_with(reader, kind, start, end), start, end):
-                hasher.feed(records)
+    for records in teller.follow(log.read(kind, start, end), start, end):
+        hasher.feed(records)
     return hasher.finish(start, end)
 
 
