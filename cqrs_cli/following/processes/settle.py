@@ -31,7 +31,7 @@ _Place = tuple[str, int]
 class ReactionTraces(NamedTuple):
     """The visible traces of a process's last transaction. `repeated`: the group's offset is of the visible position."""
 
-    position: int  # the visible one: of the next event
+    position: int  # the visible one: of the next event; -1 if there is none
     repeated: bool
     hidden_position: bool
     hidden_repeated: bool = False  # the group's offset is that of the hidden position
@@ -48,7 +48,7 @@ def was_reacted(traces: ReactionTraces) -> bool:
         return traces.hidden_repeated or traces.sent
     if traces.hidden_event is not None:
         return traces.hidden_event < traces.position
-    return not traces.repeated  # only the offset is pending
+    return traces.position >= 0 and not traces.repeated  # only the offset is pending
 
 
 def settled_reaction(

@@ -36,3 +36,9 @@ def test_visible_part_commits_the_rest(
         hidden_event=before if parts & unmarked & commands else None,
     )
     assert was_reacted(traces) is bool(visible)
+
+
+@pytest.mark.pins("reacted-once")
+def test_offset_of_a_lost_position_goes() -> None:
+    """A process's first transaction: its position is aborted, and only the group's offset hangs."""
+    assert not was_reacted(ReactionTraces(position=-1, repeated=False, hidden_position=False))
