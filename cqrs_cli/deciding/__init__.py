@@ -22,7 +22,8 @@ What follows an error is the table of `ownership`. Owners that decide meet some 
 | `Undecided`: one of `PROCESS_ERRORS` in the aggregate's code | begins again with the commands before it |
 | … of one command alone | begins again; the command fails after `attempts.ATTEMPTS` times |
 | `NotOwnerError`: somebody else has written the shard | begins again |
-| `CorruptError`: the shard is damaged, or ahead of the log | sets it aside and begins with a new one |
-| `CorruptError`: the new shard is damaged, too | ends the run |
+| `AheadError`: the shard holds what the log has lost | sets it aside and begins with a new one |
+| `CorruptError`: the shard is damaged | the same |
+| … the new shard is damaged, too | ends the run |
 | a stopped process holds the shard | ends the whole task, which the driver submits again |
 """

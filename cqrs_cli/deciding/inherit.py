@@ -17,7 +17,7 @@ from cqrs_cli.deciding.recover import check_reached, fold_records, parse_outcome
 from cqrs_cli.deciding.state_cache import FoldedOfParent, StateCache
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
-from cqrs_cli.state.errors import REBUILD, CorruptError
+from cqrs_cli.state.errors import REBUILD, AheadError
 
 
 def inherit_keys(
@@ -26,7 +26,7 @@ def inherit_keys(
     """Fold what a partition has from its parents, unless it has decided something since: then its shard has that.
 
     Folding is idempotent, so an interrupted owner does it again. The entries of deferred commands come along until
-    the partition has begun: from then on they are in its own topic. Raises `CorruptError` for a shard that has more
+    the partition has begun: from then on they are in its own topic. Raises `AheadError` for a shard that has more
     than the logs.
     """
     splits = holding.lineage.ancestry(holding.number)
@@ -92,13 +92,13 @@ def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> N
     """
     held = cache.inherited().get(split.partition, FoldedOfParent())
     if held.commands > split.commands:
-        raise CorruptError(
+        raise AheadError(
             f"the shard knows decisions of {parent.place('commands')} up to {held.commands}, the log up to"
             f" {split.commands}",
             REBUILD,
         )
     if held.outcomes > split.outcomes:
-        raise CorruptError(
+        raise AheadError(
             f"the shard was made behind the split of {parent.place('outcomes')}: up to {held.outcomes}, not"
             f" {split.outcomes}",
             REBUILD,

@@ -16,7 +16,7 @@ from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.ownership.claim import Accepted
-from cqrs_cli.state.errors import REBUILD, CorruptError
+from cqrs_cli.state.errors import REBUILD, AheadError
 from cqrs_cli.state.store import Store
 
 
@@ -168,10 +168,10 @@ def parse_outcome(log: PartitionLog, record: Record) -> OutcomeEnvelope:
 def check_not_ahead(store: Store, log: PartitionLog, position: int) -> None:
     """Refuse a shard that holds decisions behind the `position`: Kafka lost the commit that it was told of.
 
-    Raises `CorruptError`: it is set aside, and made from the log.
+    Raises `AheadError`: it is set aside, and made from the log.
     """
     if (held := store.positions().commands) > position:
-        raise CorruptError(
+        raise AheadError(
             f"the shard of {log.place('commands')} knows decisions up to {held}, the log up to {position}",
             REBUILD,
         )

@@ -32,7 +32,7 @@ from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge
 from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import Lasting
 from cqrs_cli.ownership.trials.attempts import Attempts
-from cqrs_cli.state.errors import CorruptError
+from cqrs_cli.state.errors import AheadError, CorruptError
 from cqrs_cli.state.memory import MemoryBudget, MemoryStore
 from cqrs_cli.state.opening import OpenedStore, open_store
 from cqrs_cli.state.store import NotOwnerError, Store
@@ -103,8 +103,8 @@ class DecidingSupervisor(Supervisor):
                 self.store = store
                 try:
                     return self._serve(store)
-                except CorruptError:
-                    if opened.fresh:
+                except CorruptError as error:
+                    if opened.fresh and not isinstance(error, AheadError):
                         raise  # the shard was new: the disk is damaged, not an old file
                     store.condemn()
 

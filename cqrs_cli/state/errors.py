@@ -28,6 +28,10 @@ class CorruptError(ConfigurationError):
     """The folder does not hold a whole LMDB file. Trying again helps once the file is out of the way."""
 
 
+class AheadError(CorruptError):
+    """The file is whole and holds what is not in the log, which has lost it since."""
+
+
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
     """Turn the system's errors about the folder into `ConfigurationError`, errors of a full reader table into

@@ -18,7 +18,7 @@ from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.shard import open_shard
-from cqrs_cli.state.store import WriteBatch
+from cqrs_cli.state.store import Store, WriteBatch
 from tests.support.commands import increments, mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
@@ -65,11 +65,35 @@ def test_shard_ahead_of_the_log_is_dropped(counters: TopicHarness) -> None:
     (partition,) = plan.partitions()
     opened = open_shard(plan.shard(partition), plan.identity(partition, counters.aggregate))
     with closing(opened.store) as shard:
-        before = shard.positions()
-        lost = {"a": StoredState(9, 8, 0, b'{"value":9}')}
-        shard.apply(WriteBatch(shard.token(), before, before._replace(commands=9), lost, {}))
+        get_ahead(shard)
     counters.send(*increments(3, first=3))
     quietly(counters.plan())
+    counters.check()
+
+
+def get_ahead(store: Store) -> None:
+    """Apply a batch that is not in the log."""
+    before = store.positions()
+    lost = {"a": StoredState(9, 8, 0, b'{"value":9}')}
+    store.apply(WriteBatch(store.token(), before, before._replace(commands=9), lost, {}))
+
+
+@pytest.mark.pins("state-is-events")
+def test_new_shard_gets_ahead_too(counters: TopicHarness) -> None:
+    """Its run has made it, and has worked with it since."""
+    counters.send(*increments(3))
+    plan = counters.plan()
+    (partition,) = plan.partitions()
+    supervisor = DecidingSupervisor(plan, partition, counters.aggregate, 0, threading.Event())
+
+    def lose_batch() -> None:
+        assert supervisor.store is not None
+        get_ahead(supervisor.store)
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    with failpoints.acting("decide.before", lose_batch):
+        supervisor.run()
+    assert supervisor.error is None
     counters.check()
 
 

@@ -79,6 +79,18 @@ RULES = [
         "tests/deciding/test_owner.py::test_shard_ahead_of_the_log_is_dropped",
     ),
     Mutation(
+        "a new shard that gets ahead of the log is taken for a damaged disk",
+        "cqrs_cli/deciding/supervisor.py",
+        ((" and not isinstance(error, AheadError)", ""),),
+        "tests/deciding/test_owner.py::test_new_shard_gets_ahead_too",
+    ),
+    Mutation(
+        "the offset of a process's lost position is committed",
+        "cqrs_cli/following/processes/settle.py",
+        (("    return traces.position >= 0 and not traces.repeated", "    return not traces.repeated"),),
+        "tests/following/processes/test_settle.py::test_offset_of_a_lost_position_goes",
+    ),
+    Mutation(
         "event ids are random",
         "cqrs_cli/core/overlay.py",
         (("write((offset, index,", "write((__import__('random').getrandbits(40), index,"),),
