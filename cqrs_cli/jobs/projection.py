@@ -166,11 +166,13 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
         self._plan, self._notes, self._show, self._note = plan, notes, show, note
         self._watcher = watcher
         self._before: dict[int, int] = {}  # how far the sources were that a task began with
+        self._again = 0  # tasks that were submitted again
 
     def task(self, share: Share, submission: int, results: "Accumulator[dict[int, ProjectorResult]]") -> Task:
         return partial(_task, self._plan, share, self._notes.address, results)
 
     def begin(self, share: Share, submission: int) -> None:
+        self._again += submission > 0
         self._before |= self._positions(share)
 
     def _positions(self, share: Share) -> dict[int, int]:
@@ -179,7 +181,7 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
         return {number: reached[sources[number]] for number in share if sources[number] in reached}
 
     def look(self) -> ProjectionProgress:
-        return self._watcher.look()
+        return replace(self._watcher.look(), again=self._again)
 
     def show(self, progress: ProjectionProgress) -> None:
         self._show(progress)

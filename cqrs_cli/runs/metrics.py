@@ -35,46 +35,40 @@ class Metrics(JobMetrics["Snapshot"]):
         return self.snapshot is not None and self.snapshot.standing_by()
 
     def more(self, look: "Snapshot") -> Iterator[Metric]:
-        yield CounterMetricFamily(
-            "cqrs_submissions",
-            "Submissions of tasks to Spark: each after the first is of one that was lost.",
-            look.again + 1,
+        """The metrics that the owners measure themselves."""
+        refused = CounterMetricFamily(
+            "cqrs_commands_refused", "Commands rejected or failed, by reason.", labels=(*_PLACE, "reason")
         )
-        yield from _of_the_reports(look)
-
-
-def _of_the_reports(snapshot: "Snapshot") -> Iterator[Metric]:
-    """The metrics that the owners measure themselves."""
-    refused = CounterMetricFamily(
-        "cqrs_commands_refused", "Commands rejected or failed, by reason.", labels=(*_PLACE, "reason")
-    )
-    latency = HistogramMetricFamily(
-        "cqrs_command_latency_seconds", "From the append of a command to its commit.", labels=_PLACE
-    )
-    batches = HistogramMetricFamily("cqrs_batch_commands", "Commands of a transaction.", labels=_PLACE)
-    counters = {
-        name: CounterMetricFamily(f"cqrs_{name}", words, labels=_PLACE) for name, words in COUNTERS.items()
-    }
-    step = GaugeMetricFamily("cqrs_owner_step", "1 for the step the owner is at.", labels=(*_PLACE, "step"))
-    size = GaugeMetricFamily(
-        "cqrs_shard_bytes", "Bytes of the shard on disk, or of the store in memory.", labels=_PLACE
-    )
-    left = GaugeMetricFamily(
-        "cqrs_rebuild_remaining_records", "Events and outcomes still to be folded.", labels=_PLACE
-    )
-    for partition, report in snapshot.reports.items():
-        labels, folding = _labels(partition), report.folding
-        for reason in Reason:
-            refused.add_metric([*labels, reason.name], report.reasons.get(reason.name, 0))
-        latency.add_metric(labels, list(_cumulated(LATENCY_BOUNDS, report.latency[0])), report.latency[1])
-        batches.add_metric(labels, list(_cumulated(BATCH_BOUNDS, report.batches[0])), report.batches[1])
-        for name, counter in counters.items():
-            counter.add_metric(labels, report.counts.get(name, 0))
-        for name in STEPS:
-            step.add_metric([*labels, name], name == report.step)
-        size.add_metric(labels, report.shard_bytes)
-        left.add_metric(labels, 0 if folding is None else folding.records - folding.done)
-    yield from (refused, latency, batches, *counters.values(), step, size, left)
+        latency = HistogramMetricFamily(
+            "cqrs_command_latency_seconds", "From the append of a command to its commit.", labels=_PLACE
+        )
+        batches = HistogramMetricFamily("cqrs_batch_commands", "Commands of a transaction.", labels=_PLACE)
+        counters = {
+            name: CounterMetricFamily(f"cqrs_{name}", words, labels=_PLACE)
+            for name, words in COUNTERS.items()
+        }
+        step = GaugeMetricFamily(
+            "cqrs_owner_step", "1 for the step the owner is at.", labels=(*_PLACE, "step")
+        )
+        size = GaugeMetricFamily(
+            "cqrs_shard_bytes", "Bytes of the shard on disk, or of the store in memory.", labels=_PLACE
+        )
+        left = GaugeMetricFamily(
+            "cqrs_rebuild_remaining_records", "Events and outcomes still to be folded.", labels=_PLACE
+        )
+        for partition, report in look.reports.items():
+            labels, folding = _labels(partition), report.folding
+            for reason in Reason:
+                refused.add_metric([*labels, reason.name], report.reasons.get(reason.name, 0))
+            latency.add_metric(labels, list(_cumulated(LATENCY_BOUNDS, report.latency[0])), report.latency[1])
+            batches.add_metric(labels, list(_cumulated(BATCH_BOUNDS, report.batches[0])), report.batches[1])
+            for name, counter in counters.items():
+                counter.add_metric(labels, report.counts.get(name, 0))
+            for name in STEPS:
+                step.add_metric([*labels, name], name == report.step)
+            size.add_metric(labels, report.shard_bytes)
+            left.add_metric(labels, 0 if folding is None else folding.records - folding.done)
+        yield from (refused, latency, batches, *counters.values(), step, size, left)
 
 
 def _labels(partition: "Partition") -> list[str]:

@@ -97,6 +97,7 @@ class Progress:
             self._processes.targets or {at: bounds[at][1] for at in heard},
             frozenset(filter(self._is_claimed, heard)),
             frozenset(at for at in unheard if events[at.source.topic].is_inherited(at.source.partition)),
+            self._again,
         )
 
     def _is_claimed(self, place: RunPlace) -> bool:

@@ -39,14 +39,17 @@ def _family(kind: PlaceKind, column: PlaceColumn, said: Shown, places: Iterable[
     return found
 
 
-class TimedLook(Protocol):
-    """A look at a job at a time (monotonic seconds)."""
+class JobLook(Protocol):
+    """A look at a job at a time (monotonic seconds), and how many of its tasks were submitted again."""
 
     @property
     def at(self) -> float: ...
 
+    @property
+    def again(self) -> int: ...
 
-_L = TypeVar("_L", bound=TimedLook)
+
+_L = TypeVar("_L", bound=JobLook)
 
 
 class JobMetrics(Generic[_L]):
@@ -87,6 +90,11 @@ class JobMetrics(Generic[_L]):
         looked_at = time.time() - (time.monotonic() - look.at)
         yield GaugeMetricFamily(
             f"{self.prefix}_observed_timestamp_seconds", f"When {self.asked} was last asked.", looked_at
+        )
+        yield CounterMetricFamily(
+            f"{self.prefix}_submissions",
+            "Submissions of tasks to Spark: each after the first is of one that was lost.",
+            look.again + 1,
         )
         yield from self.more(look)
         yield from families(self.places(look))

@@ -141,6 +141,7 @@ class ProcessProgress:
     ends: Mapping[Subscription, int]
     claimed: frozenset[Subscription] = frozenset()  # by this run
     waiting: frozenset[Subscription] = frozenset()  # until the partitions that had their keys are heard
+    again: int = 0  # tasks of the run that were submitted again
     events: int = 0  # reacted to, known at the end
     commands: int = 0  # sent, known at the end
     seconds: float = 0.0  # that the owners worked, known at the end

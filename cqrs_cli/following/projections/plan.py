@@ -65,6 +65,7 @@ class ProjectionProgress:
     events: int = 0  # projected, known at the end
     seconds: float = 0.0  # that the projectors worked, known at the end
     beside: bool = False  # of new tables, while others are served
+    again: int = 0  # tasks that were submitted again
 
     @property
     def position(self) -> int:

@@ -79,6 +79,7 @@ def test_lost_task_is_submitted_again(counters: TopicHarness) -> None:
     context = Context(is_lost, is_lost_after_work, works)
     done = drive(context, counters.plan(), notes)
     assert [plan.submission for plan in context.plans] == [0, 1, 2]
+    assert done.again == 2
     assert "a task was lost (the worker is gone); submitting again" in notes[0]
     assert done.total("commands") == 7  # also those of the submission that was lost
     counters.check()
