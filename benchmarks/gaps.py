@@ -21,7 +21,7 @@ from benchmarks.report import report
 from benchmarks.runs import MissedError, Runs, shards
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.support.processes import family
-from tests.support.standalone import cluster
+from tests.support.standalone import Cluster, cluster
 
 #: Seconds of quiet work before the blow, and after a run has come up, so that its shards and its code are warm.
 _QUIET = 5.0
@@ -49,19 +49,54 @@ def executor_killed(runs: Runs, slots: int = 1) -> Blow:
 
     `slots`: of each executor. The tasks that are lost begin again in what is free in the other one.
     """
-    folder = runs.here.root / "cluster"
-    folder.mkdir(exist_ok=True)
-    spark = runs.stack.enter_context(cluster(folder, cores=slots))
-    log = folder / "cluster.log"
-    runs.wait_until("cluster", lambda: log.read_bytes().count(b"Registering worker") == len(spark.workers))
-    each = ("--conf", f"spark.cores.max={2 * slots}", "--conf", f"spark.executor.cores={slots}")
-    runs.at_work("--master", spark.master, *each)
+    spark = _at_work_on_executors(runs, 2, slots)
 
     def blow() -> None:
         below = family(spark.workers[0].pid)
         runs.strike(next(pid for pid in below if _is_executor(pid)))
 
     return blow
+
+
+def executor_joins(runs: Runs) -> Blow:
+    """A second worker of a standalone cluster is started: half of the partitions move to its executor."""
+    spark = _at_work_on_executors(runs, 1, 2)
+
+    def has_registered() -> bool:
+        logs = (runs.here.root / "cluster" / "worker1").glob("*/*/stderr")
+        return any(b"Successfully registered with driver" in log.read_bytes() for log in logs)
+
+    def join() -> None:
+        spark.join()
+        runs.wait_until("executor that joins", has_registered)
+
+    return partial(_until_moved, runs, join)
+
+
+def executor_drained(runs: Runs) -> Blow:
+    """One of two workers is told to leave: its partitions move to the other one, whose executor could hold all."""
+    spark = _at_work_on_executors(runs, 2, 4)
+    return partial(_until_moved, runs, partial(spark.drain, 0))
+
+
+def _at_work_on_executors(runs: Runs, workers: int, slots: int) -> Cluster:
+    """A standalone cluster with a run at work; `slots`: of each worker's one executor."""
+    folder = runs.here.root / "cluster"
+    folder.mkdir(exist_ok=True)
+    spark = runs.stack.enter_context(cluster(folder, workers, slots))
+    log = folder / "cluster.log"
+    runs.wait_until("cluster", lambda: log.read_bytes().count(b"Registering worker") == workers)
+    each = ("--conf", f"spark.cores.max={2 * slots}", "--conf", f"spark.executor.cores={slots}")
+    runs.at_work("--master", spark.master, *each)
+    return spark
+
+
+def _until_moved(runs: Runs, act: Callable[[], object]) -> Mapping[str, float]:
+    """Do it, and wait until partitions have moved inside the run: how many seconds later."""
+    act()
+    began = time.monotonic()
+    runs.wait_until("partition that moved", runs.has_moved)
+    return {"moved": time.monotonic() - began}
 
 
 def _is_executor(pid: int) -> bool:
@@ -124,6 +159,8 @@ CASES = {
     "worker": Case(worker_killed, Runs.has_struck),
     "executor": Case(executor_killed, Runs.has_struck),
     "executor, room": Case(partial(executor_killed, slots=4), Runs.has_struck),  # each could hold all
+    "executor joins": Case(executor_joins, Runs.has_moved),
+    "executor drained": Case(executor_drained, Runs.has_moved),
     "standby": Case(run_killed_beside_standby, lambda runs: runs.has_struck() and runs.is_taken_over()),
     "restart": Case(run_killed_and_started, lambda runs: runs.has_struck() and runs.is_taken_over()),
     "broker": Case(broker_killed, lambda _: True),  # the blow ends with the election of another leader

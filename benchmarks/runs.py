@@ -14,7 +14,7 @@ from benchmarks.arena import Arena, command
 from benchmarks.brokers import Brokers
 from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.ownership.claim import TERMINAL, parse_claim
+from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.system.process import born, end
 from tests.support.processes import family, python_workers
 
@@ -118,6 +118,10 @@ class Runs:
         """True if every partition is owned by a run that has begun since."""
         return not {None, *self._owned} & {*self._owners()}
 
+    def has_moved(self) -> bool:
+        """True if partitions were given to further tasks of the run."""
+        return any(claim is not None and claim.submission > 0 for claim in self._claims())
+
     def wait_until(self, what: str, condition: Callable[[], bool]) -> None:
         """Wait for it. Raises `MissedError` if the last run has ended, or after minutes."""
         deadline = time.monotonic() + _PATIENCE
@@ -132,9 +136,11 @@ class Runs:
 
     def _owners(self) -> list[str | None]:
         """The run that owns each partition; None of one that nobody owns."""
+        return [claim.run if claim and claim.attempt < TERMINAL else None for claim in self._claims()]
+
+    def _claims(self) -> list[Claim | None]:
         found = committed_now(self.here.connection, self.topics, range(self.given.partitions)).values()
-        claims = [parse_claim(one.metadata) for one in found]
-        return [claim.run if claim and claim.attempt < TERMINAL else None for claim in claims]
+        return [parse_claim(one.metadata) for one in found]
 
 
 def _known(pids: "set[int] | list[int]") -> list[tuple[int, str]]:
