@@ -57,7 +57,7 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
     """The state after `event`, which must be the next one after `version`.
 
     An event that has an upcaster is the one of today that it gives. Raises `FoldError` for another version, for an
-    event that the code cannot read, and if `evolve` raises. Errors of the process come out as they are.
+    event that the code cannot read, and if `evolve` raises. Errors of the process come out as they may be shown.
     """
     found = event.aggregateversion
     if found != version + 1:
@@ -70,8 +70,10 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
         )
     try:
         return aggregate.step(state, event.type, event.data)
-    except (KeyboardInterrupt, *PROCESS_ERRORS):
+    except KeyboardInterrupt:
         raise
+    except PROCESS_ERRORS as error:
+        raise aggregate.shown(error) from None
     except BaseException as error:  # the aggregate's own code: anything may come
         decode_event(aggregate, event)  # raises if it is the event that cannot be read
         raise FoldError(
@@ -91,8 +93,8 @@ def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
         )
     try:
         return decode(event.data)
-    except PROCESS_ERRORS:
-        raise
+    except PROCESS_ERRORS as error:
+        raise aggregate.shown(error) from None
     except Exception as error:
         raise UnreadableEventError(_unreadable(aggregate, event, error)) from aggregate.shown(error)
 

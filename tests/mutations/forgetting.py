@@ -99,6 +99,23 @@ FORGETTING = [
         "tests/client/test_field_values.py::test_messages_have_no_personal_value",
     ),
     Mutation(
+        "the words of an error of the process in evolve are told",
+        "cqrs_cli/core/fold.py",
+        (
+            (
+                "        raise aggregate.shown(error) from None\n    except BaseException",
+                "        raise\n    except BaseException",
+            ),
+        ),
+        "tests/core/personal/test_words.py::test_process_error_has_no_words",
+    ),
+    Mutation(
+        "a replay tells the words of an error of the process",
+        "cqrs_cli/scans/replay/fold.py",
+        (("raise self._aggregate.shown(error) from None", "raise"),),
+        "tests/core/personal/test_words.py::test_process_error_has_no_words",
+    ),
+    Mutation(
         "a traceback on the terminal has the words",
         "cqrs_cli/cli/output.py",
         (("traced_without_words if self.withholds else traced\n", "traced\n"),),

@@ -43,10 +43,13 @@ def raised(error: BaseException, package: str = "", in_words: bool = True) -> st
     return f"{place}: {said}" if place else said
 
 
-def without_words(error: BaseException) -> Exception:
-    """An exception of the same name, from the same place, without words, notes and what led to it: for tracebacks."""
+def without_words(error: BaseException) -> BaseException:
+    """An exception of the same name, from the same place, without words, notes and what led to it: for tracebacks. An
+    error of the process stays one.
+    """
     kind = type(error)
-    bare: type[Exception] = type(kind.__name__, (Exception,), {"__module__": kind.__module__})
+    base = next((one for one in PROCESS_ERRORS if isinstance(error, one)), Exception)
+    bare: type[BaseException] = type(kind.__name__, (base,), {"__module__": kind.__module__})
     return bare().with_traceback(error.__traceback__)
 
 

@@ -128,11 +128,9 @@ class ReplayFold:
 
         This is `fold_next` for many events. It asks for nothing twice: less time than one call of that for each.
         """
-        now, kept, until = self._now, self._kept, self._until
-        decode, step = decode_fact, self._aggregate.step
+        now, kept, until, decode, step = self._now, self._kept, self._until, decode_fact, self._aggregate.step
         is_shared = bool(self._spills) or self._part != WHOLE
         absent: _At = (0, self._aggregate.decider.initial, "")
-        index = start
         try:
             for index in range(start, len(values)):
                 fact = decode(values[index])  # type: ignore[arg-type]  # None: looked at closely
@@ -146,8 +144,10 @@ class ReplayFold:
                 now[subject] = at = (version + 1, step(state, fact.type, fact.data), time)
                 if until is not None and time <= until:
                     kept[subject] = at
-        except (*PROCESS_ERRORS, KeyboardInterrupt, CqrsError):
+        except (KeyboardInterrupt, CqrsError):
             raise
+        except PROCESS_ERRORS as error:
+            raise self._aggregate.shown(error) from None
         except BaseException:  # the aggregate's own code: anything may come
             return index
         return len(values)

@@ -49,14 +49,21 @@ def decide(command: Say, heard: Heard) -> Iterator[Said]:
 
 
 def evolve(heard: Heard, event: Said) -> Heard:
-    if event.how == "fold":
-        raise KeyError(event.who)
+    match event.how:
+        case "fold":
+            raise KeyError(event.who)
+        case "full":
+            raise OSError(f"no space left for {event.who}")
+        case "exit":
+            raise SystemExit(event.who)
     return Heard(event.who)
 
 
 def upcast(old: dict[str, Any]) -> Said:
     if old["how"] == "raise":
         raise KeyError(old["who"])
+    if old["how"] == "short":
+        raise MemoryError(old["who"])
     return old  # type: ignore[return-value]
 
 

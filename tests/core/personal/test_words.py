@@ -1,7 +1,9 @@
 """Words about an aggregate with personal fields: none has a personal value."""
 
+import traceback
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -11,13 +13,15 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 import cqrs_cli as cqrs
-from cqrs_cli.core.fold import UnreadableEventError, decode_event
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
+from cqrs_cli.core.fold import UnreadableEventError, decode_event, fold_next
 from cqrs_cli.core.handle import call_decide
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.marks import Personal, personal
 from cqrs_cli.core.personal.words import UNSEARCHED, WITHHELD, texts_in, texts_of, withhold, withhold_misfit
+from cqrs_cli.scans.replay.fold import ReplayFold
 from tests.core import tally
 from tests.core.personal.customer import Customer, Order, Register
 from tests.core.personal.heard import ANN, HEARD, Say
@@ -89,7 +93,13 @@ def test_code_with_value_is_the_common() -> None:
     ],
 )
 def test_unreadable_event_is_not_quoted(kind: str, data: object) -> None:
-    event = EventEnvelope(
+    with pytest.raises(UnreadableEventError) as failure:
+        decode_event(HEARD, event_of(kind, data))
+    assert ANN not in str(failure.value) + repr(failure.value.__cause__)
+
+
+def event_of(kind: str, data: object) -> EventEnvelope:
+    return EventEnvelope(
         id="0/0/0",
         type=kind,
         subject="a",
@@ -100,9 +110,22 @@ def test_unreadable_event_is_not_quoted(kind: str, data: object) -> None:
         eventcount=1,
         data=Raw(encode_json(data)),
     )
-    with pytest.raises(UnreadableEventError) as failure:
-        decode_event(HEARD, event)
-    assert ANN not in str(failure.value) + repr(failure.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"), [("heard.Said", "full"), ("heard.Said", "exit"), ("heard.Old", "short")]
+)
+def test_process_error_has_no_words(kind: str, how: str) -> None:
+    """It stays one, so that it may pass when it is tried again."""
+    event = event_of(kind, {"who": ANN, "how": how})
+    for fold in (
+        partial(fold_next, HEARD, 0, HEARD.decider.initial, event),
+        partial(ReplayFold(HEARD).fold, [msgspec.json.encode(event)], int),
+    ):
+        with pytest.raises(PROCESS_ERRORS) as failure:
+            fold()
+        assert "heard.py" in (told := "".join(traceback.format_exception(failure.value)))
+        assert ANN not in told
 
 
 class Rank(cqrs.Command):
