@@ -39,7 +39,7 @@ def _family(kind: PlaceKind, column: PlaceColumn, said: Shown, places: Iterable[
     return found
 
 
-class JobLook(Protocol):
+class MeasuredLook(Protocol):
     """A look at a job at a time (monotonic seconds), and how many of its tasks were submitted again."""
 
     @property
@@ -49,7 +49,7 @@ class JobLook(Protocol):
     def again(self) -> int: ...
 
 
-_L = TypeVar("_L", bound=JobLook)
+_L = TypeVar("_L", bound=MeasuredLook)
 
 
 class JobMetrics(Generic[_L]):
