@@ -1,18 +1,23 @@
+import _imp
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pexpect
 import pytest
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.main import Terminated
+from cqrs_cli.cli.main import Terminated, main
 from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, TakenOverError, UnavailableError
 from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES, ROOT
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -84,6 +89,45 @@ def test_control_characters_become_escapes(broken: Cqrs) -> None:
 @pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
 def test_signals_end_quietly(broken: Cqrs, error: BaseException, status: int) -> None:
     assert broken(error) == (status, "", "")
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_imports_are_left_to_other_threads(number: int, status: int) -> None:
+    """A signal while an import waits for the one of another thread: Python would keep the lock of all imports."""
+    held, main_thread = threading.Event(), threading.get_ident()
+
+    def hold() -> None:
+        _imp.acquire_lock()
+        held.set()
+        try:
+            eventually(lambda: _waits(main_thread), every=0.001)
+            os.kill(os.getpid(), number)
+        finally:
+            _imp.release_lock()
+
+    def read(_: Sequence[str]) -> int:
+        other = threading.Thread(target=hold)
+        other.start()
+        held.wait()
+        try:
+            importlib.import_module("nobody_has_this")
+        except ModuleNotFoundError:
+            other.join()
+            eventually(lambda: False)  # until the signal comes again
+        return 0
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert main([], read) == status
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if is_held := _imp.lock_held():
+            _imp.release_lock()
+    assert not is_held
+
+
+def _waits(thread: int) -> bool:
+    return bool(sys._current_frames()[thread].f_globals["__name__"] == "importlib._bootstrap")
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])

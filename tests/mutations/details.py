@@ -53,6 +53,17 @@ DETAILS = [
         "tests/core/aggregate/test_upcasting.py::test_shard_follows_the_upcasters",
     ),
     Mutation(
+        "a signal interrupts an import, and keeps its lock",
+        "cqrs_cli/cli/main.py",
+        (
+            (
+                '    return frame is not None and frame.f_globals.get("__name__") == "importlib._bootstrap"',
+                "    return False",
+            ),
+        ),
+        "tests/cli/test_main.py::test_imports_are_left_to_other_threads",
+    ),
+    Mutation(
         "a field that nobody knows within a command is dropped",
         "cqrs_cli/core/aggregate/values.py",
         (("            if nests:", "            if False:"),),
