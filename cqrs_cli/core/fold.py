@@ -73,7 +73,7 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
     except KeyboardInterrupt:
         raise
     except PROCESS_ERRORS as error:
-        raise aggregate.shown(error) from None
+        aggregate.raise_shown(error)
     except BaseException as error:  # the aggregate's own code: anything may come
         decode_event(aggregate, event)  # raises if it is the event that cannot be read
         raise FoldError(
@@ -94,7 +94,7 @@ def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
     try:
         return decode(event.data)
     except PROCESS_ERRORS as error:
-        raise aggregate.shown(error) from None
+        aggregate.raise_shown(error)
     except Exception as error:
         raise UnreadableEventError(_unreadable(aggregate, event, error)) from aggregate.shown(error)
 

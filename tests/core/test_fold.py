@@ -30,6 +30,8 @@ class Notes(cqrs.State):
 def evolve(notes: Notes, event: Noted) -> Notes:
     if event.text == "bad":
         raise RuntimeError("evolve does not like it")
+    if event.text == "full":
+        raise OSError("no space left") from LookupError("the quota")
     return Notes((*notes.all, event.text))
 
 
@@ -50,6 +52,12 @@ def refusal(event: EventEnvelope, before: Folded | None = None) -> str:
     with pytest.raises(FoldError) as raised:
         fold_event(AGGREGATE, before, event)
     return str(raised.value)
+
+
+def test_process_error_keeps_its_cause() -> None:
+    with pytest.raises(OSError, match="no space left") as raised:
+        fold(event(1, "full"))
+    assert isinstance(raised.value.__cause__, LookupError)
 
 
 def test_events_lead_to_their_state() -> None:

@@ -103,16 +103,22 @@ FORGETTING = [
         "cqrs_cli/core/fold.py",
         (
             (
-                "        raise aggregate.shown(error) from None\n    except BaseException",
+                "        aggregate.raise_shown(error)\n    except BaseException",
                 "        raise\n    except BaseException",
             ),
         ),
         "tests/core/personal/test_words.py::test_process_error_has_no_words",
     ),
     Mutation(
+        "an error of the process is told with what led to it",
+        "cqrs_cli/core/aggregate/invalid.py",
+        (("shown.__suppress_context__ = True", "pass"),),
+        "tests/core/personal/test_words.py::test_process_error_has_no_words",
+    ),
+    Mutation(
         "a replay tells the words of an error of the process",
         "cqrs_cli/scans/replay/fold.py",
-        (("raise self._aggregate.shown(error) from None", "raise"),),
+        (("self._aggregate.raise_shown(error)", "raise"),),
         "tests/core/personal/test_words.py::test_process_error_has_no_words",
     ),
     Mutation(

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -124,6 +124,10 @@ class Aggregate:
     def shown(self, error: BaseException) -> BaseException:
         """The exception as tracebacks may show it: without words if any field is personal."""
         return without_words(error) if self.has_personal_fields else error
+
+    def raise_shown(self, error: BaseException) -> NoReturn:
+        """Raise an error of the process as tracebacks may show it. What led to it is told where its words are."""
+        raise self.shown(error)
 
     @cached_property
     def schema_digest(self) -> str:

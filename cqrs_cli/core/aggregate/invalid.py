@@ -50,7 +50,9 @@ def without_words(error: BaseException) -> BaseException:
     kind = type(error)
     base = next((one for one in PROCESS_ERRORS if isinstance(error, one)), Exception)
     bare: type[BaseException] = type(kind.__name__, (base,), {"__module__": kind.__module__})
-    return bare().with_traceback(error.__traceback__)
+    shown = bare().with_traceback(error.__traceback__)
+    shown.__suppress_context__ = True  # where it is raised while `error` is handled, that is not told either
+    return shown
 
 
 def raised_at(traceback: TracebackType | None, package: str) -> str:

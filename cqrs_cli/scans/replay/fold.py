@@ -147,7 +147,7 @@ class ReplayFold:
         except (KeyboardInterrupt, CqrsError):
             raise
         except PROCESS_ERRORS as error:
-            raise self._aggregate.shown(error) from None
+            self._aggregate.raise_shown(error)
         except BaseException:  # the aggregate's own code: anything may come
             return index
         return len(values)
