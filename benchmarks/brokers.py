@@ -59,13 +59,13 @@ class Brokers:
             return -1
         return -1 if found is None else int(found.leader)
 
-    def kill_leader(self, topic: str) -> float:
-        """kill -9 of the leader of partition 0; the seconds until there is another one."""
-        killed = self.leader(topic)
-        assert killed in self.states, f"nobody leads {topic}"
+    def end_leader(self, topic: str, how: signal.Signals) -> float:
+        """Send this signal to the leader of partition 0; the seconds until there is another one."""
+        ended = self.leader(topic)
+        assert ended in self.states, f"nobody leads {topic}"
         began = time.monotonic()
-        os.kill(self.states[killed].pid, signal.SIGKILL)
-        while (found := self.leader(topic)) in (killed, -1):
+        os.kill(self.states[ended].pid, how)
+        while (found := self.leader(topic)) in (ended, -1):
             assert time.monotonic() < began + 60, f"{topic} has no other leader than {found}"
             time.sleep(0.05)
         return time.monotonic() - began

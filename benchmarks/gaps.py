@@ -11,166 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
-from benchmarks import peer
 from benchmarks.arena import Arena, arena, open_accounts
+from benchmarks.blows import CASES, ON_THREE, PEERS, Blow
 from benchmarks.brokers import Brokers, three_brokers
 from benchmarks.latency import ACCOUNTS, answers
 from benchmarks.report import report
 from benchmarks.runs import MissedError, Runs, shards
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.support.processes import family
-from tests.support.standalone import Cluster, cluster
 
 #: Seconds of quiet work before the blow, and after a run has come up, so that its shards and its code are warm.
 _QUIET = 5.0
-
-#: The event that strikes the run at work; what more is to be known of it, in seconds.
-Blow = Callable[[], Mapping[str, float] | None]
-
-
-class Case(NamedTuple):
-    """A blow: how it is made ready, if all that it leads to is there, and the fewest seconds of sending."""
-
-    prepare: Callable[[Runs], Blow]
-    came: Callable[[Runs], bool]
-    seconds: float = 0.0
-
-
-def steady(runs: Runs) -> Blow:
-    """Nothing happens."""
-    runs.at_work()
-    return lambda: None
-
-
-def executor_killed(runs: Runs, slots: int = 1) -> Blow:
-    """One of two executors of a standalone cluster is killed with -9; its worker starts another one.
-
-    `slots`: of each executor. The tasks that are lost begin again in what is free in the other one.
-    """
-    spark = _at_work_on_executors(runs, 2, slots)
-
-    def blow() -> None:
-        below = family(spark.workers[0].pid)
-        runs.strike(next(pid for pid in below if _is_executor(pid)))
-
-    return blow
-
-
-def executor_joins(runs: Runs) -> Blow:
-    """A second worker of a standalone cluster is started: half of the partitions move to its executor."""
-    spark = _at_work_on_executors(runs, 1, 2)
-
-    def has_registered() -> bool:
-        logs = (runs.here.root / "cluster" / "worker1").glob("*/*/stderr")
-        return any(b"Successfully registered with driver" in log.read_bytes() for log in logs)
-
-    def join() -> None:
-        spark.join()
-        runs.wait_until("executor that joins", has_registered)
-
-    return partial(_until_moved, runs, join)
-
-
-def executor_drained(runs: Runs) -> Blow:
-    """One of two workers is told to leave: its partitions move to the other one, whose executor could hold all."""
-    spark = _at_work_on_executors(runs, 2, 4)
-    return partial(_until_moved, runs, partial(spark.drain, 0))
-
-
-def _at_work_on_executors(runs: Runs, workers: int, slots: int) -> Cluster:
-    """A standalone cluster with a run at work; `slots`: of each worker's one executor."""
-    folder = runs.here.root / "cluster"
-    folder.mkdir(exist_ok=True)
-    spark = runs.stack.enter_context(cluster(folder, workers, slots))
-    log = folder / "cluster.log"
-    runs.wait_until("cluster", lambda: log.read_bytes().count(b"Registering worker") == workers)
-    each = ("--conf", f"spark.cores.max={2 * slots}", "--conf", f"spark.executor.cores={slots}")
-    runs.at_work("--master", spark.master, *each)
-    return spark
-
-
-def _until_moved(runs: Runs, act: Callable[[], object]) -> Mapping[str, float]:
-    """Do it, and wait until partitions have moved inside the run: how many seconds later."""
-    act()
-    began = time.monotonic()
-    runs.wait_until("partition that moved", runs.has_moved)
-    return {"moved": time.monotonic() - began}
-
-
-def _is_executor(pid: int) -> bool:
-    return b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes()
-
-
-def broker_killed(runs: Runs) -> Blow:
-    """The leader of a partition, one of three brokers, is killed with -9."""
-    runs.at_work()
-    brokers = runs.brokers
-    assert brokers is not None
-    return lambda: {"election": brokers.kill_leader(runs.topics.commands)}
-
-
-def newer_run(runs: Runs) -> Blow:
-    """Another run is started, which takes over."""
-    runs.at_work()
-
-    def blow() -> None:
-        runs.start()
-
-    return blow
-
-
-def worker_killed(runs: Runs) -> Blow:
-    """A Python worker is killed with -9."""
-    runs.at_work()
-    return runs.kill_worker
-
-
-def run_killed_beside_standby(runs: Runs) -> Blow:
-    """The run is killed with -9; another one stands by."""
-    runs.at_work()
-    runs.standing_by()
-    return runs.kill
-
-
-def run_killed_and_started(runs: Runs) -> Blow:
-    """The run is killed with -9, and another one is started at once."""
-    runs.at_work()
-
-    def blow() -> None:
-        runs.kill()
-        runs.start()
-
-    return blow
-
-
-def peer_killed(runs: Runs, session_timeout: float) -> Blow:
-    """One of two instances of Kafka Streams is killed with -9."""
-    given = runs.given
-    call = peer.pair(runs.here, given.peer, runs.topics, session_timeout)
-    first, _ = runs.stack.enter_context(call)
-    return lambda: runs.strike(first.pid)
-
-
-CASES = {
-    "steady": Case(steady, lambda runs: not runs.is_taken_over()),
-    "newer run": Case(newer_run, Runs.is_taken_over),
-    "worker": Case(worker_killed, Runs.has_struck),
-    "executor": Case(executor_killed, Runs.has_struck),
-    "executor, room": Case(partial(executor_killed, slots=4), Runs.has_struck),  # each could hold all
-    "executor joins": Case(executor_joins, Runs.has_moved),
-    "executor drained": Case(executor_drained, Runs.has_moved),
-    "standby": Case(run_killed_beside_standby, lambda runs: runs.has_struck() and runs.is_taken_over()),
-    "restart": Case(run_killed_and_started, lambda runs: runs.has_struck() and runs.is_taken_over()),
-    "broker": Case(broker_killed, lambda _: True),  # the blow ends with the election of another leader
-}
-
-#: Of Kafka Streams: its seconds of silence until another instance takes over, 45 by default.
-PEERS = {
-    f"peer, {session} s": Case(partial(peer_killed, session_timeout=session), Runs.has_struck, session + 25.0)
-    for session in (45, 6)
-}
 
 
 def main() -> None:
@@ -216,7 +67,7 @@ def main() -> None:
 
 
 def _is_on_one_broker(name: str) -> bool:
-    return name not in ("broker", *PEERS)
+    return name not in (*ON_THREE, *PEERS)
 
 
 def _prepare(here: Arena, topics: Topics, given: argparse.Namespace) -> None:
@@ -262,7 +113,7 @@ def _place(
 
     The peer is given no accounts to begin with: it needs none.
     """
-    if name == "broker":
+    if name in ON_THREE:
         with three_brokers() as (here, brokers):
             topics = here.topics("bank_account", given.partitions)
             _prepare(here, topics, given)
