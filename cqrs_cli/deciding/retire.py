@@ -6,15 +6,13 @@ from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.ownership.claim import terminal
-from cqrs_cli.ownership.retire import ClaimChange, leave_claim
-from cqrs_cli.system.together import call_together
+from cqrs_cli.ownership.retire import ClaimChange, leave_claim, retire_places
 
 
 def retire(plan: Plan) -> None:
     """Retire every partition of the plan; the transaction timeout ends those that cannot be reached."""
-    call_together(
-        (partial(_retire, plan, partition) for partition in plan.partitions()), plan.timing.retire_deadline
-    )
+    within = plan.timing.retire_deadline
+    retire_places(plan.connection, plan.seats(), plan.run, partial(_retire, plan), within)
 
 
 def _retire(plan: Plan, partition: Partition) -> None:

@@ -5,21 +5,41 @@ The terminal claim, of an attempt higher than any task's, tells a straggling own
 is hit by the fence in a race judges it behind itself.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
 
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import is_broken
-from cqrs_cli.ownership.claim import Claim, parse_claim
+from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.ownership.claim import Claim, parse_claim, terminal
 from cqrs_cli.ownership.session import Session
+from cqrs_cli.ownership.standing import Seat, Standings
+from cqrs_cli.system.together import call_together
 
 #: Tries to leave a claim.
 _TRIES = 3
 
+_P = TypeVar("_P")
+
 #: Given a position and the claim there, the claim to leave; None to leave it as it is.
 ClaimChange = Callable[[int, Claim], Claim | None]
+
+
+def retire_places(
+    connection: Cluster, seats: Mapping[_P, Seat], run: str, retire: Callable[[_P], None], within: float
+) -> None:
+    """Retire the places that are still the run's, some at a time, for so many seconds at most.
+
+    Their claims say which: a fence needs clients of its own, and a run that stood by has nothing to end.
+    """
+    places: Iterable[_P] = seats
+    with suppress(CqrsError), Standings(connection, seats) as reader:
+        places = [place for place, one in reader.look().items() if terminal(one.claim, run)]
+    call_together((partial(retire, place) for place in places), within)
 
 
 def leave_claim(begin: Callable[[], Session[Any]], change: ClaimChange) -> None:

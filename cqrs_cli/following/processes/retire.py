@@ -5,13 +5,13 @@ from functools import partial
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.session import ReactSession
 from cqrs_cli.ownership.claim import terminal
-from cqrs_cli.ownership.retire import ClaimChange, leave_claim
-from cqrs_cli.system.together import call_together
+from cqrs_cli.ownership.retire import ClaimChange, leave_claim, retire_places
 
 
 def retire_processes(plan: ProcessPlan) -> None:
     """Retire every partition of the plan; the transaction timeout ends those that cannot be reached."""
-    call_together((partial(_retire, plan, one) for one in plan.subscriptions), plan.timing.retire_deadline)
+    within = plan.timing.retire_deadline
+    retire_places(plan.connection, plan.seats(), plan.run, partial(_retire, plan), within)
 
 
 def _retire(plan: ProcessPlan, subscription: Subscription) -> None:

@@ -11,6 +11,7 @@ from confluent_kafka import TopicPartition
 
 from cqrs_cli.deciding import retire as retiring
 from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.jobs.engine.long_job import LongJob
 from cqrs_cli.jobs.run import Owning
@@ -18,7 +19,7 @@ from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL, Claim, terminal
 from cqrs_cli.ownership.ending import Ending
-from cqrs_cli.ownership.retire import leave_claim
+from cqrs_cli.ownership.retire import leave_claim, retire_places
 from cqrs_cli.ownership.timing import Timing
 from tests.support.commands import increments
 from tests.support.driver import Context
@@ -49,6 +50,26 @@ def test_old_offset_gets_no_last_claim(counters: TopicHarness) -> None:
         retiring.retire(plan)
         offset, last = counters.standing()
         assert offset == 5 and last is not None and last.attempt == TERMINAL
+
+
+@pytest.mark.kafka
+def test_only_open_claims_of_its_own_are_retired(counters: TopicHarness) -> None:
+    """A fence costs three clients."""
+    counters.send(*increments(2))
+    plan = counters.plan()
+    quietly(plan)
+    places, retired = plan.partitions(), list[Partition]()
+
+    def retire(run: str, connection: Connection = counters.connection) -> list[Partition]:
+        retired.clear()
+        retire_places(connection, plan.seats(), run, retired.append, 60.0)
+        return retired
+
+    assert retire("another") == []
+    assert retire(plan.run) == places
+    assert retire(plan.run, Connection("127.0.0.1:1")) == places  # nobody says whose they are
+    retiring.retire(plan)
+    assert retire(plan.run) == []
 
 
 @pytest.mark.kafka
