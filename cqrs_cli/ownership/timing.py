@@ -72,7 +72,7 @@ class Timing:
     claim_check: float = 0.25
 
     # A call to the broker that is overdue for this long never returns: each should end by itself after its timeout.
-    overdue: float = 5.0
+    overdue: float = 2.0
 
     # A shard that another process has held in the middle of a change for this long is not let go any more.
     stuck: float = 30.0

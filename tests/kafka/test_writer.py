@@ -204,8 +204,8 @@ def test_call_is_overdue_after_its_time(partition: Partition) -> None:
     assert seen[1] >= 1.0
 
 
-def test_position_has_the_time_of_an_election(partition: Partition) -> None:
-    """A call that has to wait for longer may be one that never returns."""
+def test_position_has_less_time_than_an_election(partition: Partition) -> None:
+    """A call that has to wait for that may be one that never returns."""
     writer, given = partition.writer(), list[float]()
     asked = SimpleNamespace(send_offsets_to_transaction=lambda *words: given.append(words[-1]))
     writer._producer = cast(Producer, asked)

@@ -102,9 +102,15 @@ OWNING = [
         "tests/scenarios/takeovers/test_zombies.py::test_overdue_call_ends_the_process",
     ),
     Mutation(
+        "a run that ends begins a session at every place",
+        "cqrs_cli/ownership/retire.py",
+        ((" if terminal(one.claim, run)]", "]"),),
+        "tests/jobs/run/test_retire.py::test_only_open_claims_of_its_own_are_retired",
+    ),
+    Mutation(
         "a position may take as long as a transaction",
         "cqrs_cli/kafka/transactional.py",
         (("within = min(self._timeout, OFFSETS_TIMEOUT)", "within = self._timeout"),),
-        "tests/kafka/test_writer.py::test_position_has_the_time_of_an_election",
+        "tests/kafka/test_writer.py::test_position_has_less_time_than_an_election",
     ),
 ]
