@@ -161,9 +161,9 @@ class DecidingSupervisor(Supervisor):
     def end(self) -> None:
         self.measures.enter("ended")
 
-    def stuck(self) -> str:
+    def stuck(self, awake: float) -> str:
         store = self.store
-        if (what := super().stuck()) or store is None or store.waiting <= self.timing.stuck:
+        if (what := super().stuck(awake)) or store is None or min(awake, store.waiting) <= self.timing.stuck:
             return what
         return "a stopped process holds the shard in the middle of a change"
 

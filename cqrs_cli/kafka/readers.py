@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from cqrs_cli.kafka.clients import (
     described,
     failed,
     is_denied,
+    kafka_error,
 )
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
@@ -28,6 +29,10 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl
 
 #: No leader yet: the broker has just started, another one takes over, or the partition is new.
 _LEADERLESS = {ErrorKind.ELECTING, ErrorKind.MISSING}
+
+#: The timeouts of a question to a partition's leader, in seconds, one after the other. librdkafka sends it to the
+#: leader that it knows, where it waits in vain if that broker was lost. So it looks for another one after each.
+_TIMEOUTS = (*8 * [1.0], 4.0)
 
 #: Seconds that a log must look too short before that is believed: a broker that has just become the leader may show
 #: less of it than there is.
@@ -87,15 +92,28 @@ def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
     """
     place = TopicPartition(topic, partition)
     low, high = _from_leader(
-        topic, partition, lambda: reader.get_watermark_offsets(place, timeout=REQUEST_TIMEOUT)
+        reader, topic, partition, lambda timeout: reader.get_watermark_offsets(place, timeout=timeout)
     )
     return low, high
 
 
-def _from_leader(topic: str, partition: int, ask: Callable[[], _T]) -> _T:
+def _from_leader(reader: Consumer, topic: str, partition: int, ask: Callable[[float], _T]) -> _T:
     """The answer of the partition's leader, as soon as it has one."""
+
+    def leader() -> _T:
+        *first, last = _TIMEOUTS
+        for timeout in first:
+            try:
+                return ask(timeout)
+            except KafkaException as error:
+                if kafka_error(error).code() != KafkaError._TIMED_OUT:
+                    raise
+            with suppress(KafkaException):
+                reader.list_topics(topic, timeout=timeout)
+        return ask(last)
+
     try:
-        return answered(ask, _LEADERLESS, REQUEST_TIMEOUT)
+        return answered(leader, _LEADERLESS, REQUEST_TIMEOUT)
     except KafkaException as error:
         if error_kind(error) is ErrorKind.MISSING:
             raise _missing(topic, partition) from error
@@ -117,7 +135,7 @@ def offset_with(reader: Consumer, topic: str, partition: int, timestamp: int) ->
     """`offset_at` with a consumer at hand; raises `KafkaException`, `MissingError` for the partition."""
     place = TopicPartition(topic, partition, timestamp)
     (found,) = _from_leader(
-        topic, partition, lambda: reader.offsets_for_times([place], timeout=REQUEST_TIMEOUT)
+        reader, topic, partition, lambda timeout: reader.offsets_for_times([place], timeout=timeout)
     )
     return found.offset if found.offset >= 0 else None
 

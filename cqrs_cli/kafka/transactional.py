@@ -26,7 +26,7 @@ from cqrs_cli.kafka.write_errors import (
 #: Seconds after which the broker aborts the transaction. It blocks readers until then: so it is short, and begun late.
 TRANSACTION_TIMEOUT = 20.0
 
-#: Seconds that a group's coordinator has to take a position: milliseconds are usual. Where it was lost, the call may be
+#: Seconds that a group's coordinator has for a position: milliseconds are usual. Where it was lost, the call may be
 #: one that never returns, so it is not waited for until another one is elected (`broker.session.timeout.ms`, 9 s): a
 #: fence asks for that one twice a second.
 OFFSETS_TIMEOUT = 4.0
@@ -79,6 +79,7 @@ class TransactionalWriter:
             queue_buffering_max_kbytes=256 * 1024,
             retry_backoff_ms=1,  # back-to-back transactions meet CONCURRENT_TRANSACTIONS: 4 ms instead of 100
             retry_backoff_max_ms=5,
+            reconnect_backoff_max_ms=250,  # also to a coordinator that was elected: else up to ten seconds
             **({"debug": "protocol"} if failpoints.armed("commit.sent") else {}),
         )
 

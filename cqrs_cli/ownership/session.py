@@ -8,11 +8,11 @@ from typing import Generic, Self, TypeVar
 from confluent_kafka import Consumer, KafkaException
 from msgspec.structs import replace
 
-from cqrs_cli.kafka.clients import bulk_consumer, consumer, is_in_sync
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer, is_in_sync
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.offsets import Committed, committed
 from cqrs_cli.kafka.readers import watermarks
-from cqrs_cli.kafka.transactional import TransactionalWriter
+from cqrs_cli.kafka.transactional import OFFSETS_TIMEOUT, TransactionalWriter
 from cqrs_cli.ownership.claim import Claim, Judgement, believable, judge, parse_claim
 from cqrs_cli.ownership.signals import ClaimLost, Superseded
 from cqrs_cli.ownership.standing import Seat
@@ -55,12 +55,12 @@ class Session(ABC, Generic[_W]):
         self.consumer.list_topics(self.seat.topic, timeout=self.timing.transaction_timeout)
         self.end()
 
-    def committed_by(self, client: Consumer) -> Committed:
+    def committed_by(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> Committed:
         """The group's offset and what rides with it. A read_committed client waits for a pending commit.
 
         Raises `KafkaException`.
         """
-        return committed(client, self.seat.topic, [self.seat.partition])[self.seat.partition]
+        return committed(client, self.seat.topic, [self.seat.partition], timeout)[self.seat.partition]
 
     @abstractmethod
     def commit_position(self, offset: int) -> None:
@@ -116,7 +116,7 @@ class Session(ABC, Generic[_W]):
 
     def check_claim(self) -> None:
         """Read the claim while idle: an owner that commits nothing would never notice that it was fenced."""
-        found = self.committed_by(self.watcher)
+        found = self.committed_by(self.watcher, OFFSETS_TIMEOUT)
         if found.offset is None:  # it expired, or is gone with its topic: the next owner sees
             raise ClaimLost("the group's offset is gone")
         if self.judge(parse_claim(found.metadata)) is not Judgement.MINE:

@@ -82,7 +82,8 @@ class Timing:
     slow: float = 5.0
     decide_timeout: float = 60.0
 
-    # A task that has not looked at its owners for this long was paused itself: the waiting before does not count.
+    # A task that has not looked at its owners for this long was paused itself: the waiting before does not count, and
+    # calls to the broker have this time to return.
     paused: float = 5.0
 
     # A run that stands by begins where the run before has been silent for this long; None: this run does not stand by.

@@ -62,13 +62,17 @@ class Watched(ABC):
         now, looked, self._looked = self.clock(), self._looked, self.clock()
         if now - looked > self.timing.paused:
             self._woke = now
-        if now - self._woke >= self.timing.stuck and (what := self.stuck()):
+        if what := self.stuck(now - self._woke):
             self.report(what, "ending the task")
             self.exit(os.EX_SOFTWARE)
 
-    def stuck(self) -> str:
-        """The thing that its owner waits for and that will never come; empty if nothing is known."""
-        waits = self.session is not None and self.session.writer.overdue > self.timing.overdue
+    def stuck(self, awake: float) -> str:
+        """The thing that its owner waits for and that will never come; empty if nothing is known.
+
+        `awake`: seconds since this process began, or woke from a pause.
+        """
+        overdue = 0.0 if self.session is None else self.session.writer.overdue
+        waits = overdue > self.timing.overdue and awake > self.timing.paused
         return "a call to the broker does not return" if waits else ""
 
     def report(self, what: object, then: str = "beginning again") -> None:

@@ -92,8 +92,8 @@ def test_brokers_that_lag_cause_no_second_decision(
         start, end = bounds(session, kind)
         return start, then[kind] if kind != "commands" and next(stale, False) else end
 
-    def stood(session: OwnerSession, client: Any) -> Committed:
-        found = committed(session, client)
+    def stood(session: OwnerSession, client: Any, *timeout: float) -> Committed:
+        found = committed(session, client, *timeout)
         return found._replace(offset=5) if next(lagging, False) else found
 
     lagging = iter([True])
