@@ -7,7 +7,7 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
-    from cqrs_cli.kafka.connection.connection import Connection
+    from cqrs_cli.keys.address import KeyRingAddress
 
 PersonalValues = Annotated[
     bool,
@@ -18,8 +18,8 @@ PersonalValues = Annotated[
 ]
 
 
-def check_personal(wanted: bool, aggregate: "Aggregate", connection: "Connection") -> None:
-    """Check that there are values to write, and a ring of keys for them.
+def check_personal(wanted: bool, aggregate: "Aggregate", ring: "KeyRingAddress | None") -> None:
+    """Check that there are values to write, and a ring of keys for them: before anything connects.
 
     Raises `UsageError` for an aggregate without personal fields, `ConfigurationError` without ring.
     """
@@ -27,5 +27,5 @@ def check_personal(wanted: bool, aggregate: "Aggregate", connection: "Connection
         return
     if not aggregate.has_personal_fields:
         raise UsageError(f"--personal: {aggregate.name} has no personal fields", "leave it out")
-    if connection.keys is None:
+    if ring is None:
         raise ConfigurationError("--personal: no ring of keys is set", "set personal_keys")

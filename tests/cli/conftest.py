@@ -64,9 +64,11 @@ def cqrs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str, connect: Connect | None = None) -> DeliveryReport:
-        """`connect` is called in place of connecting."""
+        """`connect` is called in place of connecting. A wrong call starts no broker: nobody would stop it."""
+        was_there = (broker := tmp_path / ".cqrs" / "kafka").exists()
         capfd.readouterr()
         status = main(arguments, partial(read_unconnected, connect) if connect else None)
+        assert status != 2 or was_there or not broker.exists()
         return DeliveryReport(status, *capfd.readouterr())
 
     return call

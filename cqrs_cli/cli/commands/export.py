@@ -47,10 +47,9 @@ def export(
     properties = spark.apply(cli)
     settings = cli.settings
     target = target_folder(out, format)
-    loaded, connection = cli.aggregate(aggregate), cli.connection()
-    check_personal(personal, loaded, connection)
+    check_personal(personal, cli.aggregate(aggregate), settings.keys())
     plan = plan_export(
-        connection, cli.topics(aggregate), settings.aggregates, settings.root, settings.partitioner
+        cli.connection(), cli.topics(aggregate), settings.aggregates, settings.root, settings.partitioner
     )
     plan = replace(plan, personal=personal)
     title = f"writing {aggregate}"

@@ -68,12 +68,12 @@ def replay(
     positions = positions_of("--until", until, cli.topics(aggregate).events)
     then = _moment(until) if positions is None else None
     target = optional_target(out, format)
-    loaded, topics, connection = cli.aggregate(aggregate), cli.topics(aggregate), cli.connection()
+    loaded, topics = cli.aggregate(aggregate), cli.topics(aggregate)
     if personal and target is None:
         raise UsageError("--personal is of what --out writes", "name a folder: --out DIR")
-    check_personal(personal, loaded, connection)
+    check_personal(personal, loaded, settings.keys())
     wanted = plan_replay(
-        connection, topics, settings.aggregates, settings.root, then, positions, settings.partitioner
+        cli.connection(), topics, settings.aggregates, settings.root, then, positions, settings.partitioner
     )
     with (
         spark_session(cli, "replay", [aggregate], properties) as (context, tasks),
