@@ -12,6 +12,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.clients import (
     REQUEST_TIMEOUT,
+    SOON,
     Isolation,
     answered,
     bulk_consumer,
@@ -29,10 +30,6 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl
 
 #: No leader yet: the broker has just started, another one takes over, or the partition is new.
 _LEADERLESS = {ErrorKind.ELECTING, ErrorKind.MISSING}
-
-#: The timeouts of a question to a partition's leader, in seconds, one after the other. librdkafka sends it to the
-#: leader that it knows, where it waits in vain if that broker was lost. So it looks for another one after each.
-_TIMEOUTS = (*8 * [1.0], 4.0)
 
 #: Seconds that a log must look too short before that is believed: a broker that has just become the leader may show
 #: less of it than there is.
@@ -98,19 +95,22 @@ def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
 
 
 def _from_leader(reader: Consumer, topic: str, partition: int, ask: Callable[[float], _T]) -> _T:
-    """The answer of the partition's leader, as soon as it has one."""
+    """The answer of the partition's leader, as soon as it has one.
+
+    librdkafka sends the question to the leader that it knows, where it waits in vain if that broker was lost. So it is
+    asked briefly, and looks for another leader.
+    """
+    deadline, brief = time.monotonic() + REQUEST_TIMEOUT, min(SOON, REQUEST_TIMEOUT)
 
     def leader() -> _T:
-        *first, last = _TIMEOUTS
-        for timeout in first:
+        while True:
             try:
-                return ask(timeout)
+                return ask(brief)
             except KafkaException as error:
-                if kafka_error(error).code() != KafkaError._TIMED_OUT:
+                if kafka_error(error).code() != KafkaError._TIMED_OUT or time.monotonic() > deadline:
                     raise
             with suppress(KafkaException):
-                reader.list_topics(topic, timeout=timeout)
-        return ask(last)
+                reader.list_topics(topic, timeout=brief)
 
     try:
         return answered(leader, _LEADERLESS, REQUEST_TIMEOUT)

@@ -1,6 +1,9 @@
 """Stretches of a log end where they should, whatever holes are in them."""
 
+from typing import cast
+
 import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import UNREADABLE, Record
@@ -8,7 +11,16 @@ from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.readers import StalledError, bounds, last_record, offset_at, partitions, read, read_with
+from cqrs_cli.kafka.readers import (
+    StalledError,
+    bounds,
+    last_record,
+    offset_at,
+    partitions,
+    read,
+    read_with,
+    watermarks,
+)
 from tests.support.impatience import impatience
 from tests.support.raw import raw
 from tests.support.stretch import Stretch
@@ -127,6 +139,23 @@ def test_deleted_start_is_an_error(log: Stretch) -> None:
     log.write([b"a"])
     with pytest.raises(UnavailableError, match="out of range"):
         values(log, 5, 9)
+
+
+def test_lost_leader_is_looked_up_again() -> None:
+    """The client would ask the broker that it knows until its timeout, again and again."""
+
+    class LostLeader:
+        knows = True
+
+        def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+            if self.knows:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            return 3, 7
+
+        def list_topics(self, topic: str, timeout: float) -> None:
+            self.knows = False
+
+    assert watermarks(cast(Consumer, LostLeader()), "log", 0) == (3, 7)
 
 
 def test_absent_broker_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:

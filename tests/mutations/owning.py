@@ -98,8 +98,26 @@ OWNING = [
     Mutation(
         "a call to the broker that never returns is waited for",
         "cqrs_cli/ownership/watched.py",
-        (("self.session.writer.overdue > self.timing.overdue", "False"),),
+        (("overdue > self.timing.overdue and", "False and"),),
         "tests/scenarios/takeovers/test_zombies.py::test_overdue_call_ends_the_process",
+    ),
+    Mutation(
+        "a call has no time to return after a pause",
+        "cqrs_cli/ownership/watched.py",
+        ((" and awake > self.timing.paused", ""),),
+        "tests/scenarios/takeovers/test_zombies.py::test_overdue_call_ends_the_process",
+    ),
+    Mutation(
+        "a question to a lost leader is waited for",
+        "cqrs_cli/kafka/readers.py",
+        ((".list_topics(topic, timeout=brief)", ".memberid()"),),
+        "tests/kafka/test_readers.py::test_lost_leader_is_looked_up_again",
+    ),
+    Mutation(
+        "an idle owner waits for a lost coordinator",
+        "cqrs_cli/ownership/session.py",
+        (("self.committed_by(self.watcher, OFFSETS_TIMEOUT)", "self.committed_by(self.watcher)"),),
+        "tests/scenarios/takeovers/test_zombies.py::test_idle_owner_asks_briefly",
     ),
     Mutation(
         "a run that ends begins a session at every place",
