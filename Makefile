@@ -11,7 +11,7 @@ PYTHON ?= python3 /usr/bin/python3 python3.14 python3.13 python3.12 python3.11
 PURE := "not kafka and not spark and not docker and not faults"
 MINUTES := 10
 # A file of tests stays in one process, with one broker and one Spark session; of the fast ones only if it needs them.
-ON_PYPI := tests/system/test_java.py tests/kafka/embedded tests/jobs/engine/test_session.py tests/jobs/run/test_command.py
+ON_PYPI := tests/system/test_java.py tests/kafka/embedded tests/jobs/engine/test_session.py
 BY_FILE := --dist loadfile --no-loadscope-reorder
 GROUPED := --dist loadgroup --no-loadscope-reorder
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.model.erasing.promises import explore
 from tests.model.erasing.world import Command, Rules, Scenario
+from tests.model.larger import LARGER
 
 W1, W2 = Command("write", "w1", "s1"), Command("write", "w2", "s2")
 P, E = Command("park", "p", "s3"), Command("erase", "E")
@@ -86,10 +87,10 @@ def test_erasure_breaks_no_promise(scenario: Scenario) -> None:
     explore(scenario, Rules(), 500_000).check_kept(scenario.name)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("most", LARGER)
 @pytest.mark.parametrize("scenario", DEEPER, ids=lambda scenario: scenario.name)
-def test_erasure_breaks_no_promise_in_larger_worlds(scenario: Scenario) -> None:
-    explore(scenario, Rules(), 1_000_000).check_kept(scenario.name)
+def test_erasure_breaks_no_promise_in_larger_worlds(scenario: Scenario, most: int) -> None:
+    explore(scenario, Rules(), most).check_kept(scenario.name)
 
 
 @pytest.mark.parametrize("rule", BREAKS)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.model.growing.promises import explore
 from tests.model.growing.world import Command, Rules, Scenario
+from tests.model.larger import LARGER
 
 #: Keys by their hashes: `b` moves from 0 to 1 of 2, `c` from 0 over 1 to 3 of 4.
 B1, B2, A1 = Command("plain", "b1", 1), Command("plain", "b2", 1), Command("plain", "a1", 0)
@@ -68,10 +69,10 @@ def test_growth_breaks_no_promise(scenario: Scenario) -> None:
     explore(scenario, Rules(), 500_000).check_kept(scenario.name)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("most", LARGER)
 @pytest.mark.parametrize("scenario", DEEPER, ids=lambda scenario: scenario.name)
-def test_growth_breaks_no_promise_in_larger_worlds(scenario: Scenario) -> None:
-    explore(scenario, Rules(), 400_000).check_kept(scenario.name)
+def test_growth_breaks_no_promise_in_larger_worlds(scenario: Scenario, most: int) -> None:
+    explore(scenario, Rules(), most).check_kept(scenario.name)
 
 
 @pytest.mark.parametrize("rule", BREAKS)
