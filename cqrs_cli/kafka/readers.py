@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,24 +12,19 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.clients import (
     REQUEST_TIMEOUT,
-    SOON,
     Isolation,
-    answered,
     bulk_consumer,
     consumer,
     described,
     failed,
     is_denied,
-    kafka_error,
 )
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.follower import Follower
+from cqrs_cli.kafka.leaders import ask_leader
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-
-#: No leader yet: the broker has just started, another one takes over, or the partition is new.
-_LEADERLESS = {ErrorKind.ELECTING, ErrorKind.MISSING}
 
 #: Seconds that a log must look too short before that is believed: a broker that has just become the leader may show
 #: less of it than there is.
@@ -95,25 +90,8 @@ def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
 
 
 def _from_leader(reader: Consumer, topic: str, partition: int, ask: Callable[[float], _T]) -> _T:
-    """The answer of the partition's leader, as soon as it has one.
-
-    librdkafka sends the question to the leader that it knows, where it waits in vain if that broker was lost. So it is
-    asked briefly, and looks for another leader.
-    """
-    deadline, brief = time.monotonic() + REQUEST_TIMEOUT, min(SOON, REQUEST_TIMEOUT)
-
-    def leader() -> _T:
-        while True:
-            try:
-                return ask(brief)
-            except KafkaException as error:
-                if kafka_error(error).code() != KafkaError._TIMED_OUT or time.monotonic() > deadline:
-                    raise
-            with suppress(KafkaException):
-                reader.list_topics(topic, timeout=brief)
-
     try:
-        return answered(leader, _LEADERLESS, REQUEST_TIMEOUT)
+        return ask_leader(reader, topic, ask, REQUEST_TIMEOUT)
     except KafkaException as error:
         if error_kind(error) is ErrorKind.MISSING:
             raise _missing(topic, partition) from error

@@ -109,7 +109,7 @@ OWNING = [
     ),
     Mutation(
         "a question to a lost leader is waited for",
-        "cqrs_cli/kafka/readers.py",
+        "cqrs_cli/kafka/leaders.py",
         ((".list_topics(topic, timeout=brief)", ".memberid()"),),
         "tests/kafka/test_readers.py::test_lost_leader_is_looked_up_again",
     ),
@@ -123,7 +123,7 @@ OWNING = [
         "a run that ends begins a session at every place",
         "cqrs_cli/ownership/retire.py",
         ((" if terminal(one.claim, run)]", "]"),),
-        "tests/jobs/run/test_retire.py::test_only_open_claims_of_its_own_are_retired",
+        "tests/jobs/run/test_retire.py::test_only_its_open_claims_are_retired",
     ),
     Mutation(
         "a position may take as long as a transaction",

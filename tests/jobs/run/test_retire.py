@@ -53,7 +53,7 @@ def test_old_offset_gets_no_last_claim(counters: TopicHarness) -> None:
 
 
 @pytest.mark.kafka
-def test_only_open_claims_of_its_own_are_retired(counters: TopicHarness) -> None:
+def test_only_its_open_claims_are_retired(counters: TopicHarness) -> None:
     """A fence costs three clients."""
     counters.send(*increments(2))
     plan = counters.plan()
