@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from cqrs_cli.kafka.clients import SOON, answered, kafka_error
+from cqrs_cli.kafka.clients import answered, kafka_error
 from cqrs_cli.kafka.error_kinds import ErrorKind
 
 #: No leader yet: the broker has just started, another one takes over, or the partition is new.
@@ -16,20 +16,20 @@ _LEADERLESS = {ErrorKind.ELECTING, ErrorKind.MISSING}
 _T = TypeVar("_T")
 
 
-def ask_leader(reader: Consumer, topic: str, ask: Callable[[float], _T], within: float) -> _T:
+def ask_leader(reader: Consumer, topic: str, ask: Callable[[float], _T], within: float, each: float) -> _T:
     """The answer of a partition's leader, as soon as it has one; raises `KafkaException` after `within` seconds.
 
-    `ask` is given its timeout. librdkafka sends the question to the leader that it knows, where it waits in vain if
-    that broker was lost. So it is asked briefly, and the client looks for another leader before it asks again.
+    `ask` is given its timeout, `each`. librdkafka sends the question to the leader that it knows, where it waits in
+    vain if that broker was lost. So the client looks for another leader before it asks again.
     """
-    deadline, brief = time.monotonic() + within, min(SOON, within)
+    deadline, brief = time.monotonic() + within, min(each, within)
 
     def known() -> _T:
         while True:
             try:
                 return ask(brief)
             except KafkaException as error:
-                if kafka_error(error).code() != KafkaError._TIMED_OUT or time.monotonic() > deadline:
+                if kafka_error(error).code() != KafkaError._TIMED_OUT or time.monotonic() + brief > deadline:
                     raise
             with suppress(KafkaException):
                 reader.list_topics(topic, timeout=brief)

@@ -77,21 +77,26 @@ def bounds(
         probe.close()
 
 
-def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
+def watermarks(
+    reader: Consumer, topic: str, partition: int, each: float = REQUEST_TIMEOUT
+) -> tuple[int, int]:
     """(log start, end) as the reader's isolation sees it; raises `KafkaException`, `MissingError` for the partition.
 
-    Waits for a partition that is just getting its leader, as all do when a broker has just started.
+    Waits for a partition that is just getting its leader, as all do when a broker has just started. `each`: seconds
+    until it looks for another leader than the one that it has asked.
     """
     place = TopicPartition(topic, partition)
     low, high = _from_leader(
-        reader, topic, partition, lambda timeout: reader.get_watermark_offsets(place, timeout=timeout)
+        reader, topic, partition, lambda timeout: reader.get_watermark_offsets(place, timeout=timeout), each
     )
     return low, high
 
 
-def _from_leader(reader: Consumer, topic: str, partition: int, ask: Callable[[float], _T]) -> _T:
+def _from_leader(
+    reader: Consumer, topic: str, partition: int, ask: Callable[[float], _T], each: float = REQUEST_TIMEOUT
+) -> _T:
     try:
-        return ask_leader(reader, topic, ask, REQUEST_TIMEOUT)
+        return ask_leader(reader, topic, ask, REQUEST_TIMEOUT, each)
     except KafkaException as error:
         if error_kind(error) is ErrorKind.MISSING:
             raise _missing(topic, partition) from error

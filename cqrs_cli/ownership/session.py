@@ -8,7 +8,7 @@ from typing import Generic, Self, TypeVar
 from confluent_kafka import Consumer, KafkaException
 from msgspec.structs import replace
 
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer, is_in_sync
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, SOON, bulk_consumer, consumer, is_in_sync
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.offsets import Committed, committed
 from cqrs_cli.kafka.readers import watermarks
@@ -53,7 +53,7 @@ class Session(ABC, Generic[_W]):
         The one that reads learns of its topic: else it finds the partition's leader a second after it has begun.
         """
         self.consumer.list_topics(self.seat.topic, timeout=self.timing.transaction_timeout)
-        self.end()
+        watermarks(self.watcher, self.seat.topic, self.seat.partition, SOON)  # its leader may have been lost
 
     def committed_by(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> Committed:
         """The group's offset and what rides with it. A read_committed client waits for a pending commit.
