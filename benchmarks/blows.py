@@ -1,4 +1,4 @@
-"""What may strike the runs of `benchmarks.gaps`: each case makes ready what it needs, and knows what is to come."""
+"""The blows of `benchmarks.gaps`: each case makes ready what it needs, and knows what is to come."""
 
 import signal
 import time

@@ -22,16 +22,17 @@ def ask_leader(reader: Consumer, topic: str, ask: Callable[[float], _T], within:
     `ask` is given its timeout, `each`. librdkafka sends the question to the leader that it knows, where it waits in
     vain if that broker was lost. So the client looks for another leader before it asks again.
     """
-    deadline, brief = time.monotonic() + within, min(each, within)
+    deadline, timeout = time.monotonic() + within, min(each, within)
 
     def known() -> _T:
         while True:
             try:
-                return ask(brief)
+                return ask(timeout)
             except KafkaException as error:
-                if kafka_error(error).code() != KafkaError._TIMED_OUT or time.monotonic() + brief > deadline:
+                is_over = time.monotonic() + timeout > deadline
+                if is_over or kafka_error(error).code() != KafkaError._TIMED_OUT:
                     raise
             with suppress(KafkaException):
-                reader.list_topics(topic, timeout=brief)
+                reader.list_topics(topic, timeout=timeout)
 
     return answered(known, _LEADERLESS, within)

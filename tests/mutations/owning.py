@@ -110,7 +110,7 @@ OWNING = [
     Mutation(
         "a question to a lost leader is waited for",
         "cqrs_cli/kafka/leaders.py",
-        ((".list_topics(topic, timeout=brief)", ".memberid()"),),
+        ((".list_topics(topic, timeout=timeout)", ".memberid()"),),
         "tests/kafka/test_readers.py::test_lost_leader_is_looked_up_again",
     ),
     Mutation(
