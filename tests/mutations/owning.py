@@ -1,4 +1,4 @@
-"""The mutations of what owners do with keys: how they read them, when they write them, and where they stop."""
+"""The mutations of what owners do with keys, calls and positions: how they read and write them, where they stop."""
 
 from tests.mutations.table import Mutation
 
@@ -130,5 +130,17 @@ OWNING = [
         "cqrs_cli/kafka/transactional.py",
         (("within = min(self._timeout, OFFSETS_TIMEOUT)", "within = self._timeout"),),
         "tests/kafka/test_writer.py::test_position_has_less_time_than_an_election",
+    ),
+    Mutation(
+        "logs are read to the last stable offset",
+        "cqrs_cli/ownership/session.py",
+        (('isolation="read_uncommitted"', 'isolation="read_committed"'),),
+        "tests/scenarios/losses/test_loss.py::test_a_foreign_open_transaction_stops_it",
+    ),
+    Mutation(
+        "an old offset is claimed where the shard does not know better",
+        "cqrs_cli/deciding/owner.py",
+        ((" and not session.is_old(offset, claim):", ":"),),
+        "tests/deciding/test_old_offset.py::test_old_offset_is_not_claimed[by the log]",
     ),
 ]

@@ -122,12 +122,6 @@ RULES = [
         "tests/deciding/test_recover.py::test_lost_shard_is_rebuilt_the_same[deleted]",
     ),
     Mutation(
-        "logs are read to the last stable offset",
-        "cqrs_cli/ownership/session.py",
-        (('isolation="read_uncommitted"', 'isolation="read_committed"'),),
-        "tests/scenarios/losses/test_loss.py::test_a_foreign_open_transaction_stops_it",
-    ),
-    Mutation(
         "the shard is written without looking at its token and positions",
         "cqrs_cli/state/lmdb_store.py",
         (("(head := self._head(txn)) != expected:", "(head := expected) != expected:"),),
@@ -173,12 +167,6 @@ RULES = [
         "cqrs_cli/ownership/trials/attempts.py",
         (("elif tried >= ATTEMPTS and offset", "elif tried and offset"),),
         "tests/ownership/trials/test_attempts.py",
-    ),
-    Mutation(
-        "an old offset is claimed where the shard does not know better",
-        "cqrs_cli/deciding/owner.py",
-        ((" and not session.is_old(offset, claim):", ":"),),
-        "tests/deciding/test_old_offset.py::test_old_offset_is_not_claimed[by the log]",
     ),
     Mutation(
         "a command fails by an error of the process among others",

@@ -93,14 +93,14 @@ def test_new_revision_replaces_under_load(
 ) -> None:
     """Events come in, readers look, the older run works: then it ends with exit status 6, and no reader lost a row."""
     topics = make_orders(connection, prefix)
-    logs = {partition: random_log(partition, 3000) for partition in range(4)}
+    logs = {partition: random_log(partition, 1500) for partition in range(4)}
     to = ("--to", url_of(place))
     seen: list[int] = []
     stop = threading.Event()
     file = shop.folder / "projections/recent_orders.py"
 
     def write() -> None:
-        for start in range(0, 3000, 100):
+        for start in range(0, 1500, 100):
             for partition, log in logs.items():
                 write_events(connection, topics.events, partition, log[start : start + 100])
 
