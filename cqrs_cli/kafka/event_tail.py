@@ -12,6 +12,7 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.follower import Follower
+from cqrs_cli.kafka.leaders import assign
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.opener import EventOpener
@@ -85,7 +86,7 @@ class PartitionTail:
         self._opener = opener
         self._waiting: list[Record] = []  # arrived, and not handed out: large data come by and by
         self._reader = reader or clients.bulk_consumer(connection, on_error=self._hear, fetch_wait_max_ms=100)
-        self._reader.assign([TopicPartition(source.topic, source.partition, start)])
+        assign(self._reader, [TopicPartition(source.topic, source.partition, start)])
         self._follower = (
             readers.patient_follower(connection, self._reader, note)
             if patient

@@ -22,7 +22,7 @@ from cqrs_cli.kafka.clients import (
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.follower import Follower
-from cqrs_cli.kafka.leaders import ask_leader
+from cqrs_cli.kafka.leaders import ask_leader, assign
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
@@ -170,7 +170,7 @@ def messages_with(
     patience: float = REQUEST_TIMEOUT,
 ) -> Iterator[list[Any]]:
     """`read_with` for a caller that takes librdkafka's messages as they are."""
-    reader.assign([TopicPartition(topic, partition, start)])
+    assign(reader, [TopicPartition(topic, partition, start)])
     follower, place = Follower(reader, partial(read_failure, connection)), (topic, partition)
     deadline = time.monotonic() + patience
     position = start

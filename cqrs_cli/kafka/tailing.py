@@ -14,6 +14,7 @@ from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.same_topics import SameTopics
 from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.leaders import assign
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.keys.opener import EventOpener, EventView
@@ -156,7 +157,7 @@ def following(
     reader = clients.consumer(connection, on_error=lambda error: follower.hear(error))
     follower = readers.patient_follower(connection, reader, note)
     try:
-        reader.assign([TopicPartition(topic, partition, end) for partition, end in ends.items()])
+        assign(reader, [TopicPartition(topic, partition, end) for partition, end in ends.items()])
         while True:
             messages = follower.poll()
             same.look()

@@ -110,7 +110,7 @@ OWNING = [
     Mutation(
         "a question to a lost leader is waited for",
         "cqrs_cli/kafka/leaders.py",
-        ((".list_topics(topic, timeout=timeout)", ".memberid()"),),
+        (("            _look(reader, topic, timeout)\n", "            pass\n"),),
         "tests/kafka/test_readers.py::test_lost_leader_is_looked_up_again",
     ),
     Mutation(
@@ -142,5 +142,11 @@ OWNING = [
         "cqrs_cli/deciding/owner.py",
         ((" and not session.is_old(offset, claim):", ":"),),
         "tests/deciding/test_old_offset.py::test_old_offset_is_not_claimed[by the log]",
+    ),
+    Mutation(
+        "a reader waits until librdkafka looks for its leader",
+        "cqrs_cli/kafka/leaders.py",
+        (("        _look(reader, topic, SOON)\n", "        pass\n"),),
+        "tests/kafka/test_leaders.py",
     ),
 ]
