@@ -15,6 +15,9 @@ from cqrs_cli.ownership.signals import Superseded
 from cqrs_cli.ownership.standby import await_seat
 from cqrs_cli.ownership.standing import Standings
 
+#: Seconds between two looks: what is sent to the new partitions waits for their parents.
+_LOOK_EVERY = 0.1
+
 
 def await_unborn(
     plan: Plan, partition: Partition, mine: Claim, stopping: threading.Event, meanwhile: Callable[[], object]
@@ -38,7 +41,8 @@ def await_unborn(
 
         who = _Parent(mine, stopping, meanwhile)
         # Twice the time: to be wrong would cost more than to be late.
-        await_seat(plan.connection, plan.seat(partition), mine, 2 * plan.timing.beats_for, who, are_there)
+        silence, seat = 2 * plan.timing.beats_for, plan.seat(partition)
+        await_seat(plan.connection, seat, mine, silence, who, are_there, _LOOK_EVERY)
 
 
 def _unborn(plan: Plan, partition: Partition) -> Iterator[Partition]:

@@ -90,14 +90,16 @@ def await_turn(
     meanwhile: Callable[[Claim], None],
     is_fit: Callable[[], bool],
     clock: Callable[[], float] = time.monotonic,
+    every: float | None = None,
 ) -> Claim | None:
     """Wait until the run may begin at a place: its claim from then on; None if it is to stop.
 
     `look` gives the committed claim and the beat; `meanwhile` is told whose claim stands; `is_fit` says whether the run
-    can go on from what the one before has written. The last look comes where the run's `patience` ends, not at the next
-    round.
+    can go on from what the one before has written. It looks `every` so many seconds, without that twice for each beat.
+    The last look comes where the run's `patience` ends, not at the next round.
     """
     silence, most = Silence(clock()), patience(mine.run, after)
+    pause = after / BEATS / 2 if every is None else every
     while not stopping.is_set():
         try:
             claim, beat = look()
@@ -113,7 +115,7 @@ def await_turn(
             continue
         assert claim is not None
         meanwhile(claim)
-        stopping.wait(min(after / BEATS / 2, most - silent + _MOMENT))
+        stopping.wait(min(pause, most - silent + _MOMENT))
     return None
 
 
@@ -145,6 +147,7 @@ def await_seat(
     after: float,
     who: StandsBy,
     is_turn: Callable[[], bool] = lambda: False,
+    every: float | None = None,
 ) -> Claim | None:
     """`await_turn` at a seat, by a client of its own. `is_turn`: true if it may begin whatever is claimed there."""
     client = consumer(connection, group=seat.group, isolation="read_uncommitted")
@@ -157,7 +160,7 @@ def await_seat(
         return parse_claim(claimed.metadata), read_beat(beaten.metadata)
 
     try:
-        return await_turn(look, mine, after, who.stopping, who.stand_by, who.is_fit)
+        return await_turn(look, mine, after, who.stopping, who.stand_by, who.is_fit, every=every)
     finally:
         client.close()
 

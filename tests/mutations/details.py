@@ -177,7 +177,7 @@ DETAILS = [
     Mutation(
         "a run that stands by looks for silence in rounds",
         "cqrs_cli/ownership/standby.py",
-        (("min(after / BEATS / 2, most - silent + _MOMENT)", "after / BEATS / 2"),),
+        (("min(pause, most - silent + _MOMENT)", "pause"),),
         "tests/ownership/test_standby.py::test_turn_comes_where_patience_ends",
     ),
 ]

@@ -82,6 +82,14 @@ def test_turn_comes_where_patience_ends(run: str, after: float) -> None:
     assert turn is not None and waiting.now == pytest.approx(patience(mine.run, after), abs=0.01)
 
 
+@given(st.floats(0.01, 1.0))
+def test_looks_come_as_often_as_asked(every: float) -> None:
+    looks: Iterator[tuple[Claim | None, Beat | None]] = iter([(OTHER, None)] * 3 + [(None, None)])
+    waiting, now = Waiting(), lambda: 0.0
+    turn = await_turn(lambda: next(looks), MINE, 60.0, waiting, lambda _: None, lambda: True, now, every)
+    assert turn is not None and waiting.now == pytest.approx(3 * every)
+
+
 @given(st.text())
 def test_patience_is_a_little_more_than_asked(run: str) -> None:
     """And the same at all places of a run: it follows at all of them, or at none."""
