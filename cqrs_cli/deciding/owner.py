@@ -27,6 +27,7 @@ from cqrs_cli.deciding.split import adopt, awaited, settling_end, split
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.clients import kafka_error
+from cqrs_cli.kafka.lending import Lender
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.ownership.claim import Accepted, Claim, parse_claim, succeed, suspect
 from cqrs_cli.ownership.signals import OffsetPending
@@ -65,9 +66,11 @@ class DecidingOwner:
         measures: Measures,
         behind: Lasting,
         stay_level: Callable[[], object],
+        lender: Lender,
     ) -> None:
         """`keys`: of an aggregate with personal fields. `behind`: how long the group's offset has seemed to be below
-        the shard's. `stay_level`: folds what is visible, without a claim to the shard.
+        the shard's. `stay_level`: folds what is visible, without a claim to the shard. `lender`: has clients that know
+        the logs, as before the fence they were read.
         """
         self.plan = plan
         self.partition = partition
@@ -77,7 +80,7 @@ class DecidingOwner:
         self.attempts = attempts
         self.behind = behind
         self.stay_level = stay_level
-        self.session = OwnerSession(plan, partition, mine, batch_limit, measures)
+        self.session = OwnerSession(plan, partition, mine, batch_limit, measures, lender)
 
     def __enter__(self) -> "DecidingOwner":
         return self
@@ -217,6 +220,7 @@ class DecidingOwner:
     def loop(self, state: StateCache, at: int, stopping: Callable[[], bool]) -> None:
         """5: decide commands from `at` on, until the target is reached or `stopping()` says so."""
         session = self.session
+        session.end_reading()
         trial = session.mine.trial
         if trial is not None and trial.blame is not None:
             self.attempts.blame(*trial.blame)

@@ -15,6 +15,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.recover import parse_outcome
 from cqrs_cli.deciding.settle import hides_forwards
 from cqrs_cli.errors import ConfigurationError, ContradictionError
+from cqrs_cli.kafka.lending import Lender
 from cqrs_cli.kafka.readers import StalledError, watermarks
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
@@ -27,10 +28,18 @@ class OwnerSession(Session[FencedWriter]):
     """The position is the group's offset of the commands; the claim counts what has been decided."""
 
     def __init__(
-        self, plan: Plan, partition: Partition, mine: Claim, batch_limit: int, measures: Measures
+        self,
+        plan: Plan,
+        partition: Partition,
+        mine: Claim,
+        batch_limit: int,
+        measures: Measures,
+        lender: Lender | None = None,
     ) -> None:
+        """`lender`: has clients for the steps that read stretches of the logs."""
         self.plan, self.partition, self.measures = plan, partition, measures
-        self.described, self.log = plan.topics[partition.aggregate], plan.log(partition)
+        self.described = plan.topics[partition.aggregate]
+        self.log = replace_log(plan.log(partition), lender=lender)
         self.rules = plan.deciding.rules(self.described, partition.number, plan.connection.payloads)
         self.counts = mine.counts
         self.batch: Batch | None = None  # the last one
@@ -38,6 +47,15 @@ class OwnerSession(Session[FencedWriter]):
         timing, least = plan.timing, min(self.described.max_bytes[kind] for kind in KINDS)
         writer = FencedWriter(self.log, least, timing.transaction_timeout, timing.produce_timeout)
         super().__init__(plan.connection, plan.seat(partition), writer, mine, timing, batch_limit)
+
+    def __exit__(self, *_: object) -> None:
+        self.end_reading()
+        super().__exit__()
+
+    def end_reading(self) -> None:
+        """Close the clients that have read stretches of the logs: the commands are read on by another one."""
+        if self.log.lender is not None:
+            self.log.lender.close()
 
     def bounds(self, kind: Kind) -> tuple[int, int]:
         """(start, high watermark) of a log: a read_committed client would give the last stable offset."""

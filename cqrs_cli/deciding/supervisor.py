@@ -4,6 +4,7 @@ import gc
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +25,7 @@ from cqrs_cli.deciding.settle import settled
 from cqrs_cli.deciding.unborn import await_unborn
 from cqrs_cli.deciding.warm import Leveling, until_level, warm
 from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.kafka.lending import Lender
 from cqrs_cli.kafka.lineage_log import HiddenLineageError, visible_lineage
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.ownership.claim import Claim
@@ -55,7 +57,8 @@ class DecidingSupervisor(Supervisor):
     ) -> None:
         self.plan, self.partition, self.aggregate = plan, partition, aggregate
         self.budget = budget or MemoryBudget(plan.store_limit)
-        self.log = plan.log(partition)
+        self._lender = Lender(plan.connection)
+        self.log = replace(plan.log(partition), lender=self._lender)
         place = f"{partition.aggregate} partition {partition.number}"
         mine, shard = plan.claim(partition, attempt), plan.shard(partition)
         connection, seat = plan.connection, plan.seat(partition)
@@ -149,6 +152,7 @@ class DecidingSupervisor(Supervisor):
             self.measures,
             self.behind,
             self._stay_level,
+            self._lender,
         )
 
     def _keep_owners(self) -> None:
@@ -159,6 +163,7 @@ class DecidingSupervisor(Supervisor):
         self.measures.begin_again()
 
     def end(self) -> None:
+        self._lender.close()
         self.measures.enter("ended")
 
     def stuck(self, awake: float) -> str:

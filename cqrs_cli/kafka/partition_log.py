@@ -1,7 +1,7 @@
 """One partition of an aggregate's five topics, as a value to ask and to read."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -13,6 +13,7 @@ from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation, is_denied
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.follower import Follower
+from cqrs_cli.kafka.lending import Lender
 from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Kind, Topics
@@ -22,9 +23,10 @@ from cqrs_cli.payloads.check_out import checked_out
 
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
-    """The address of one partition's logs. It holds no client, so it travels to a worker.
+    """The address of one partition's logs. Without a `lender` it holds no client, and travels to a worker.
 
-    A method that is given no client opens one and closes it; one that is given a client raises `KafkaException`.
+    A method that is given no client borrows one, or opens one and closes it; one that is given a client raises
+    `KafkaException`.
     Records come as they stand in the log, but for `events` and `with_data`: `payloads` is where these find the data
     that rest outside of Kafka. `keeps`: events and outcomes of other keys are left out.
     """
@@ -34,6 +36,7 @@ class PartitionLog:
     partition: int
     payloads: PayloadStoreAddress | None = None
     keeps: KeyHome | None = None
+    lender: Lender | None = field(default=None, compare=False, repr=False)
 
     def place(self, kind: Kind) -> str:
         """The log's name in messages: `bank_account.events partition 3`."""
@@ -41,8 +44,8 @@ class PartitionLog:
 
     def bounds(self, kind: Kind, isolation: Isolation = "read_committed") -> tuple[int, int]:
         """(log start, end); end: the last stable offset, or, read_uncommitted, the high watermark."""
-        topic = self.topics.name(kind)
-        return readers.bounds(self.connection, topic, [self.partition], isolation)[self.partition]
+        topic, numbers = self.topics.name(kind), [self.partition]
+        return readers.bounds(self.connection, topic, numbers, isolation, self.lender)[self.partition]
 
     def watermarks(self, client: Consumer, kind: Kind) -> tuple[int, int]:
         """`bounds` as this client's isolation sees them."""
@@ -53,7 +56,8 @@ class PartitionLog:
 
         Raises `StalledError` if one stays hidden.
         """
-        found = readers.read(self.connection, self.topics.name(kind), self.partition, start, end, batch=batch)
+        topic, lender = self.topics.name(kind), self.lender
+        found = readers.read(self.connection, topic, self.partition, start, end, batch=batch, lender=lender)
         return self._kept(kind, found)
 
     def _kept(self, kind: Kind, batches: Iterator[list[Record]]) -> Iterator[list[Record]]:
@@ -100,7 +104,8 @@ class PartitionLog:
 
     def first_record(self, kind: Kind, start: int, end: int) -> Record | None:
         """The first committed record from `start` and below `end`."""
-        return readers.first_record(self.connection, self.topics.name(kind), self.partition, start, end)
+        topic, lender = self.topics.name(kind), self.lender
+        return readers.first_record(self.connection, topic, self.partition, start, end, lender)
 
     def first_hidden(self, kind: Kind) -> Record | None:
         """The first record behind the last stable offset, committed or not."""
@@ -111,11 +116,13 @@ class PartitionLog:
 
     def last_record(self, kind: Kind, start: int, end: int) -> Record | None:
         """The last committed record from `start` and below `end`."""
-        return readers.last_record(self.connection, self.topics.name(kind), self.partition, start, end)
+        topic, lender = self.topics.name(kind), self.lender
+        return readers.last_record(self.connection, topic, self.partition, start, end, lender)
 
     def offset_at(self, kind: Kind, timestamp: int) -> int | None:
         """The first offset whose record is not older than `timestamp` (ms); None if there is none."""
-        return readers.offset_at(self.connection, self.topics.name(kind), self.partition, timestamp)
+        topic, lender = self.topics.name(kind), self.lender
+        return readers.offset_at(self.connection, topic, self.partition, timestamp, lender)
 
     def committed(self) -> Committed:
         """The position that the owners' group has committed, without waiting for a pending commit."""

@@ -13,7 +13,6 @@ from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.clients import (
     REQUEST_TIMEOUT,
     Isolation,
-    bulk_consumer,
     consumer,
     described,
     failed,
@@ -23,6 +22,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.leaders import ask_leader, assign
+from cqrs_cli.kafka.lending import Lender, borrowed
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
@@ -65,16 +65,18 @@ def count_with(connection: Cluster, reader: Consumer, topic: str) -> int:
 
 
 def bounds(
-    connection: Cluster, topic: str, numbers: Iterable[int], isolation: Isolation = "read_committed"
+    connection: Cluster,
+    topic: str,
+    numbers: Iterable[int],
+    isolation: Isolation = "read_committed",
+    lender: Lender | None = None,
 ) -> dict[int, tuple[int, int]]:
     """(log start, end) of each partition; end: the last stable offset, or, read_uncommitted, the high watermark."""
-    probe = consumer(connection, isolation=isolation)
     try:
-        return {number: watermarks(probe, topic, number) for number in numbers}
+        with borrowed(connection, lender, isolation) as probe:
+            return {number: watermarks(probe, topic, number) for number in numbers}
     except KafkaException as error:
         raise failed(connection, error, RequiredAcl("Read", "topic", topic)) from error
-    finally:
-        probe.close()
 
 
 def watermarks(
@@ -103,15 +105,15 @@ def _from_leader(
         raise
 
 
-def offset_at(connection: Cluster, topic: str, partition: int, timestamp: int) -> int | None:
+def offset_at(
+    connection: Cluster, topic: str, partition: int, timestamp: int, lender: Lender | None = None
+) -> int | None:
     """The first offset whose record is not older than `timestamp` (ms); None if there is none."""
-    probe = consumer(connection)
     try:
-        return offset_with(probe, topic, partition, timestamp)
+        with borrowed(connection, lender) as probe:
+            return offset_with(probe, topic, partition, timestamp)
     except KafkaException as error:
         raise failed(connection, error, RequiredAcl("Read", "topic", topic)) from error
-    finally:
-        probe.close()
 
 
 def offset_with(reader: Consumer, topic: str, partition: int, timestamp: int) -> int | None:
@@ -131,6 +133,7 @@ def read(
     end: int,
     isolation: Isolation = "read_committed",
     batch: int = 10_000,
+    lender: Lender | None = None,
 ) -> Iterator[list[Record]]:
     """All visible records with start ≤ offset < end, in batches, as they stand in the log; returns at `end`.
 
@@ -138,11 +141,8 @@ def read(
     """
     if start >= end:
         return
-    reader = bulk_consumer(connection, isolation=isolation)
-    try:
+    with borrowed(connection, lender, isolation) as reader:
         yield from read_with(connection, reader, topic, partition, start, end, batch)
-    finally:
-        reader.close()
 
 
 def read_with(
@@ -216,19 +216,23 @@ def _missing(topic: str, partition: int) -> MissingError:
     return MissingError(f"{topic} partition {partition} does not exist", "create it: cqrs init")
 
 
-def first_record(connection: Cluster, topic: str, partition: int, start: int, end: int) -> Record | None:
+def first_record(
+    connection: Cluster, topic: str, partition: int, start: int, end: int, lender: Lender | None = None
+) -> Record | None:
     """The first committed record from `start` and below `end`, None if there is none."""
-    return next((records[0] for records in read(connection, topic, partition, start, end)), None)
+    found = read(connection, topic, partition, start, end, lender=lender)
+    return next((records[0] for records in found), None)
 
 
-def last_record(connection: Cluster, topic: str, partition: int, start: int, end: int) -> Record | None:
+def last_record(
+    connection: Cluster, topic: str, partition: int, start: int, end: int, lender: Lender | None = None
+) -> Record | None:
     """The last committed record below `end`, None if there is none; reads backwards in growing strides.
 
     Raises `StalledError` when an open transaction hides what may be a later one.
     """
-    reader = bulk_consumer(connection)
     stride = 16
-    try:
+    with borrowed(connection, lender) as reader:
         while end > start:
             low = max(start, end - stride)
             last = None
@@ -237,6 +241,4 @@ def last_record(connection: Cluster, topic: str, partition: int, start: int, end
             if last is not None:
                 return last
             end, stride = low, stride * 16
-        return None
-    finally:
-        reader.close()
+    return None

@@ -149,4 +149,15 @@ OWNING = [
         (("        _look(reader, topic, SOON)\n", "        pass\n"),),
         "tests/kafka/test_leaders.py",
     ),
+    Mutation(
+        "a client that has met an error is lent again",
+        "cqrs_cli/kafka/lending.py",
+        (
+            (
+                "            client.close()\n            raise\n",
+                "            self._take_back(client)\n            raise\n",
+            ),
+        ),
+        "tests/kafka/test_lending.py::test_failed_ones_are_not_lent",
+    ),
 ]

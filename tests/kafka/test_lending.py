@@ -1,0 +1,61 @@
+"""A lent client reads one stretch after another, and nothing of the one before."""
+
+from contextlib import suppress
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.lending import Lender, borrowed
+from cqrs_cli.kafka.readers import bounds, first_record, last_record, read
+from tests.support.stretch import Stretch
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def lender(connection: Connection) -> Lender:
+    return Lender(connection)
+
+
+def test_next_reading_takes_the_same(lender: Lender) -> None:
+    with lender.lend() as first:
+        pass
+    with lender.lend() as second, lender.lend() as within:
+        assert second is first
+        assert within is not first
+    lender.close()
+    with lender.lend() as later:
+        assert later not in (first, within)
+    lender.close()
+
+
+def test_uncommitted_is_read_by_its_own(connection: Connection, lender: Lender) -> None:
+    with borrowed(connection, lender, "read_uncommitted") as any, lender.lend() as lent:
+        assert any is not lent
+    with lender.lend() as again:
+        assert again is lent
+    lender.close()
+
+
+def test_failed_ones_are_not_lent(lender: Lender) -> None:
+    with suppress(KafkaException), lender.lend() as failed:
+        raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+    with lender.lend() as another:
+        assert another is not failed
+    lender.close()
+
+
+def test_readings_do_not_mix(connection: Connection, prefix: str, lender: Lender) -> None:
+    """Each is left where it is, with records on their way."""
+    logs = [Stretch(connection, f"{prefix}{name}") for name in ("one", "two")]
+    for log in logs:
+        log.write(b"%s %d" % (log.topic.encode(), n) for n in range(1000))
+    for log in [*logs, *logs]:
+        assert bounds(connection, log.topic, [0], lender=lender)[0] == (0, 1000)
+        first = first_record(connection, log.topic, 0, 0, 1000, lender)
+        last = last_record(connection, log.topic, 0, 0, 1000, lender)
+        some = next(read(connection, log.topic, 0, 500, 1000, batch=10, lender=lender))
+        found = [first, some[0], last]
+        assert [one and one.value for one in found] == [f"{log.topic} {n}".encode() for n in (0, 500, 999)]
+    lender.close()
