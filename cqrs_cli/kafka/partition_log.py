@@ -26,9 +26,8 @@ class PartitionLog:
     """The address of one partition's logs. Without a `lender` it holds no client, and travels to a worker.
 
     A method that is given no client borrows one, or opens one and closes it; one that is given a client raises
-    `KafkaException`.
-    Records come as they stand in the log, but for `events` and `with_data`: `payloads` is where these find the data
-    that rest outside of Kafka. `keeps`: events and outcomes of other keys are left out.
+    `KafkaException`. Records come as they stand in the log, but for `events` and `with_data`: `payloads` is where these
+    find the data that rest outside of Kafka. `keeps`: events and outcomes of other keys are left out.
     """
 
     connection: Cluster
