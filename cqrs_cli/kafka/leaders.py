@@ -1,7 +1,7 @@
 """Finding the leader of a partition, whoever that is now, to read from it or to ask it."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -16,14 +16,14 @@ _LEADERLESS = {ErrorKind.ELECTING, ErrorKind.MISSING}
 _T = TypeVar("_T")
 
 
-def assign(reader: Consumer, places: Sequence[TopicPartition]) -> None:
+def assign(reader: Consumer, places: list[TopicPartition]) -> None:
     """Assign partitions, and look for their leaders at once.
 
     librdkafka (2.16) looks for them once a second, and finds them before only if they are assigned when the client
     first hears from a broker, within some milliseconds. A thread that waits for its turn in Python is later than that:
     beside six busy ones half of all readings took up to a second, and a third beside nobody, 20 ms after the client.
     """
-    reader.assign(list(places))
+    reader.assign(places)
     for topic in {place.topic for place in places}:
         _look(reader, topic, SOON)
 
