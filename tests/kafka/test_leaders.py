@@ -1,10 +1,11 @@
-"""A client that reads looks at once for the leaders of what it is assigned."""
+"""A client that reads finds out at once who leads the partitions."""
 
 from typing import cast
 
+import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from cqrs_cli.kafka.leaders import assign
+from cqrs_cli.kafka.leaders import ask_leader, assign
 
 
 class Reader:
@@ -34,3 +35,50 @@ def test_assigned_without_a_broker() -> None:
     reader = Reader(answers=False)
     assign(cast(Consumer, reader), [TopicPartition("events", 0)])
     assert reader.calls == [[("events", 0)], "events"]
+
+
+class Question:
+    """It is not answered the first times, and notes how long it was to wait."""
+
+    def __init__(self, unanswered: int, *codes: int) -> None:
+        self.waits: list[float] = []
+        self._unanswered = unanswered
+        self._codes = [*codes, *[KafkaError._TIMED_OUT] * unanswered]
+
+    def __call__(self, timeout: float) -> int:
+        self.waits.append(timeout)
+        if len(self.waits) <= self._unanswered:
+            raise KafkaException(KafkaError(self._codes[len(self.waits) - 1]))
+        return 42
+
+
+@pytest.mark.parametrize(
+    ("unanswered", "waits", "looks"),
+    [(0, [0.1], []), (1, [0.1, 1.0], []), (2, [0.1, 1.0, 1.0], ["events"])],
+)
+def test_is_asked_again_soon(unanswered: int, waits: list[float], looks: list[object]) -> None:
+    """It looks for another leader only if this one has had its time."""
+    reader, question = Reader(), Question(unanswered)
+    assert ask_leader(cast(Consumer, reader), "events", question, 10.0, 1.0) == 42
+    assert question.waits == waits
+    assert reader.calls == looks
+
+
+def test_what_waits_less_is_asked_twice() -> None:
+    reader, question = Reader(), Question(9)
+    with pytest.raises(KafkaException):
+        ask_leader(cast(Consumer, reader), "events", question, 0.05, 0.05)
+    assert question.waits == [0.05, 0.05]
+
+
+def test_first_error_does_not_count() -> None:
+    """A client that is not connected yet says that all brokers are down."""
+    reader, question = Reader(), Question(1, KafkaError._ALL_BROKERS_DOWN)
+    assert ask_leader(cast(Consumer, reader), "events", question, 10.0, 10.0) == 42
+
+
+def test_second_error_is_raised() -> None:
+    reader, question = Reader(), Question(2, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 2)
+    with pytest.raises(KafkaException):
+        ask_leader(cast(Consumer, reader), "events", question, 10.0, 10.0)
+    assert question.waits == [0.1, 10.0]

@@ -150,6 +150,12 @@ OWNING = [
         "tests/kafka/test_leaders.py",
     ),
     Mutation(
+        "a question of a client that connects is waited for",
+        "cqrs_cli/kafka/leaders.py",
+        (("            return ask(min(_AGAIN, timeout))\n", "            return ask(timeout)\n"),),
+        "tests/kafka/test_leaders.py",
+    ),
+    Mutation(
         "a client that has met an error is lent again",
         "cqrs_cli/kafka/lending.py",
         (
