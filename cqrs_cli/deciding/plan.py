@@ -9,6 +9,7 @@ from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.deciding.holding import Holding
 from cqrs_cli.deciding.state_cache import CACHE_BYTES
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.lending import Lender
 from cqrs_cli.kafka.lineage_log import SeenLineage, read_lineage
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
@@ -95,11 +96,13 @@ class Plan:
             lineage, partition.number, self.topics[partition.aggregate].partitions, self.deciding.partitioner
         )
 
-    def read_holding(self, partition: Partition, end: int | None = None) -> Holding:
+    def read_holding(
+        self, partition: Partition, reach: tuple[int, int] | None = None, lender: Lender | None = None
+    ) -> Holding:
         """The keys of a partition, by the lineage as it is now. One that never grew is not asked for it.
 
-        A growth that was over is not read again while the lineage has this `end`, or without a fence, where nobody has
-        asked for that.
+        A growth that was over is not read again while the lineage has this `reach`, or without a fence, where nobody
+        has asked for that.
         """
         found = self.topics[partition.aggregate]
         if (wished := self.wished.get(partition.aggregate)) is not None:
@@ -107,9 +110,10 @@ class Plan:
         if found.lineage_id is None:
             return self.holding(partition, PartitionLineage((found.partitions,)))
         seen = self.lineages.get(partition.aggregate)
-        if seen is not None and end in (None, seen.end):
+        if seen is not None and (reach is None or reach[1] == seen.end):
             return self.holding(partition, seen.lineage)
-        return self.holding(partition, read_lineage(self.connection, found.topics, found.partitions))
+        now = read_lineage(self.connection, found.topics, found.partitions, reach=reach, lender=lender)
+        return self.holding(partition, now)
 
     def log(self, partition: Partition) -> PartitionLog:
         """A partition's logs."""

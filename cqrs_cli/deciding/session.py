@@ -63,10 +63,10 @@ class OwnerSession(Session[FencedWriter]):
 
     def read_holding(self) -> None:
         """Learn which keys are mine; the lineage's end is asked for behind my fence."""
-        found, end = self.described, None
+        found, reach = self.described, None
         if found.lineage_id is not None:
-            end = watermarks(self.watcher, found.topics.lineage, 0)[1]
-        self.holding = self.plan.read_holding(self.partition, end)
+            reach = watermarks(self.watcher, found.topics.lineage, 0)
+        self.holding = self.plan.read_holding(self.partition, reach, self.log.lender)
 
     def check_forwards(self) -> None:
         """Look for commands that this partition forwarded and Kafka hides in a child's log, which no step here reads:

@@ -37,13 +37,14 @@ _LOOK_EVERY = 0.03
 
 def awaited(session: OwnerSession, stopping: Callable[[], bool], meanwhile: Callable[[], object]) -> bool:
     """Wait until the parent has split; false if told to stop before. Raises what `Session.check_claim` does."""
-    topics, seen, checked = session.described.topics, 0, time.monotonic()
+    topics, seen, checked = session.described.topics, (0, 0), time.monotonic()
     while session.holding.phase == "wait":
         session.measures.enter("wait")
         if stopping():
             return False
-        if (end := watermarks(session.consumer, topics.lineage, 0)[1]) != seen:  # as far as it is visible
-            session.holding, seen = session.plan.read_holding(session.partition, end), end
+        if (reach := watermarks(session.consumer, topics.lineage, 0)) != seen:  # as far as it is visible
+            session.holding = session.plan.read_holding(session.partition, reach, session.log.lender)
+            seen = reach
             continue
         if (now := time.monotonic()) - checked >= session.timing.idle_check:
             session.check_claim()

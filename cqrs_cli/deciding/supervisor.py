@@ -57,7 +57,7 @@ class DecidingSupervisor(Supervisor):
     ) -> None:
         self.plan, self.partition, self.aggregate = plan, partition, aggregate
         self.budget = budget or MemoryBudget(plan.store_limit)
-        self._lender = Lender(plan.connection)
+        self._lender = Lender(plan.connection, plan.seat(partition).group)
         self.log = replace(plan.log(partition), lender=self._lender)
         place = f"{partition.aggregate} partition {partition.number}"
         mine, shard = plan.claim(partition, attempt), plan.shard(partition)
@@ -125,7 +125,7 @@ class DecidingSupervisor(Supervisor):
         """0: fold most of the log while the owner before still serves."""
         plan, measures, store = self.plan, self.measures, self.store
         assert store is not None
-        holding = partial(plan.read_holding, self.partition)
+        holding = partial(plan.read_holding, self.partition, lender=self._lender)
         self._unreadable = warm(
             self.log,
             self.aggregate,
@@ -156,7 +156,8 @@ class DecidingSupervisor(Supervisor):
         )
 
     def _keep_owners(self) -> None:
-        await_unborn(self.plan, self.partition, self.mine, self.stopping, self._stay_level)
+        mine, level = self.mine, self._stay_level
+        await_unborn(self.plan, self.partition, mine, self.stopping, level, self._lender)
         super()._keep_owners()
 
     def pausing(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka.lending import Lender
 from cqrs_cli.ownership.claim import Claim, judge
 from cqrs_cli.ownership.signals import Superseded
 from cqrs_cli.ownership.standby import await_seat
@@ -20,14 +21,19 @@ _LOOK_EVERY = 0.1
 
 
 def await_unborn(
-    plan: Plan, partition: Partition, mine: Claim, stopping: threading.Event, meanwhile: Callable[[], object]
+    plan: Plan,
+    partition: Partition,
+    mine: Claim,
+    stopping: threading.Event,
+    meanwhile: Callable[[], object],
+    lender: Lender,
 ) -> None:
     """Return at once but for a parent. A parent waits until the run has claimed all that wait for a split, or until the
     run at work has ended, or is silent. All, since that run is over soon after it has lost one partition.
 
     Raises `Superseded` if a later run takes the partition over.
     """
-    unborn = {one: plan.seat(one) for one in _unborn(plan, partition)}
+    unborn = {one: plan.seat(one) for one in _unborn(plan, partition, lender)}
     if not unborn:
         return
     with Standings(plan.connection, unborn) as reader:
@@ -45,10 +51,10 @@ def await_unborn(
         await_seat(plan.connection, seat, mine, silence, who, are_there, _LOOK_EVERY)
 
 
-def _unborn(plan: Plan, partition: Partition) -> Iterator[Partition]:
+def _unborn(plan: Plan, partition: Partition, lender: Lender) -> Iterator[Partition]:
     """The partitions that wait for a split, if this one is to split next."""
     try:
-        holding = plan.read_holding(partition)
+        holding = plan.read_holding(partition, lender=lender)
     except CqrsError:
         return  # its owner will see
     if holding.phase == "settle":

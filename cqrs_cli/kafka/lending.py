@@ -1,7 +1,8 @@
 """Consumers that one reading after another takes, where each would else open a client of its own.
 
 A client costs this process and its broker some milliseconds of processor time, and its first answer comes only when it
-is connected. An owner that begins reads its logs a dozen times.
+is connected. An owner that begins reads its logs two dozen times, and others that wait for their turn do so again and
+again.
 """
 
 from collections.abc import Iterator
@@ -14,51 +15,57 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 
 
 class Lender:
-    """Keeps the clients of one cluster, which see what is committed, between two readings, until it is told to close
-    them.
+    """Keeps the clients of one cluster and one group between two readings, until it is told to close them.
 
     A reading within another one has a client of its own. A client that has met an error is not lent again: one that
     knows a broker which was cut off from the others may go on asking it.
     """
 
-    def __init__(self, connection: Cluster) -> None:
-        self._connection = connection
-        self._idle: list[Consumer] = []
+    def __init__(self, connection: Cluster, group: str) -> None:
+        self._connection, self._group = connection, group
+        self._idle: dict[Isolation, list[Consumer]] = {"read_committed": [], "read_uncommitted": []}
 
     @contextmanager
-    def lend(self) -> Iterator[Consumer]:
+    def lend(self, isolation: Isolation = "read_committed") -> Iterator[Consumer]:
         """A client for the block, which is assigned nothing."""
-        client = self._idle.pop() if self._idle else bulk_consumer(self._connection)
+        idle = self._idle[isolation]
+        client = idle.pop() if idle else _opened(self._connection, self._group, isolation)
         try:
             yield client
         except GeneratorExit:  # who reads has seen enough
-            self._take_back(client)
+            self._take_back(client, isolation)
             raise
         except BaseException:
             client.close()
             raise
-        self._take_back(client)
+        self._take_back(client, isolation)
 
-    def _take_back(self, client: Consumer) -> None:
+    def _take_back(self, client: Consumer, isolation: Isolation) -> None:
         client.unassign()
-        self._idle.append(client)
+        self._idle[isolation].append(client)
 
     def close(self) -> None:
         """Close the clients that are not lent. The next reading opens another one."""
-        while self._idle:
-            self._idle.pop().close()
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().close()
 
 
 @contextmanager
 def borrowed(
-    connection: Cluster, lender: Lender | None, isolation: Isolation = "read_committed"
+    connection: Cluster,
+    lender: Lender | None,
+    isolation: Isolation = "read_committed",
+    group: str | None = None,
 ) -> Iterator[Consumer]:
-    """A client to read with: a lent one, or one that is closed behind the block, without a `lender` or where it is to
-    see what is not committed.
-    """
-    if lender is not None and isolation == "read_committed":
-        with lender.lend() as client:
+    """A client to read with: a lent one or, without a `lender`, one of this `group` that is closed behind the block."""
+    if lender is not None:
+        with lender.lend(isolation) as client:
             yield client
     else:
-        with closing(bulk_consumer(connection, isolation=isolation)) as client:
+        with closing(_opened(connection, group, isolation)) as client:
             yield client
+
+
+def _opened(connection: Cluster, group: str | None, isolation: Isolation) -> Consumer:
+    return bulk_consumer(connection, group=group, isolation=isolation)

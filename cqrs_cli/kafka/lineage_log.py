@@ -1,7 +1,6 @@
 """The lineage log of an aggregate: one partition, from which nothing is ever deleted, read as a whole."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from itertools import chain
 from typing import NamedTuple
 
@@ -10,8 +9,9 @@ from cqrs_cli.core.messages.growth import Grow, Growth, growth_value, read_growt
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation, bulk_consumer, producer
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
 from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.lending import Lender, borrowed
 from cqrs_cli.kafka.topics.topics import Topics
 
 
@@ -33,14 +33,21 @@ HIDDEN_PATIENCE = 40.0
 
 
 def read_lineage(
-    connection: Cluster, topics: Topics, count: int, patience: float = REQUEST_TIMEOUT
+    connection: Cluster,
+    topics: Topics,
+    count: int,
+    patience: float = REQUEST_TIMEOUT,
+    reach: tuple[int, int] | None = None,
+    lender: Lender | None = None,
 ) -> PartitionLineage:
     """The lineage up to its high watermark. `count`: the partitions of an aggregate without a wish. `patience`: seconds
-    that a record may be hidden.
+    that a record may be hidden. `reach`: the log's start and the end of what is wanted, by who knows.
 
     Raises `ContradictionError` for a record that cannot follow, `HiddenLineageError` for one that cannot be seen.
     """
-    return _read(connection, topics, count, "read_uncommitted", patience).lineage
+    if reach is None:
+        reach = readers.bounds(connection, topics.lineage, [0], "read_uncommitted", lender)[0]
+    return _read(connection, topics, count, reach, patience, lender)
 
 
 def visible_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
@@ -50,13 +57,19 @@ def visible_lineage(connection: Cluster, topics: Topics, count: int) -> Partitio
 
 def seen_lineage(connection: Cluster, topics: Topics, count: int) -> SeenLineage:
     """The lineage as far as no transaction hides it, and where that is."""
-    return _read(connection, topics, count, "read_committed", REQUEST_TIMEOUT)
+    reach = readers.bounds(connection, topics.lineage, [0])[0]
+    return SeenLineage(_read(connection, topics, count, reach, REQUEST_TIMEOUT), reach[1])
 
 
 def _read(
-    connection: Cluster, topics: Topics, count: int, isolation: Isolation, patience: float
-) -> SeenLineage:
-    start, end = readers.bounds(connection, topics.lineage, [0], isolation)[0]
+    connection: Cluster,
+    topics: Topics,
+    count: int,
+    reach: tuple[int, int],
+    patience: float,
+    lender: Lender | None = None,
+) -> PartitionLineage:
+    start, end = reach
     if start > 0:
         raise ContradictionError(
             f"{topics.lineage} begins at {start}: what it said of earlier growths was deleted",
@@ -64,7 +77,7 @@ def _read(
         )
     growths: list[Growth] = []
     lineage = fold_lineage((), count)
-    for record in _records(connection, topics, start, end, patience):
+    for record in _records(connection, topics, start, end, patience, lender):
         try:
             growths.append(read_growth(record.value))
             lineage = fold_lineage(growths, count)
@@ -72,11 +85,13 @@ def _read(
             raise ContradictionError(
                 f"{topics.lineage} offset {record.offset}: {error}", "only cqrs may write there"
             ) from error
-    return SeenLineage(lineage, end)
+    return lineage
 
 
-def _records(connection: Cluster, topics: Topics, start: int, end: int, patience: float) -> Iterator[Record]:
-    with closing(bulk_consumer(connection)) as reader:
+def _records(
+    connection: Cluster, topics: Topics, start: int, end: int, patience: float, lender: Lender | None
+) -> Iterator[Record]:
+    with borrowed(connection, lender) as reader:
         found = readers.read_with(connection, reader, topics.lineage, 0, start, end, patience=patience)
         try:
             yield from chain.from_iterable(found if start < end else ())

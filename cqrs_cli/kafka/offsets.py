@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, answered, consumer, failed, kafka_error
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.error_kinds import ErrorKind
+from cqrs_cli.kafka.lending import Lender, borrowed
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 
@@ -52,15 +53,15 @@ def _metadata(place: TopicPartition) -> str:
         return ""
 
 
-def committed_now(connection: Cluster, topics: Topics, partitions: Iterable[int]) -> dict[int, Committed]:
-    """The commits of the owners' group, read without waiting for pending ones."""
-    client = consumer(connection, group=topics.group, isolation="read_uncommitted")
+def committed_now(
+    connection: Cluster, topics: Topics, partitions: Iterable[int], lender: Lender | None = None
+) -> dict[int, Committed]:
+    """The commits of the owners' group, read without waiting for pending ones. A `lender` is one of that group."""
     try:
-        return committed(client, topics.commands, partitions, FIRST_GROUP_PATIENCE)
+        with borrowed(connection, lender, "read_uncommitted", topics.group) as client:
+            return committed(client, topics.commands, partitions, FIRST_GROUP_PATIENCE)
     except KafkaException as error:
         raise failed(connection, error, RequiredAcl("Describe", "group", topics.group)) from error
-    finally:
-        client.close()
 
 
 def is_pending(connection: Cluster, group: str, topic: str, partition: int) -> bool:

@@ -125,7 +125,8 @@ class PartitionLog:
 
     def committed(self) -> Committed:
         """The position that the owners' group has committed, without waiting for a pending commit."""
-        return offsets.committed_now(self.connection, self.topics, [self.partition])[self.partition]
+        numbers = [self.partition]
+        return offsets.committed_now(self.connection, self.topics, numbers, self.lender)[self.partition]
 
     def committed_by(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> Committed:
         """`committed` as this client of the group sees it: a read_committed client waits for a pending commit."""

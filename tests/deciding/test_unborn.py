@@ -13,6 +13,7 @@ from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.deciding.unborn import await_unborn
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.lending import Lender
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.signals import Superseded
@@ -36,7 +37,9 @@ def single(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 def wait(plan: Plan, partition: Partition, meanwhile: Callable[[], object]) -> None:
-    await_unborn(plan, partition, plan.claim(partition, 0), threading.Event(), meanwhile)
+    lender = Lender(plan.connection, plan.seat(partition).group)
+    await_unborn(plan, partition, plan.claim(partition, 0), threading.Event(), meanwhile, lender)
+    lender.close()
 
 
 def claims(plan: Plan) -> dict[Partition, Claim | None]:

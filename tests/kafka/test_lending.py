@@ -5,9 +5,14 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lending import Lender, borrowed
+from cqrs_cli.kafka.lineage_log import read_lineage
+from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds, first_record, last_record, read
+from cqrs_cli.kafka.topics.topics import Topics
 from tests.support.stretch import Stretch
 
 pytestmark = pytest.mark.kafka
@@ -15,7 +20,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def lender(connection: Connection) -> Lender:
-    return Lender(connection)
+    return Lender(connection, "some group")
 
 
 def test_next_reading_takes_the_same(lender: Lender) -> None:
@@ -33,8 +38,25 @@ def test_next_reading_takes_the_same(lender: Lender) -> None:
 def test_uncommitted_is_read_by_its_own(connection: Connection, lender: Lender) -> None:
     with borrowed(connection, lender, "read_uncommitted") as any, lender.lend() as lent:
         assert any is not lent
-    with lender.lend() as again:
+    with lender.lend() as again, lender.lend("read_uncommitted") as any_again:
         assert again is lent
+        assert any_again is any
+    lender.close()
+
+
+def test_each_reading_of_a_log_borrows(connection: Connection, prefix: str) -> None:
+    """A client of the log's own would not find a broker."""
+    topics = Topics("bank", prefix)
+    for topic in (topics.events, topics.commands, topics.lineage):
+        Stretch(connection, topic).write([b"one"])
+    lender, offline = Lender(connection, topics.group), Connection("127.0.0.1:1")
+    log = PartitionLog(offline, topics, 0, lender=lender)
+    assert log.bounds("events") == log.bounds("events", "read_uncommitted") == (0, 1)
+    assert [one.value for some in log.read("events", 0, 1) for one in some] == [b"one"]
+    assert log.offset_at("events", 0) == 0
+    assert log.committed() == Committed(None, "")
+    with pytest.raises(ContradictionError, match="offset 0"):
+        read_lineage(offline, topics, 1, lender=lender)
     lender.close()
 
 
