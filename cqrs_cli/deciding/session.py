@@ -78,9 +78,7 @@ class OwnerSession(Session[FencedWriter]):
 
     def _hides(self, child: int) -> bool:
         """True if a transaction, whosever it is, is open on the commands of a child."""
-        log = replace_log(self.log, partition=child)
-        stable, end = (log.watermarks(one, "commands")[1] for one in (self.consumer, self.watcher))
-        return stable < end
+        return replace_log(self.log, partition=child).is_open(self.consumer, self.watcher, "commands")
 
     def logs(self) -> list[tuple[str, int]]:
         return [(self.log.topics.name(kind), self.log.partition) for kind in KINDS]

@@ -50,6 +50,14 @@ class PartitionLog:
         """`bounds` as this client's isolation sees them."""
         return readers.watermarks(client, self.topics.name(kind), self.partition)
 
+    def is_open(self, committed: Consumer, any: Consumer, kind: Kind) -> bool:
+        """True if a transaction is open, as two clients of these isolations see it.
+
+        The high watermark is asked for first: what is appended between the questions is no transaction.
+        """
+        high = self.watermarks(any, kind)[1]
+        return self.watermarks(committed, kind)[1] < high
+
     def read(self, kind: Kind, start: int, end: int, batch: int = 10_000) -> Iterator[list[Record]]:
         """All committed records with start ≤ offset < end, in batches, as they stand in the log.
 
@@ -108,7 +116,7 @@ class PartitionLog:
 
     def first_hidden(self, kind: Kind) -> Record | None:
         """The first record behind the last stable offset, committed or not."""
-        end, high = self.bounds(kind)[1], self.bounds(kind, "read_uncommitted")[1]
+        high, end = self.bounds(kind, "read_uncommitted")[1], self.bounds(kind)[1]
         topic = self.topics.name(kind)
         hidden = readers.read(self.connection, topic, self.partition, end, high, "read_uncommitted")
         return next((records[0] for records in hidden), None)

@@ -1,8 +1,10 @@
 """One partition's logs answer as the functions do that they stand for."""
 
 import pickle
+from typing import cast
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import readers
@@ -48,6 +50,32 @@ def test_clients_see_their_own_isolation(log: PartitionLog) -> None:
     with pytest.raises(readers.StalledError, match=r"bank\.events partition 0: nothing to read at offset 0"):
         list(log.read_with(reader, "events", 0, 1, patience=0.3))
     reader.close()
+
+
+class Busy:
+    """Stands for a client of a log without transactions, to which somebody appends before each question."""
+
+    end = 0
+
+    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+        Busy.end += 1
+        return 0, Busy.end
+
+
+def test_appending_is_no_transaction(log: PartitionLog) -> None:
+    committed, any = (cast(Consumer, Busy()) for _ in range(2))
+    assert not log.is_open(committed, any, "commands")
+
+
+@pytest.mark.kafka
+def test_open_transaction_is_seen(log: PartitionLog) -> None:
+    commands = Stretch(log.connection, log.topics.commands)
+    committed, any = consumer(log.connection), consumer(log.connection, isolation="read_uncommitted")
+    assert not log.is_open(committed, any, "commands")
+    commands.begin([b"open"])
+    assert log.is_open(committed, any, "commands")
+    committed.close()
+    any.close()
 
 
 @pytest.mark.kafka

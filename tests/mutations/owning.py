@@ -156,6 +156,18 @@ OWNING = [
         "tests/kafka/test_leaders.py",
     ),
     Mutation(
+        "what is appended between two questions is taken for a transaction",
+        "cqrs_cli/kafka/partition_log.py",
+        (
+            (
+                "        high = self.watermarks(any, kind)[1]\n"
+                "        return self.watermarks(committed, kind)[1] < high\n",
+                "        return self.watermarks(committed, kind)[1] < self.watermarks(any, kind)[1]\n",
+            ),
+        ),
+        "tests/kafka/test_partition_log.py::test_appending_is_no_transaction",
+    ),
+    Mutation(
         "a client that has met an error is lent again",
         "cqrs_cli/kafka/lending.py",
         (
