@@ -116,7 +116,7 @@ class DecidingSupervisor(Supervisor):
         with opened_keys(self.plan, self.partition, self.aggregate, path) as self.keys:
             refuse_doubts(store, self.log.place("commands"))
             self.measures.enter("warm")
-            until_level(self._warm)
+            until_level(self._stay_level.fold)
             if store.code_digest() not in ("", self.aggregate.fold_digest):
                 self.notes.append(explain.explain_changed_code(self.aggregate))
             super().serve()

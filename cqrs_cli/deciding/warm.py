@@ -39,17 +39,22 @@ def until_level(fold: Callable[[], object], clock: Callable[[], float] = time.mo
 
 class Leveling:
     """Folds again while an owner waits for its turn, as often as it is asked, but not for more than a quarter of the
-    time.
+    time, and not soon after it has folded: its turn may come while it does.
     """
 
     def __init__(self, fold: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
         self._fold, self._clock, self._rests_until = fold, clock, -1.0
 
     def __call__(self) -> None:
-        if (began := self._clock()) > self._rests_until:
-            self._fold()
-            done = self._clock()
-            self._rests_until = done + max(_MOMENT, 3 * (done - began))
+        if self._clock() > self._rests_until:
+            self.fold()
+
+    def fold(self) -> None:
+        """Fold now."""
+        began = self._clock()
+        self._fold()
+        done = self._clock()
+        self._rests_until = done + max(_MOMENT, 3 * (done - began))
 
 
 def warm(

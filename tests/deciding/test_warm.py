@@ -42,3 +42,16 @@ def test_it_folds_a_quarter_of_time() -> None:
     clock.now += 2.0
     leveling()
     assert clock.left == []
+
+
+def test_it_rests_after_it_has_begun() -> None:
+    """What was folded to begin with is not folded at once again."""
+    clock = Clock(0.5, 0.1)
+    leveling = Leveling(clock.fold, clock.read)
+    until_level(leveling.fold, clock.read)
+    clock.now += 0.9
+    leveling()
+    assert clock.left == [0.1]
+    clock.now += 0.7
+    leveling()
+    assert clock.left == []
