@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.installs.machine import Machine
+from tests.scenarios.installs.machine import Machine, new_machine
 from tests.support import ROOT
 
 
@@ -35,6 +35,4 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def machine(wheels: Path, tmp_path: Path) -> Machine:
     """A machine of its own for each test."""
-    for name in ("home", "empty"):
-        (tmp_path / name).mkdir()
-    return Machine(tmp_path / "home", tmp_path / "empty", wheels, ROOT / "constraints.txt")
+    return new_machine(tmp_path, wheels)

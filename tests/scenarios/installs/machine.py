@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import ROOT
+
 #: Of these an installation must not learn where the tests' own one is. Where caches and mirrors are may be said.
 OURS = ("CQRS_", "PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV", "XDG_", "PIPX_", "UV_", "JAVA_HOME")
 KEPT = {"CQRS_CACHE_DIR", "CQRS_IVY_SETTINGS"}
@@ -76,6 +78,13 @@ class Machine:
         if process.returncode:
             pytest.fail(f"{' '.join(command)}: {out}{err}", pytrace=False)
         return out
+
+
+def new_machine(folder: Path, wheels: Path) -> Machine:
+    """A machine without anything, in a folder."""
+    for name in ("home", "empty"):
+        (folder / name).mkdir()
+    return Machine(folder / "home", folder / "empty", wheels, ROOT / "constraints.txt")
 
 
 def _without_java(home: Path) -> Path:

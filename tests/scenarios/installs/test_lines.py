@@ -4,13 +4,14 @@ import json
 import shlex
 import sys
 import venv
+from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
 from cqrs_cli.kafka.embedded import broker as embedded
-from tests.scenarios.installs.machine import Machine
+from tests.scenarios.installs.machine import Machine, new_machine
 from tests.support.page import Page
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
@@ -49,13 +50,24 @@ def test_uvx_shows_the_demo(machine: Machine) -> None:
         embedded.stop_broker(machine.folder / ".cqrs/demo")
 
 
-def test_wheel_decides_in_empty_environment(machine: Machine) -> None:
+@pytest.fixture(scope="module")
+def installed(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """A machine whose environment has what pip installs, for all tests."""
+    machine = new_machine(tmp_path_factory.mktemp("installed"), wheels)
     venv.create(machine.home / "venv", with_pip=True)
-    tools = machine.home / "venv/bin"
-    typed(PIP, machine, tools)
-    check_java(machine, tools / "cqrs")
-    typed("cqrs new shop", machine, tools)
-    machine = machine.inside("shop")
+    typed(PIP, machine, tools_of(machine))
+    return machine
+
+
+def tools_of(machine: Machine) -> Path:
+    return machine.home / "venv/bin"
+
+
+def test_wheel_decides_in_empty_environment(installed: Machine) -> None:
+    tools = tools_of(installed)
+    check_java(installed, tools / "cqrs")
+    typed("cqrs new shop", installed, tools)
+    machine = installed.inside("shop")
     try:
         typed("cqrs init", machine, tools)
         typed("cqrs send inventory tea Receive pieces:=10", machine, tools)
@@ -67,11 +79,9 @@ def test_wheel_decides_in_empty_environment(machine: Machine) -> None:
         embedded.stop_broker(machine.folder)
 
 
-def test_new_projects_are_complete(machine: Machine) -> None:
+def test_new_projects_are_complete(installed: Machine, tmp_path: Path) -> None:
     """Its own Makefile installs, tests and checks it, with a process and a projection added."""
-    venv.create(machine.home / "venv", with_pip=True)
-    tools = machine.home / "venv/bin"
-    typed(PIP, machine, tools)
+    tools, machine = tools_of(installed), replace(installed, folder=tmp_path)
     typed("cqrs new shop", machine, tools)
     machine = machine.inside("shop")
     typed("cqrs add restock --process inventory", machine, tools)
