@@ -75,10 +75,3 @@ def test_first_error_does_not_count() -> None:
     """A client that is not connected yet says that all brokers are down."""
     reader, question = Reader(), Question(1, KafkaError._ALL_BROKERS_DOWN)
     assert ask_leader(cast(Consumer, reader), "events", question, 10.0, 10.0) == 42
-
-
-def test_second_error_is_raised() -> None:
-    reader, question = Reader(), Question(2, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 2)
-    with pytest.raises(KafkaException):
-        ask_leader(cast(Consumer, reader), "events", question, 10.0, 10.0)
-    assert question.waits == [0.1, 10.0]

@@ -47,8 +47,9 @@ def test_offset_at_time_awaits_leader(error: int) -> None:
 
 
 @pytest.mark.parametrize("error", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._TRANSPORT])
-def test_other_errors_are_raised_at_once(error: int) -> None:
-    reader = Reader(error)
+def test_other_errors_are_raised(error: int) -> None:
+    """The second one: the first may only say that the client is not connected yet."""
+    reader = Reader(error, error)
     with pytest.raises(KafkaException):
         watermarks(cast(Consumer, reader), "t", 3)
     assert not reader.errors
