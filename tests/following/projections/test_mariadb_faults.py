@@ -10,6 +10,7 @@ from sqlalchemy.exc import OperationalError
 
 from cqrs_cli.following.projections.databases import mariadb_session
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
+from cqrs_cli.following.projections.failures import remedy
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.feeding import (
     Events,
@@ -64,6 +65,25 @@ def test_lost_replies_to_commits_repeat_nothing(
         event.remove(Engine, "commit", lose)
     assert len(lost) == 3
     assert told(maria) == model(logs)
+
+
+def test_server_lost_while_connecting_is_awaited(maria_server: MariaDb, maria: DatabaseAddress) -> None:
+    """SQLAlchemy's first questions come before its pool has the connection."""
+    with opened(maria) as engine:
+
+        @event.listens_for(engine, "do_connect")
+        def doomed(_dialect: object, _record: object, _place: list[Any], words: dict[str, Any]) -> None:
+            def execute(self: Any, query: str, given: Any = None) -> Any:
+                if "lower_case_table_names" in query:
+                    maria_server.execute(f"KILL {self.connection.thread_id()}")
+                return usual.execute(self, query, given)
+
+            usual = words["cursorclass"]
+            words["cursorclass"] = type("Doomed", (usual,), {"execute": execute})
+
+        with pytest.raises(OperationalError) as lost:
+            engine.connect()
+    assert remedy(lost.value) == "wait"
 
 
 @pytest.mark.pins("projected-once")

@@ -91,9 +91,9 @@ class MariaDb(Dialect):
     def _note_ending(self, context: ExceptionContext) -> None:
         """A deadlock is the end of the transaction: what comes then would be written without the position."""
         db, error = context.connection, context.sqlalchemy_exception
-        if db is None or db.invalidated or KEPT not in db.info or error is None:
-            return
-        if self.remedy(context.original_exception) == "again":
+        if db is None or error is None or self.remedy(context.original_exception) != "again":
+            return  # a connection that is lost while it is made has no `info` yet
+        if not db.invalidated and KEPT in db.info:
             db.info[KEPT] = error
 
     def remedy(self, error: BaseException) -> Remedy:
