@@ -77,7 +77,7 @@ class System:
             return self.send(f"payment/{order}/Pay", reference="tr-93") == 2
         except HTTPError as refused:
             with refused:
-                assert json.load(refused)["code"] == "NOT_REQUESTED"
+                assert json.load(refused)["outcome"]["code"] == "NOT_REQUESTED"
             return False
 
     def is_ready(self, service: str) -> bool:
