@@ -34,6 +34,9 @@ def test_a_finished_growth_costs_nothing(grown: TopicHarness) -> None:
     for partition in plan.partitions():
         afresh = replace(plan, lineages={}).read_holding(partition)
         assert offline.read_holding(partition, (0, seen.end)) == offline.read_holding(partition) == afresh
+        assert (
+            plan.read_holding(partition, (0, 1)) != afresh
+        )  # another end: it is read, and has only the wish
 
 
 @pytest.mark.pins("growing")
