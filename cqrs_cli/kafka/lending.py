@@ -33,16 +33,12 @@ class Lender:
         try:
             yield client
         except GeneratorExit:  # who reads has seen enough
-            self._take_back(client, isolation)
+            _take_back(client, idle)
             raise
         except BaseException:
             client.close()
             raise
-        self._take_back(client, isolation)
-
-    def _take_back(self, client: Consumer, isolation: Isolation) -> None:
-        client.unassign()
-        self._idle[isolation].append(client)
+        _take_back(client, idle)
 
     def close(self) -> None:
         """Close the clients that are not lent. The next reading opens another one."""
@@ -65,6 +61,11 @@ def borrowed(
     else:
         with closing(_opened(connection, group, isolation)) as client:
             yield client
+
+
+def _take_back(client: Consumer, idle: list[Consumer]) -> None:
+    client.unassign()
+    idle.append(client)
 
 
 def _opened(connection: Cluster, group: str | None, isolation: Isolation) -> Consumer:

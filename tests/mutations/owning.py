@@ -173,7 +173,7 @@ OWNING = [
         (
             (
                 "            client.close()\n            raise\n",
-                "            self._take_back(client)\n            raise\n",
+                "            _take_back(client, idle)\n            raise\n",
             ),
         ),
         "tests/kafka/test_lending.py::test_failed_ones_are_not_lent",
