@@ -41,7 +41,7 @@ def read_lineage(
     lender: Lender | None = None,
 ) -> PartitionLineage:
     """The lineage up to its high watermark. `count`: the partitions of an aggregate without a wish. `patience`: seconds
-    that a record may be hidden. `reach`: the log's start and the end of what is wanted, by who knows.
+    that a record may be hidden. `reach`: the log's start and the end of what is wanted, where that is known.
 
     Raises `ContradictionError` for a record that cannot follow, `HiddenLineageError` for one that cannot be seen.
     """

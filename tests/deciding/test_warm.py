@@ -45,7 +45,7 @@ def test_it_folds_a_quarter_of_time() -> None:
 
 
 def test_it_rests_after_it_has_begun() -> None:
-    """What was folded to begin with is not folded at once again."""
+    """An owner that has just folded does not fold again at once."""
     clock = Clock(0.5, 0.1)
     leveling = Leveling(clock.fold, clock.read)
     until_level(leveling.fold, clock.read)
