@@ -25,10 +25,10 @@ _OTHER_VARIABLES = {"CQRS_CACHE_DIR", "CQRS_IVY_SETTINGS"}
 
 def check_java() -> Iterator[Check]:
     """Name the Java that the embedded broker and Spark run on, and why it is that one."""
-    from cqrs_cli.system.java import choose_java
+    from cqrs_cli.system.java import choose_java, version
 
     java = choose_java()
-    yield ok("java", f"Java {java.release} at {java.path}, {java.why}")
+    yield ok("java", f"Java {version(java.path)} at {java.path}, {java.why}")
 
 
 def check_python(optimized: bool | None = None) -> Iterator[Check]:

@@ -32,6 +32,21 @@ def test_every_version_spelling_is_read(tmp_path: Path, said: str, number: int) 
     assert version(fake_java(tmp_path, said)) == number
 
 
+def test_release_file_saves_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = tmp_path / "lib" / "runtime"
+    java = fake_java(runtime / "bin", "started")
+    (runtime / "release").write_text(
+        'JAVA_RUNTIME_VERSION="21.0.3+9"\nJAVA_VERSION="21.0.3"\nMODULES="java.base jdk.incubator.vector"\n'
+    )
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").symlink_to(java)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    chosen = choose_java()
+    assert (chosen.path, chosen.release) == (tmp_path / "bin" / "java", 21)
+    assert spark_environment(chosen.path) == {}
+
+
 def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_home = fake_java(tmp_path / "home" / "bin", 'openjdk version "21.0.1"')
     fake_java(tmp_path / "path", 'openjdk version "17.0.1"')
