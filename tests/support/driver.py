@@ -102,7 +102,8 @@ class Context:
             if group == stage
         )
 
-    def getConf(self) -> dict[str, str]:
+    @property
+    def _conf(self) -> dict[str, str]:
         return {"spark.driver.host": "127.0.0.1"}
 
 

@@ -51,7 +51,7 @@ def test_taken_ports_are_refused(port: int) -> None:
 
 def context(**conf: str) -> Any:
     """Spark's, with these settings."""
-    return SimpleNamespace(getConf=lambda: {name.replace("_", "."): text for name, text in conf.items()})
+    return SimpleNamespace(_conf={name.replace("_", "."): text for name, text in conf.items()})
 
 
 def test_place_has_the_fixed_port() -> None:

@@ -127,12 +127,17 @@ def code_root(package: str, root: Path) -> Path:
     return shipped if shipped.exists() else root
 
 
+def setting(context: "SparkContext", name: str) -> str | None:
+    """A property of the session. `context.getConf()` copies all of them, with calls of the JVM for each: 15 ms."""
+    return context._conf.get(name)
+
+
 def gave_up(context: "SparkContext", error: Exception) -> CqrsError:
     """The error for a job that Spark ended: tasks return their own errors, so a worker has died."""
     java = getattr(error, "java_exception", None)
     message = str(java.getMessage() if java is not None else error).strip() or type(error).__name__
     return CqrsError(
-        f"Spark gave up: {message.splitlines()[0][:300]}", f"see {context.getConf().get(LOG_PROPERTY)}"
+        f"Spark gave up: {message.splitlines()[0][:300]}", f"see {setting(context, LOG_PROPERTY)}"
     )
 
 

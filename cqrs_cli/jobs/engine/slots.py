@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cqrs_cli.errors import UnavailableError
+from cqrs_cli.jobs.engine.session import setting
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -61,7 +62,7 @@ def slots(
 
 
 def _why(context: "SparkContext", before: str) -> str:
-    port = context.getConf().get("spark.master.ui.port", UI_PORT)
+    port = setting(context, "spark.master.ui.port") or UI_PORT
     told = who_holds(str(context.master), port, str(context.applicationId))
     return f"{before}{told}" if told else ""
 
@@ -99,7 +100,7 @@ def _listed(found: Any) -> list[Any]:
 
 
 def _cores_per_task(context: "SparkContext") -> int:
-    return int(context.getConf().get("spark.task.cpus", "1"))
+    return int(setting(context, "spark.task.cpus") or 1)
 
 
 def _executors(context: "SparkContext") -> list[Any]:

@@ -90,7 +90,7 @@ def waiting(port: int, cores: Iterator[int]) -> Any:
     return SimpleNamespace(
         master="spark://127.0.0.1:7077",
         applicationId="app-2",
-        getConf=lambda: conf,
+        _conf=conf,
         _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(statusStore=lambda: store)),
     )
 

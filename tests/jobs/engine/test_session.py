@@ -232,7 +232,7 @@ def test_dead_worker_is_one_line(spark: "SparkContext") -> None:
 
 def test_first_words_of_an_error_are_told() -> None:
     """Those of PySpark 4.1 begin with an empty line."""
-    context: Any = SimpleNamespace(getConf=lambda: {LOG_PROPERTY: "spark.log"})
+    context: Any = SimpleNamespace(_conf={LOG_PROPERTY: "spark.log"})
     told = gave_up(context, RuntimeError("\n  An exception was thrown.\nTraceback")).message
     assert told == "Spark gave up: An exception was thrown."
 
