@@ -83,6 +83,8 @@ def _launched(conf: Mapping[str, str], output: int, log: Path) -> "ClientServer"
             launch, SparkConf(loadDefaults=False).setAll(list(conf.items())), popen_kwargs=how
         )
         try:
+            import pyspark.testing.utils  # noqa: F401  # the first call asks it for NumPy: it has time for pandas now
+
             return gateway.result()
         except PySparkRuntimeError:
             raise _ended(log) from None
