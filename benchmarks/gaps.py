@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.arena import Arena, arena, open_accounts
 from benchmarks.blows import CASES, ON_THREE, PEERS, Blow
 from benchmarks.brokers import Brokers, three_brokers
-from benchmarks.latency import ACCOUNTS, answers
+from benchmarks.latency import ACCOUNTS, answers, deciding, warm_up
 from benchmarks.report import report
 from benchmarks.runs import MissedError, Runs, shards
 from cqrs_cli.kafka.topics.topics import Topics
@@ -40,6 +40,9 @@ def main() -> None:
     )
     options.add_argument(
         "--case", choices=[*CASES, *PEERS], action="append", help="only this one; may be repeated"
+    )
+    options.add_argument(
+        "--warm-up", type=float, default=30.0, help="seconds at 1,000/s before the first case of a broker"
     )
     options.add_argument("--conf", action="append", default=[], help="of Spark, as of cqrs run")
     options.add_argument("--peer", type=Path, help="folder of the Kafka Streams peer (kstreams/run.sh in it)")
@@ -71,11 +74,16 @@ def _is_on_one_broker(name: str) -> bool:
 
 
 def _prepare(here: Arena, topics: Topics, given: argparse.Namespace) -> None:
-    """Open the accounts; every run finds the shards of so many, and folds what came after. No run trusts copies."""
+    """Open the accounts; every run finds the shards of so many, and folds what came after. No run trusts copies.
+
+    A broker that has just started takes more than one core to compile its code.
+    """
     open_accounts(here, topics, given.aggregates)
     if given.aggregates > ACCOUNTS:
         here.cqrs("run", "bank_account", "--once", "--state-dir", shards(0))
         here.cqrs("rebuild", "bank_account", "--state-dir", shards(1))  # another run would have nothing to do
+    with deciding(here, topics, given.partitions, "--state-dir", shards(0)):
+        warm_up(here, topics, given)
 
 
 def _play(here: Arena, topics: Topics, given: argparse.Namespace, name: str) -> dict[str, object]:

@@ -46,14 +46,14 @@ def main() -> None:
         ours = here.topics("bank_account", given.partitions)
         open_accounts(here, ours, ACCOUNTS)
         with deciding(here, ours, given.partitions):
-            _warm_up(here, ours, given)
+            warm_up(here, ours, given)
             mine = [_measure(here, ours, given, f"cqrs at {given.rate}/s") for _ in range(given.runs)]
         rows += mine
         for dedup in peer.DEDUP if given.peer else ():
             peers = here.topics("bank_account", given.partitions, f"peer-{dedup}.")
             open_accounts(here, peers, ACCOUNTS)
             with _kafka_streams(here, peers, given, dedup):
-                _warm_up(here, peers, given)
+                warm_up(here, peers, given)
                 what = f"{peer.name_of(dedup)} at {given.rate}/s, commits every {given.commit_ms} ms"
                 rows += [_measure(here, peers, given, what) for _ in range(given.runs)]
     report("latency in ms", rows)
@@ -89,7 +89,8 @@ def _kafka_streams(here: Arena, topics: Topics, given: argparse.Namespace, dedup
         yield
 
 
-def _warm_up(here: Arena, topics: Topics, given: argparse.Namespace) -> None:
+def warm_up(here: Arena, topics: Topics, given: argparse.Namespace) -> None:
+    """`given.warm_up` seconds at 1,000/s, of which nothing is reported."""
     busy = {"rate": 1000, "seconds": given.warm_up}
     _measure(here, topics, argparse.Namespace(**{**vars(given), **busy}), "warm-up")
 
