@@ -101,7 +101,7 @@ java: $(READY)
 
 # A minute, once for each user: then to start Spark takes two thirds of the processor time, and a broker half of it.
 warm: java
-	@$(BIN)/cqrs warm --quiet
+	@$(BIN)/cqrs warm --executors --quiet
 
 # Of several Pythons one whose build is optimised is taken: `cqrs doctor` asks the same (cqrs_cli/system/python.py).
 IS_NEW := 'import sys; sys.exit(sys.version_info < (3, 11))'

@@ -1,31 +1,52 @@
-"""The job of `cqrs warm`: a Spark that loads what jobs load, and writes its classes into the archive when it ends."""
+"""The job of `cqrs warm`: a Spark that loads what jobs load, and writes its classes into an archive when it ends."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.session import dataframes, session
-from cqrs_cli.jobs.engine.spark_archive import DRIVER_OPTIONS, spark_archive, spark_words
+from cqrs_cli.jobs.engine.spark_archive import (
+    DRIVER_OPTIONS,
+    EXECUTOR_OPTIONS,
+    executor_archive,
+    spark_archive,
+    spark_words,
+)
+from cqrs_cli.system.class_archive import WRITE_WITHIN
+from cqrs_cli.system.process import born, end
 
 if TYPE_CHECKING:
+    from py4j.clientserver import ClientServer
     from pyspark import SparkContext
+
+_NAME = "cqrs warm"
+_MEMORY = 1024  # MiB of an executor: Spark's own default
 
 
 def warm_spark(java: Path, note: Callable[[str], None]) -> Path:
-    """Write Spark's archive for this `java`, where there is none; its path.
+    """Write the archive of Spark's driver for this `java`, where there is none; its path.
 
     Raises what `ClassArchive.write` and a session raise.
     """
     return spark_archive(java).write(_live, note)
 
 
+def warm_executors(java: Path, note: Callable[[str], None]) -> Path:
+    """Write the archive of an executor of a cluster for this `java`, where there is none; its path.
+
+    Raises what `ClassArchive.write` and a session raise.
+    """
+    return executor_archive(java).write(partial(_live_as_executor, java), note)
+
+
 def _live(options: Sequence[str]) -> None:
+    conf = {DRIVER_OPTIONS: spark_words(options)}
     with (
         TemporaryDirectory() as folder,
-        session(
-            "local[1]", {DRIVER_OPTIONS: spark_words(options)}, Path(folder) / "warm.log", "cqrs warm"
-        ) as context,
+        session("local[1]", conf, Path(folder) / "warm.log", _NAME) as context,
     ):
         _load(context)
 
@@ -34,3 +55,37 @@ def _load(context: "SparkContext") -> None:
     """Have the JVM load what jobs load: tasks in Python, and queries."""
     context.parallelize([1], 1).map(str).count()
     dataframes(context).range(1).selectExpr("sum(id)").collect()
+
+
+def _live_as_executor(java: Path, options: Sequence[str]) -> None:
+    conf = {EXECUTOR_OPTIONS: spark_words(options)}
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        with (
+            jvm.started(java, {}, folder / "cluster.log", loopback=True) as host,
+            session(_cluster(host, folder), conf, folder / "warm.log", _NAME) as context,
+        ):
+            context.parallelize([1], 1).map(str).count()
+            children = host.jvm.java.lang.ProcessHandle.current().children().toList()
+            births = {child.pid(): born(child.pid()) for child in children}
+        for pid, birth in births.items():  # the worker, which would have killed it after ten seconds, is gone
+            if birth is not None:
+                end(pid, birth, WRITE_WITHIN)
+
+
+def _cluster(host: "ClientServer", folder: Path) -> str:
+    """The URL of a standalone cluster with one worker, inside a JVM; as Spark's own LocalSparkCluster makes it.
+
+    That one writes into the folder in which PySpark is installed.
+    """
+    spark, none = host.jvm.org.apache.spark, host.jvm.scala.Option.empty()
+    conf, address = spark.SparkConf(), "127.0.0.1"
+    master = (
+        spark.deploy.master.Master.startRpcEnvAndEndpoint(address, 0, 0, conf)._1().address().toSparkURL()
+    )
+    masters = host.new_array(host.jvm.String, 1)
+    masters[0] = master
+    spark.deploy.worker.Worker.startRpcEnvAndEndpoint(
+        address, 0, 0, 1, _MEMORY, masters, str(folder), none, conf, none
+    )
+    return str(master)

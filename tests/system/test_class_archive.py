@@ -9,9 +9,7 @@ import pytest
 
 from cqrs_cli.cli.main import main
 from cqrs_cli.errors import ConfigurationError, CqrsError
-from cqrs_cli.jobs.engine.spark_archive import spark_archive
-from cqrs_cli.kafka.embedded.jars import cache_folder
-from cqrs_cli.kafka.embedded.process import broker_archive
+from cqrs_cli.jobs.engine.spark_archive import executor_archive, spark_archive
 from cqrs_cli.system.class_archive import AT_EXIT, ClassArchive
 from cqrs_cli.system.java import find_java
 from tests.support.archives import put
@@ -104,10 +102,11 @@ def test_java_without_an_archive_gets_one(archive: ClassArchive, cache: Path) ->
 @pytest.mark.spark
 def test_warm_writes_no_archive_twice(capfd: pytest.CaptureFixture[str]) -> None:
     java = find_java()
-    paths = [put(one, b"before") for one in (spark_archive(java), broker_archive(java, cache_folder()))]
-    assert main(["warm", "--no-kafka", "-o", "json"]) == 0
-    said = json.loads(capfd.readouterr().out)
-    assert said == {"program": "Spark", "archive": str(paths[0]), "bytes": 6}
+    archives = {"Spark": spark_archive(java), "an executor": executor_archive(java)}
+    paths = {program: put(archive, b"before") for program, archive in archives.items()}
+    assert main(["warm", "--no-kafka", "--executors", "-o", "json"]) == 0
+    said = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert said == [{"program": program, "archive": str(path), "bytes": 6} for program, path in paths.items()]
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", bytes(1 << 20)])

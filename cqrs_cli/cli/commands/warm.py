@@ -9,12 +9,17 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import option
 
 
-@command(app, "warm", examples=["cqrs warm", "cqrs warm --no-kafka", "cqrs warm -o json"])
+@command(
+    app, "warm", examples=["cqrs warm", "cqrs warm --executors", "cqrs warm --no-kafka", "cqrs warm -o json"]
+)
 def warm_command(
     cli: Cli,
     kafka: Annotated[
         bool, option("--kafka/--no-kafka", "Fetch the embedded Kafka, and write its archive, too.")
     ] = True,
+    executors: Annotated[
+        bool, option("--executors", "Write the archive of a cluster's executors, too.")
+    ] = False,
 ) -> None:
     """Make every later start of Spark and of the embedded Kafka faster on this machine.
 
@@ -23,8 +28,11 @@ def warm_command(
     Java, the PySpark and the Kafka that commands use. This takes most of a minute, once. An archive that is there
     already is left as it is; after a new Java or PySpark call it again. Whoever builds an image calls it there, with
     --no-kafka where the brokers are elsewhere.
+
+    With --executors it writes a third one, 60 MB, for the executors of a standalone cluster: call it so on each of its
+    machines, and on the driver's. All need the cache, the Java and the PySpark at the same place.
     """
-    from cqrs_cli.jobs.warm import warm_spark
+    from cqrs_cli.jobs.warm import warm_executors, warm_spark
     from cqrs_cli.kafka.embedded.warm import warm_broker
     from cqrs_cli.system.java import find_java
 
@@ -32,6 +40,10 @@ def warm_command(
     with cli.working("writing the class data archive of Spark's JVM: half a minute"):
         spark = warm_spark(java, cli.note)
     _tell(cli, "Spark", spark)
+    if executors:
+        with cli.working("writing the class data archive of executors"):
+            executor = warm_executors(java, cli.note)
+        _tell(cli, "an executor", executor)
     if kafka:
         with cli.working("writing the class data archive of the embedded Kafka"):
             broker = warm_broker(java, cli.note)

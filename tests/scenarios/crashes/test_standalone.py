@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli import failpoints
-from cqrs_cli.jobs.engine.spark_archive import spark_archive
+from cqrs_cli.jobs.engine.spark_archive import executor_archive
 from cqrs_cli.kafka import offsets
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import parse_claim
@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
 def archives(worker: int) -> bool:
-    """True if an executor of the worker has mapped Spark's class data archive, or none was written."""
-    archive = spark_archive(find_java()).find()
+    """True if an executor of the worker has mapped executors' class data archive, or none was written."""
+    archive = executor_archive(find_java()).find()
     return archive is None or any(archive in mapped(pid) for pid in family(worker))
 
 
