@@ -10,6 +10,8 @@ import pytest
 from cqrs_cli.cli.main import main
 from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.jobs.engine.spark_archive import executor_archive, spark_archive
+from cqrs_cli.kafka.embedded.jars import cache_folder
+from cqrs_cli.kafka.embedded.process import broker_archive
 from cqrs_cli.system.class_archive import AT_EXIT, ClassArchive
 from cqrs_cli.system.java import find_java
 from tests.support.archives import put
@@ -102,11 +104,15 @@ def test_java_without_an_archive_gets_one(archive: ClassArchive, cache: Path) ->
 @pytest.mark.spark
 def test_warm_writes_no_archive_twice(capfd: pytest.CaptureFixture[str]) -> None:
     java = find_java()
-    archives = {"Spark": spark_archive(java), "an executor": executor_archive(java)}
-    paths = {program: put(archive, b"before") for program, archive in archives.items()}
-    assert main(["warm", "--no-kafka", "--executors", "-o", "json"]) == 0
-    said = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
-    assert said == [{"program": program, "archive": str(path), "bytes": 6} for program, path in paths.items()]
+    archives = (spark_archive(java), broker_archive(java, cache_folder()), executor_archive(java))
+    spark, _, executor = (put(one, b"before") for one in archives)
+    said = [
+        {"program": "Spark", "archive": str(spark), "bytes": 6},
+        {"program": "an executor", "archive": str(executor), "bytes": 6},
+    ]
+    for more, expected in (([], said[:1]), (["--executors"], said)):
+        assert main(["warm", "--no-kafka", *more, "-o", "json"]) == 0
+        assert [json.loads(line) for line in capfd.readouterr().out.splitlines()] == expected
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", bytes(1 << 20)])
