@@ -1,5 +1,7 @@
 """`cqrs warm`: makes Spark and the embedded Kafka start faster on this machine."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -37,20 +39,16 @@ def warm_command(
     from cqrs_cli.system.java import find_java
 
     java = find_java()
-    with cli.working("writing the class data archive of Spark's JVM: half a minute"):
-        spark = warm_spark(java, cli.note)
-    _tell(cli, "Spark", spark)
+    _warm(cli, "Spark", partial(warm_spark, java), "Spark's JVM: half a minute")
     if executors:
-        with cli.working("writing the class data archive of executors"):
-            executor = warm_executors(java, cli.note)
-        _tell(cli, "an executor", executor)
+        _warm(cli, "an executor", partial(warm_executors, java), "executors")
     if kafka:
-        with cli.working("writing the class data archive of the embedded Kafka"):
-            broker = warm_broker(java, cli.note)
-        _tell(cli, "the embedded Kafka", broker)
+        _warm(cli, "the embedded Kafka", partial(warm_broker, java))
 
 
-def _tell(cli: Cli, program: str, archive: Path) -> None:
+def _warm(cli: Cli, program: str, write: Callable[[Callable[[str], None]], Path], what: str = "") -> None:
+    with cli.working(f"writing the class data archive of {what or program}"):
+        archive = write(cli.note)
     size = archive.stat().st_size
     text = f"{program} starts from {archive}, {size >> 20} MiB"
     cli.result({"program": program, "archive": archive, "bytes": size}, text)
