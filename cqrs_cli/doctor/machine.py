@@ -28,7 +28,8 @@ def check_java() -> Iterator[Check]:
     from cqrs_cli.system.java import choose_java, version
 
     java = choose_java()
-    yield ok("java", f"Java {version(java.path)} at {java.path}, {java.why}")
+    version(java.path)  # raises if it does not run
+    yield ok("java", f"Java {java.release} at {java.path}, {java.why}")
 
 
 def check_python(optimized: bool | None = None) -> Iterator[Check]:
