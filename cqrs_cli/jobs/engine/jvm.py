@@ -83,7 +83,8 @@ def _launched(conf: Mapping[str, str], output: int, log: Path) -> "ClientServer"
             launch, SparkConf(loadDefaults=False).setAll(list(conf.items())), popen_kwargs=how
         )
         try:
-            import pyspark.testing.utils  # noqa: F401  # the first call asks it for NumPy: it has time for pandas now
+            # py4j's first call would import this, and with it pandas: 0.3 s. While the JVM starts there is time for it.
+            import pyspark.testing.utils  # noqa: F401
 
             return gateway.result()
         except PySparkRuntimeError:
