@@ -22,11 +22,11 @@ from cqrs_cli.following.projections.positions import read_positions
 from cqrs_cli.following.projections.prepare import ends
 from cqrs_cli.following.projections.reading import projected_topics
 from cqrs_cli.following.projections.runner import project_partitions
-from cqrs_cli.jobs.engine.crew import run_crew
 from cqrs_cli.jobs.engine.driver_place import driver_place
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, cancel_all
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
+from cqrs_cli.jobs.engine.watch import run_crew
 from cqrs_cli.kafka.event_tail import check_sizes
 from cqrs_cli.ownership.dealing import Share
 from cqrs_cli.ownership.timing import Timing
@@ -164,7 +164,7 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
     ) -> None:
         super().__init__(f"cqrs project {plan.name}", len(plan.sources), Timing(), plan.targets is None)
         self._plan, self._notes, self._show, self._note = plan, notes, show, note
-        self._watcher = watcher
+        self._watcher, self._last = watcher, watcher.look()
         self._before: dict[int, int] = {}  # how far the sources were that a task began with
         self._again = 0  # tasks that were submitted again
 
@@ -176,12 +176,16 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
         self._before |= self._positions(share)
 
     def _positions(self, share: Share) -> dict[int, int]:
-        """The progress of these sources, which have been read."""
-        reached, sources = self.look().positions, self._plan.sources
+        """The progress of these sources, which have been read, as of the last look."""
+        reached, sources = self._last.positions, self._plan.sources
         return {number: reached[sources[number]] for number in share if sources[number] in reached}
 
-    def look(self) -> ProjectionProgress:
-        return replace(self._watcher.look(), again=self._again)
+    def look(self) -> Callable[[], ProjectionProgress]:
+        return partial(self._note_progress, self._watcher.look())
+
+    def _note_progress(self, found: ProjectionProgress) -> ProjectionProgress:
+        self._last = replace(found, again=self._again)
+        return self._last
 
     def show(self, progress: ProjectionProgress) -> None:
         self._show(progress)
@@ -208,4 +212,4 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
         for text in self._notes.fresh():
             self._note(text)
         raise_gravest(results)
-        return _summed(self.look(), results)
+        return _summed(self.look()(), results)

@@ -17,11 +17,11 @@ from cqrs_cli.following.processes.load import PROCESSES
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress
 from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.jobs.engine import jvm
-from cqrs_cli.jobs.engine.crew import run_crew
 from cqrs_cli.jobs.engine.driver_place import driver_place
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, cancel_all
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
+from cqrs_cli.jobs.engine.watch import run_crew
 from cqrs_cli.kafka.clients import answers
 from cqrs_cli.kafka.event_tail import OutgrownError, check_sizes
 from cqrs_cli.ownership.dealing import Share
@@ -106,8 +106,8 @@ class Owning(LongWork[Ending[Any], Snapshot]):
     def _of(self, share: Share) -> list[RunPlace]:
         return [self._places[number] for number in share]
 
-    def look(self) -> Snapshot:
-        return self._progress.look()
+    def look(self) -> Callable[[], Snapshot]:
+        return partial(self._progress.note, self._progress.read())
 
     def show(self, progress: Snapshot) -> None:
         self._show(progress)
@@ -149,8 +149,6 @@ class Owning(LongWork[Ending[Any], Snapshot]):
         return bool(self._progress.rebuilding())  # before it claims an owner may fold for minutes
 
     def has_moved(self, share: Share) -> bool:
-        with suppress(UnavailableError):
-            self._progress.look()
         return self._progress.claimed(self._of(share))
 
     def suspicions(self, share: Share) -> Iterable[str]:

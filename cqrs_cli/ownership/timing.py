@@ -121,6 +121,9 @@ class Timing:
     # The driver reads the claims this often.
     progress_interval: float = 0.5
 
+    # A look that takes longer waits for a broker: lost tasks are submitted again meanwhile, as the look before judges.
+    look_patience: float = 1.0
+
     # A partition that got no further for this long is asked for the open transaction that may hide its commands, and
     # this often again.
     hidden: float = 5.0

@@ -1,8 +1,9 @@
 """The progress of a run, read from the claims."""
 
+import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from cqrs_cli.deciding.explain import hidden_commands
 from cqrs_cli.deciding.measures import REBUILDING
@@ -20,6 +21,13 @@ from cqrs_cli.runs.places import RunPlace, places
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.takeover import Takeover
+
+
+class BrokerAnswer(NamedTuple):
+    """The commits of the places; the start and end of their logs, or why nobody said them."""
+
+    found: dict[RunPlace, Standing]
+    bounds: dict[RunPlace, tuple[int, int]] | UnavailableError
 
 
 class Progress:
@@ -41,13 +49,14 @@ class Progress:
         heard = processes.seats().items() if processes else ()
         seats: dict[RunPlace, Seat] = dict([*plan.seats().items(), *heard])
         self.seats = seats.values()
-        self._standings = Standings(plan.connection, seats)
+        self._standings, self._reading = Standings(plan.connection, seats), threading.Lock()
 
     def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._standings.__exit__()
+        with self._reading:  # the driver may have left one behind
+            self._standings.__exit__()
 
     def begin(self, lost: Sequence[RunPlace], submission: int) -> None:
         """Watch for this submission at these places: the claims of those before do not count from now on."""
@@ -60,15 +69,29 @@ class Progress:
 
     def look(self) -> Snapshot:
         """Read the progress now; raises `UnavailableError` if the broker does not answer."""
-        found = self._standings.look()
+        return self.note(self.read())
+
+    def read(self) -> BrokerAnswer:
+        """Ask the broker, in any thread: nothing is noted. Raises `UnavailableError` if it does not answer."""
+        with self._reading:
+            found = self._standings.look()
+            try:
+                return BrokerAnswer(found, self._standings.bounds())
+            except UnavailableError as error:
+                return BrokerAnswer(found, error)
+
+    def note(self, answer: BrokerAnswer) -> Snapshot:
+        """Note what the broker said; returns the progress. Raises `UnavailableError` if it did not say all."""
+        found, bounds = answer
         self.takeover.see(found)
-        bounds = self._standings.bounds()
         for place, one in found.items():
             if one.claim is not None and one.claim.run == self._plan.run:
                 self._claims[place] = one.claim
         if self._plan.timing.standby_after is not None:
             self._lost = {at for at, one in found.items() if one.claim and one.claim.run != self._plan.run}
         self.at_work = any(one.open_claim and one.open_claim.run == self._plan.run for one in found.values())
+        if isinstance(bounds, UnavailableError):
+            raise bounds
         lags = {at: self._lag(at, found[at].offset or 0, *bounds[at]) for at in self._plan.partitions()}
         return Snapshot(
             time.monotonic(),

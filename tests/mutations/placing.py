@@ -48,6 +48,12 @@ PLACING = [
         f"{_CREW}::test_without_lost_slots_it_begins_anew",
     ),
     Mutation(
+        "lost tasks wait for a look that waits for a broker",
+        "cqrs_cli/jobs/engine/watch.py",
+        (("self.join(max(0.0, self._due - time.monotonic()))", "self.join()"),),
+        "tests/jobs/run/test_driver.py::test_lost_task_waits_for_no_look",
+    ),
+    Mutation(
         "drained executors keep what they own",
         "cqrs_cli/jobs/engine/crew.py",
         ((" if found.drained else []", " if False else []"),),

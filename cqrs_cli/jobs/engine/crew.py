@@ -1,11 +1,10 @@
-"""The driver of long-lived tasks: it submits again what is lost, moves places to slots that join and away from
-executors that are drained, and watches.
+"""The long-lived tasks of the driver: it submits again what is lost, and moves places to slots that join and away from
+executors that are drained. `watch` tells it when.
 """
 
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -89,19 +88,26 @@ class Crew(Generic[_R, _P]):
         }
         return [result for _, result in sorted(found.items())]
 
-    def mend(self) -> None:
-        """Submit the tasks again that were lost, each after a pause. Raises the error that ends the run."""
+    def submit_due(self) -> None:
+        """Submit the lost tasks again whose pause is over."""
         for member in () if self.is_finished else self._members:
-            if member.again is None and member.job.error is not None:
-                self._lost(member, member.job.error)
             if member.again is not None and member.again <= time.monotonic():
                 member.again = None
                 self._submission += 1
                 self._work.begin(member.share, self._submission)
                 member.job = self._job(member.share)
 
-    def _lost(self, member: _Member[_R], error: Exception) -> None:
-        work, timing = self._work, self._work.timing
+    def lost(self) -> list[_Member[_R]]:
+        """The tasks that were lost, and have no pause yet."""
+        return [one for one in self._members if one.job.error and one.again is None and not self.is_finished]
+
+    def pause(self, member: _Member[_R]) -> None:
+        """Let a lost task begin again after a pause: a longer one if it got no further, as of the last look.
+
+        Raises the error that ends the run.
+        """
+        work, timing, error = self._work, self._work.timing, member.job.error
+        assert error is not None, "it was not lost"
         if _is_end_of_all(self._context, error):
             raise error
         member.futile = 0 if work.has_moved(member.share) else member.futile + 1
@@ -162,69 +168,6 @@ class Crew(Generic[_R, _P]):
         self._outgoing = [*(job for job in self._outgoing if job.is_alive()), *(one.job for one in leaving)]
         self._members = [*staying, *(_Member(share, self._job(share)) for share in further)]
         return True
-
-
-def run_crew(context: "SparkContext", work: LongWork[_R, _P], tasks: int, note: Callable[[str], None]) -> _P:
-    """Do the work with so many tasks to its end, or for ever; returns how far it came.
-
-    Raises the error that ended it: of one of its owners, or `UnavailableError` for places that nobody owns.
-    """
-    crew = Crew(context, work, note)
-    try:
-        crew.begin(tasks)
-        _watch(crew, work, note)
-        done = work.ended(crew.results())
-        work.end(crew.jobs)
-        return done
-    except Exception as error:
-        work.stop(crew.jobs)
-        if jvm.is_gone(context):
-            raise CqrsError(
-                "Spark's JVM is gone, and its tasks with it", "see the log, then start again"
-            ) from error
-        raise
-    except BaseException:
-        if work.stop(crew.jobs):
-            with suppress(UnavailableError):
-                work.show(work.look())  # what was done until the very end
-        raise
-
-
-def _watch(crew: Crew[_R, _P], work: LongWork[_R, _P], note: Callable[[str], None]) -> None:
-    """Watch until all tasks have ended: show progress; end the run when it is over, or a place has no owner."""
-    patience = work.timing.claim_deadline
-    deadline = time.monotonic() + patience
-    ending = False
-    while crew.is_at_work():
-        crew.wait(work.timing.progress_interval)
-        if work.is_over(crew.results()):
-            crew.is_finished = True
-        else:
-            crew.mend()
-        try:
-            progress = work.look()
-        except UnavailableError as error:
-            note(error.message)
-            deadline = max(deadline, time.monotonic() + patience)  # nobody can claim meanwhile
-            continue
-        work.show(progress)
-        for text in work.fresh_notes():
-            note(text)
-        if crew.is_finished and not ending:
-            ending = True
-            work.end(crew.jobs)
-        if ending:
-            continue
-        work.check()
-        if work.endless:
-            crew.spread()
-        if work.needs_time():
-            deadline = max(deadline, time.monotonic() + patience)
-        if (missing := work.unowned(progress)) and time.monotonic() > deadline:
-            raise UnavailableError(
-                f"nobody owns {', '.join(missing)} after {patience:.0f} s",
-                "are there enough task slots, and do the workers reach the broker? cqrs doctor, and Spark's log",
-            )
 
 
 def _is_end_of_all(context: "SparkContext", error: Exception) -> bool:

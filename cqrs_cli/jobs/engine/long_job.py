@@ -49,8 +49,11 @@ class LongWork(ABC, Generic[_R, _P]):
         return
 
     @abstractmethod
-    def look(self) -> _P:
-        """The progress now; raises `UnavailableError` if nobody answers."""
+    def look(self) -> Callable[[], _P]:
+        """Ask how far it is, in any thread. What it returns notes the answer, in the driver's, and gives the progress.
+
+        Raises `UnavailableError` if nobody answers.
+        """
 
     @abstractmethod
     def show(self, progress: _P) -> None:
@@ -78,10 +81,10 @@ class LongWork(ABC, Generic[_R, _P]):
 
     @abstractmethod
     def has_moved(self, share: Share) -> bool:
-        """True if the task of these places, which is lost, got further than the one before."""
+        """True if the task of these places, which is lost, got further than the one before, as of the last look."""
 
     def suspicions(self, share: Share) -> Iterable[str]:
-        """The records on which the worker of these places may be dying, as of `has_moved`."""
+        """The records on which the worker of these places may be dying, as of the last look."""
         return ()
 
     @abstractmethod

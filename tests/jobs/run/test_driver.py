@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
@@ -13,7 +13,7 @@ from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.engine.crew import FUTILE
 from cqrs_cli.ownership.claim import TERMINAL
-from cqrs_cli.runs.progress import Progress
+from cqrs_cli.runs.progress import BrokerAnswer, Progress
 from cqrs_cli.runs.snapshot import Rebuild, Snapshot
 from cqrs_cli.telemetry.datagrams import DatagramSender
 from tests.support.commands import Sent, increments
@@ -105,18 +105,28 @@ def test_unowned_partitions_end_the_run(counters: TopicHarness) -> None:
     never.set()
 
 
+def before_each_look(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """A broker that does this before it answers the driver."""
+    read = Progress.read
+
+    def reads(progress: Progress) -> BrokerAnswer:
+        act()
+        return read(progress)
+
+    monkeypatch.setattr(Progress, "read", reads)
+
+
 def test_absent_broker_extends_claim_deadline(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look, away, back = Progress.look, iter(range(25)), threading.Event()
+    away, back = iter(range(25)), threading.Event()
 
-    def answers_late(progress: Progress) -> Snapshot:
+    def answers_late() -> None:
         if next(away, None) is not None:
             raise UnavailableError("no broker")
         back.set()
-        return look(progress)
 
-    monkeypatch.setattr(Progress, "look", answers_late)
+    before_each_look(monkeypatch, answers_late)
 
     def waits(_: Plan) -> list[OwnerResult]:
         assert back.wait(60)
@@ -125,6 +135,26 @@ def test_absent_broker_extends_claim_deadline(
     notes: list[str] = []
     drive(Context(waits), counters.plan(), notes, claim_deadline=1.0)
     assert notes == ["no broker"] * 25
+
+
+def test_lost_task_waits_for_no_look(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker that the driver asks is lost: it answers after the task has begun again, and has decided."""
+    counters.send(*increments(7))
+    decided = threading.Event()
+
+    def waits() -> None:
+        assert decided.wait(20)
+
+    before_each_look(monkeypatch, waits)
+
+    def works_late(plan: Plan) -> list[OwnerResult]:
+        done = owned_here(plan)
+        decided.set()
+        return done
+
+    done = drive(Context(is_lost, is_lost, works_late), counters.plan(), look_patience=0.0)
+    assert (done.again, done.total("commands")) == (2, 7)
+    counters.check()
 
 
 def test_rebuild_extends_claim_deadline(counters: TopicHarness) -> None:
