@@ -26,16 +26,16 @@ from cqrs_cli.kafka.write_errors import (
 #: Seconds after which the broker aborts the transaction. It blocks readers until then: so it is short, and begun late.
 TRANSACTION_TIMEOUT = 20.0
 
-#: Seconds that a group's coordinator has for a position: milliseconds are usual. Where it was lost, the call may be
-#: one that never returns, so it is not waited for until another one is elected (`broker.session.timeout.ms`, 9 s): a
-#: fence asks for that one twice a second.
-OFFSETS_TIMEOUT = 4.0
+#: Seconds that a coordinator has for a position or a commit: milliseconds are usual. Where it was lost, the call may be
+#: one that never returns, so it is not waited for until another one is elected (`broker.session.timeout.ms`, 9 s). A
+#: fence asks for that one ten times a second, a commit that is under way finds it a second or two later.
+COORDINATOR_TIMEOUT = 4.0
 
 #: Seconds to wait for records to arrive before asking the producer if one of them failed.
 FLUSH_PATIENCE = 0.5
 
 #: Seconds after which a fence that has not been granted is asked for again, the first time and at most.
-_ASK_AGAIN, _ASK_AGAIN_AT_LAST = 0.02, 0.5
+_ASK_AGAIN, _ASK_AGAIN_AT_LAST = 0.02, 0.1
 
 
 class WriteTransaction:
@@ -123,6 +123,8 @@ class TransactionalWriter:
                 if not kafka_error(error).retriable() or time.monotonic() > deadline:
                     raise
                 patience = min(2 * patience, _ASK_AGAIN_AT_LAST)
+        if patience > _ASK_AGAIN:  # its topics may have got other leaders meanwhile
+            self._wait(self._producer.list_topics, self._home, self._timeout)
         self._producer.poll(0)
         self._lost.clear()
 
@@ -187,12 +189,15 @@ class TransactionalWriter:
             raise
         failpoints.during(
             "commit.sent",
-            lambda: self._wait(self._producer.commit_transaction, self._timeout),
+            lambda: self._wait_for_coordinator(self._producer.commit_transaction),
             lambda: until_sent(self._producer, "EndTxnRequest", REQUEST_TIMEOUT),
         )
         failpoints.reached("commit.after")
 
     def _send_offset(self, group: Consumer, position: TopicPartition) -> None:
         send, metadata = self._producer.send_offsets_to_transaction, group.consumer_group_metadata()
-        within = min(self._timeout, OFFSETS_TIMEOUT)
-        self._wait(send, [position], metadata, within, within=within)
+        self._wait_for_coordinator(send, [position], metadata)
+
+    def _wait_for_coordinator(self, call: Callable[..., Any], *arguments: Any) -> None:
+        within = min(self._timeout, COORDINATOR_TIMEOUT)
+        self._wait(call, *arguments, within, within=within)

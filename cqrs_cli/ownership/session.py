@@ -8,11 +8,11 @@ from typing import Generic, Self, TypeVar
 from confluent_kafka import Consumer, KafkaException
 from msgspec.structs import replace
 
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, SOON, bulk_consumer, consumer, is_in_sync
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer, is_in_sync
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.offsets import Committed, committed
 from cqrs_cli.kafka.readers import watermarks
-from cqrs_cli.kafka.transactional import OFFSETS_TIMEOUT, TransactionalWriter
+from cqrs_cli.kafka.transactional import COORDINATOR_TIMEOUT, TransactionalWriter
 from cqrs_cli.ownership.claim import Claim, Judgement, believable, judge, parse_claim
 from cqrs_cli.ownership.signals import ClaimLost, Superseded
 from cqrs_cli.ownership.standing import Seat
@@ -53,7 +53,7 @@ class Session(ABC, Generic[_W]):
         The one that reads learns of its topic: else it finds the partition's leader a second after it has begun.
         """
         self.consumer.list_topics(self.seat.topic, timeout=self.timing.transaction_timeout)
-        watermarks(self.watcher, self.seat.topic, self.seat.partition, SOON)  # its leader may have been lost
+        watermarks(self.watcher, self.seat.topic, self.seat.partition)  # its leader may have been lost
 
     def committed_by(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> Committed:
         """The group's offset and what rides with it. A read_committed client waits for a pending commit.
@@ -116,7 +116,7 @@ class Session(ABC, Generic[_W]):
 
     def check_claim(self) -> None:
         """Read the claim while idle: an owner that commits nothing would never notice that it was fenced."""
-        found = self.committed_by(self.watcher, OFFSETS_TIMEOUT)
+        found = self.committed_by(self.watcher, COORDINATOR_TIMEOUT)
         if found.offset is None:  # it expired, or is gone with its topic: the next owner sees
             raise ClaimLost("the group's offset is gone")
         if self.judge(parse_claim(found.metadata)) is not Judgement.MINE:

@@ -18,10 +18,11 @@ pytestmark = pytest.mark.kafka
 
 
 class Asking:
-    """A producer that counts how often it is asked to begin."""
+    """A producer that counts how often it is asked to begin, and when it looked for leaders: after how many."""
 
     def __init__(self, client: Producer) -> None:
         self._client, self.asked = client, 0
+        self.looked = list[int]()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
@@ -29,6 +30,10 @@ class Asking:
     def init_transactions(self, timeout: float) -> None:
         self.asked += 1
         self._client.init_transactions(timeout)
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        self.looked.append(self.asked)
+        self._client.list_topics(topic, timeout)
 
 
 @pytest.mark.pins("all-or-none")
@@ -44,6 +49,7 @@ def test_open_transactions_end_at_the_fence(connection: Connection, prefix: str)
     asking = writer._producer = Asking(writer._producer)  # type: ignore[assignment]
     writer.fence()
     assert asking.asked > 1  # librdkafka itself asks again half a second later
+    assert asking.looked == [0, 0, asking.asked]  # meanwhile a topic may have got another leader
     start, end = bounds(connection, events, [0])[0]
     assert (start, end) == (0, bounds(connection, events, [0], "read_uncommitted")[0][1])  # nothing is open
     with pytest.raises(KafkaException):

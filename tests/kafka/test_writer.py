@@ -18,7 +18,7 @@ from cqrs_cli.kafka.offsets import Committed, committed, committed_now
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds, read
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
-from cqrs_cli.kafka.transactional import OFFSETS_TIMEOUT
+from cqrs_cli.kafka.transactional import COORDINATOR_TIMEOUT
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, ReadShortError, unwrapped
 from cqrs_cli.kafka.writer import FencedWriter, Written
 from tests.support.stretch import Stretch
@@ -204,13 +204,14 @@ def test_call_is_overdue_after_its_time(partition: Partition) -> None:
     assert seen[1] >= 1.0
 
 
-def test_position_has_less_time_than_an_election(partition: Partition) -> None:
-    """A call that has to wait for that may be one that never returns."""
+def test_commit_has_less_time_than_an_election(partition: Partition) -> None:
+    """A call that has to wait for that may be one that never returns, or returns long after the next fence."""
     writer, given = partition.writer(), list[float]()
-    asked = SimpleNamespace(send_offsets_to_transaction=lambda *words: given.append(words[-1]))
+    asked = SimpleNamespace(flush=lambda _: 0, commit_transaction=given.append)
+    asked.send_offsets_to_transaction = lambda *words: given.append(words[-1])
     writer._producer = cast(Producer, asked)
-    writer._send_offset(partition.group, writer.place(1, "one"))
-    assert given == [OFFSETS_TIMEOUT]
+    writer._finish(partition.group, writer.place(1, "one"))
+    assert given == [COORDINATOR_TIMEOUT, COORDINATOR_TIMEOUT]
 
 
 def test_partitions_are_fenced_separately(partition: Partition) -> None:

@@ -116,7 +116,7 @@ OWNING = [
     Mutation(
         "an idle owner waits for a lost coordinator",
         "cqrs_cli/ownership/session.py",
-        (("self.committed_by(self.watcher, OFFSETS_TIMEOUT)", "self.committed_by(self.watcher)"),),
+        (("self.committed_by(self.watcher, COORDINATOR_TIMEOUT)", "self.committed_by(self.watcher)"),),
         "tests/scenarios/takeovers/test_zombies.py::test_idle_owner_asks_briefly",
     ),
     Mutation(
@@ -126,10 +126,10 @@ OWNING = [
         "tests/jobs/run/test_retire.py::test_only_its_open_claims_are_retired",
     ),
     Mutation(
-        "a position may take as long as a transaction",
+        "a commit may take as long as a transaction",
         "cqrs_cli/kafka/transactional.py",
-        (("within = min(self._timeout, OFFSETS_TIMEOUT)", "within = self._timeout"),),
-        "tests/kafka/test_writer.py::test_position_has_less_time_than_an_election",
+        (("within = min(self._timeout, COORDINATOR_TIMEOUT)", "within = self._timeout"),),
+        "tests/kafka/test_writer.py::test_commit_has_less_time_than_an_election",
     ),
     Mutation(
         "logs are read to the last stable offset",

@@ -23,7 +23,7 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
 from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.topics.topics import Kind
-from cqrs_cli.kafka.transactional import OFFSETS_TIMEOUT
+from cqrs_cli.kafka.transactional import COORDINATOR_TIMEOUT
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.signals import ClaimLost, Superseded
 from cqrs_cli.ownership.timing import Timing
@@ -149,7 +149,7 @@ def test_idle_owner_asks_briefly(behind: TopicHarness) -> None:
     plan, place = behind.plan(), Partition("bank_account", 0)
     with Asking(plan, place, plan.claim(place, 0), 1, Measures()) as session, suppress(ClaimLost, Superseded):
         session.check_claim()
-    assert asked == [OFFSETS_TIMEOUT]
+    assert asked == [COORDINATOR_TIMEOUT]
 
 
 @pytest.mark.pins("state-is-events")
