@@ -37,10 +37,10 @@ def _look(reader: Consumer, topic: str, within: float) -> None:
         reader.list_topics(topic, timeout=within)
 
 
-def ask_leader(reader: Consumer, topic: str, ask: Callable[[float], _T], within: float, each: float) -> _T:
+def ask_leader(reader: Consumer, topic: str, ask: Callable[[float], _T], within: float) -> _T:
     """The answer of a partition's leader, as soon as it has one; raises `KafkaException` after `within` seconds.
 
-    `ask` is given its timeout, `each`, but less for the first time: a client that is still connecting may ask nobody
+    `ask` is given its timeout, a second, but less for the first time: a client that is still connecting may ask nobody
     who leads the partition, and tries again after 0.7 s (librdkafka 2.16; of clients that are opened 16 at a time one
     in 40). Asked once more it tries at once. What it says the first time counts only if it is an answer: so soon it may
     say that all brokers are down.
@@ -48,7 +48,7 @@ def ask_leader(reader: Consumer, topic: str, ask: Callable[[float], _T], within:
     Later librdkafka sends the question to the leader that it knows, where it waits in vain if that broker was lost. So
     the client looks for another leader before it asks again.
     """
-    deadline, timeout = time.monotonic() + within, min(each, within)
+    deadline, timeout = time.monotonic() + within, min(SOON, within)
 
     def known() -> _T:
         with suppress(KafkaException):

@@ -13,6 +13,7 @@ from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation, is_denied
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.follower import Follower
+from cqrs_cli.kafka.leaders import assign
 from cqrs_cli.kafka.lending import Lender
 from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.topics.partitioner import KeyHome
@@ -102,7 +103,7 @@ class PartitionLog:
         """Read on from `start` with a client of the owners' group. Any error ends it: `KafkaException` if an ACL is
         missing, so that the owner can find out which, and `failure` else.
         """
-        client.assign([TopicPartition(self.topics.name(kind), self.partition, start)])
+        assign(client, [TopicPartition(self.topics.name(kind), self.partition, start)])
 
         def failure(topic: str, partition: int, error: KafkaError) -> Exception:
             return KafkaException(error) if is_denied(error) else self.failure(kind, error)

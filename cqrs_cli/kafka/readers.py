@@ -79,26 +79,21 @@ def bounds(
         raise failed(connection, error, RequiredAcl("Read", "topic", topic)) from error
 
 
-def watermarks(
-    reader: Consumer, topic: str, partition: int, each: float = REQUEST_TIMEOUT
-) -> tuple[int, int]:
+def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
     """(log start, end) as the reader's isolation sees it; raises `KafkaException`, `MissingError` for the partition.
 
-    Waits for a partition that is just getting its leader, as all do when a broker has just started. `each`: seconds
-    until it looks for another leader than the one that it has asked.
+    Waits for a partition that is just getting its leader, as all do when a broker has just started.
     """
     place = TopicPartition(topic, partition)
     low, high = _from_leader(
-        reader, topic, partition, lambda timeout: reader.get_watermark_offsets(place, timeout=timeout), each
+        reader, topic, partition, lambda timeout: reader.get_watermark_offsets(place, timeout=timeout)
     )
     return low, high
 
 
-def _from_leader(
-    reader: Consumer, topic: str, partition: int, ask: Callable[[float], _T], each: float = REQUEST_TIMEOUT
-) -> _T:
+def _from_leader(reader: Consumer, topic: str, partition: int, ask: Callable[[float], _T]) -> _T:
     try:
-        return ask_leader(reader, topic, ask, REQUEST_TIMEOUT, each)
+        return ask_leader(reader, topic, ask, REQUEST_TIMEOUT)
     except KafkaException as error:
         if error_kind(error) is ErrorKind.MISSING:
             raise _missing(topic, partition) from error

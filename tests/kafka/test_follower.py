@@ -25,8 +25,9 @@ class Reader:
     def __init__(self, *arrived: Message) -> None:
         self._arrived = list(arrived)
 
-    def assign(self, places: list[Any]) -> None:
-        pass
+    def assign(self, places: list[Any]) -> None: ...
+
+    def list_topics(self, topic: str, timeout: float) -> None: ...
 
     def poll(self, timeout: float) -> Message | None:
         return self._arrived.pop(0) if self._arrived else None

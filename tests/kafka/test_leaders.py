@@ -59,7 +59,7 @@ class Question:
 def test_is_asked_again_soon(unanswered: int, waits: list[float], looks: list[object]) -> None:
     """It looks for another leader only if this one has had its time."""
     reader, question = Reader(), Question(unanswered)
-    assert ask_leader(cast(Consumer, reader), "events", question, 10.0, 1.0) == 42
+    assert ask_leader(cast(Consumer, reader), "events", question, 10.0) == 42
     assert question.waits == waits
     assert reader.calls == looks
 
@@ -67,11 +67,11 @@ def test_is_asked_again_soon(unanswered: int, waits: list[float], looks: list[ob
 def test_what_waits_less_is_asked_twice() -> None:
     reader, question = Reader(), Question(9)
     with pytest.raises(KafkaException):
-        ask_leader(cast(Consumer, reader), "events", question, 0.05, 0.05)
+        ask_leader(cast(Consumer, reader), "events", question, 0.05)
     assert question.waits == [0.05, 0.05]
 
 
 def test_first_error_does_not_count() -> None:
     """A client that is not connected yet says that all brokers are down."""
     reader, question = Reader(), Question(1, KafkaError._ALL_BROKERS_DOWN)
-    assert ask_leader(cast(Consumer, reader), "events", question, 10.0, 10.0) == 42
+    assert ask_leader(cast(Consumer, reader), "events", question, 10.0) == 42

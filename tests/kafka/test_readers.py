@@ -155,7 +155,7 @@ def test_lost_leader_is_looked_up_again() -> None:
         def list_topics(self, topic: str, timeout: float) -> None:
             self.knows = False
 
-    assert watermarks(cast(Consumer, LostLeader()), "log", 0, 1.0) == (3, 7)
+    assert watermarks(cast(Consumer, LostLeader()), "log", 0) == (3, 7)
 
 
 def test_absent_broker_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
