@@ -121,7 +121,8 @@ class Timing:
     # The driver reads the claims this often.
     progress_interval: float = 0.5
 
-    # A look that takes longer waits for a broker: lost tasks are submitted again meanwhile, as the look before judges.
+    # A look that takes longer waits for a broker, and lost tasks do not wait for it: the look before tells if they got
+    # further.
     look_patience: float = 1.0
 
     # A partition that got no further for this long is asked for the open transaction that may hide its commands, and
