@@ -43,6 +43,7 @@ def _load(bootstrap_server: str) -> None:
     from cqrs_cli.kafka.admin.topics import Admin
     from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer, producer
     from cqrs_cli.kafka.connection.cluster import Cluster
+    from cqrs_cli.kafka.leaders import assign
 
     cluster = Cluster(bootstrap_server)
     with Admin(cluster) as admin:
@@ -59,7 +60,7 @@ def _load(bootstrap_server: str) -> None:
     position = TopicPartition(_TOPIC, 0, 1)
     transactional.send_offsets_to_transaction([position], group.consumer_group_metadata(), REQUEST_TIMEOUT)
     transactional.commit_transaction(REQUEST_TIMEOUT)
-    group.assign([TopicPartition(_TOPIC, 0, 0)])
+    assign(group, [TopicPartition(_TOPIC, 0, 0)])
     group.consume(2, REQUEST_TIMEOUT)
     group.committed([position], REQUEST_TIMEOUT)
     group.close()
