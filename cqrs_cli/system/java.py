@@ -110,7 +110,7 @@ def _release(java: Path) -> int:
 
 
 def _release_file(java: Path) -> str | None:
-    """The text with a runtime's version and modules, which lies in nearly each; to ask the JVM takes 0.07 s."""
+    """The file with a runtime's version and modules, which nearly every one has: asking the JVM takes 0.07 s."""
     try:
         return (java.resolve().parent.parent / "release").read_text(errors="replace")
     except OSError:
