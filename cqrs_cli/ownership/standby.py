@@ -49,12 +49,14 @@ class Silence:
         self._last: tuple[str, Beat | None] | None = None
         self._since = now
 
-    def lasts(self, claim: Claim, beat: Beat | None, now: float) -> float:
-        """Note what is to be seen now: seconds since it changed. Only beats of the claim's own run count."""
+    def lasts(self, claim: Claim, beat: Beat | None, asked: float, answered: float) -> float:
+        """Note what a look has shown: seconds from the answer that was new to the question of this look, so that a
+        process which stands still between the two suspects nobody. Only beats of the claim's own run count.
+        """
         seen = claim.run, beat if beat is not None and beat.run == claim.run else None
         if seen != self._last:
-            self._last, self._since = seen, now
-        return now - self._since
+            self._last, self._since = seen, answered
+        return max(0.0, asked - self._since)
 
 
 def may_begin(mine: Claim, committed_claim: Claim | None, silent: float, after: float) -> bool:
@@ -101,13 +103,14 @@ def await_turn(
     silence, most = Silence(clock()), patience(mine.run, after)
     pause = after / BEATS / 2 if every is None else every
     while not stopping.is_set():
+        asked = clock()
         try:
             claim, beat = look()
         except KafkaException:
             stopping.wait(after / BEATS)  # nothing is known: nobody is suspected
             silence = Silence(clock())
             continue
-        silent = 0.0 if claim is None else silence.lasts(claim, beat, clock())
+        silent = 0.0 if claim is None else silence.lasts(claim, beat, asked, clock())
         if may_begin(mine, claim, silent, most):
             if is_fit():
                 return risen(mine, claim, time.time_ns() // 1_000_000)

@@ -180,4 +180,10 @@ DETAILS = [
         (("min(pause, most - silent + _MOMENT)", "pause"),),
         "tests/ownership/test_standby.py::test_turn_comes_where_patience_ends",
     ),
+    Mutation(
+        "a run that stood still itself takes that for the other one's silence",
+        "cqrs_cli/ownership/standby.py",
+        (("return max(0.0, asked - self._since)", "return answered - self._since"),),
+        "tests/ownership/test_standby.py::test_own_pauses_are_no_silence",
+    ),
 ]

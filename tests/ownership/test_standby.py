@@ -28,16 +28,16 @@ def test_run_at_work_is_waited_for() -> None:
 
 def test_silence_ends_with_each_beat() -> None:
     silence = Silence(0.0)
-    assert silence.lasts(OTHER, Beat("other", 1), 0.0) == 0.0
-    assert silence.lasts(OTHER, Beat("other", 1), 1.5) == 1.5
-    assert silence.lasts(OTHER, Beat("other", 2), 3.0) == 0.0
+    assert silence.lasts(OTHER, Beat("other", 1), 0.0, 0.1) == 0.0
+    assert silence.lasts(OTHER, Beat("other", 1), 1.6, 1.7) == 1.5
+    assert silence.lasts(OTHER, Beat("other", 2), 3.0, 3.1) == 0.0
 
 
 def test_beats_of_strangers_do_not_count() -> None:
     silence = Silence(0.0)
-    silence.lasts(OTHER, None, 0.0)
-    assert silence.lasts(OTHER, Beat("stranger", 1), 1.0) == 1.0
-    assert silence.lasts(OTHER, Beat("stranger", 2), 2.0) == 2.0
+    silence.lasts(OTHER, None, 0.0, 0.0)
+    assert silence.lasts(OTHER, Beat("stranger", 1), 1.0, 1.0) == 1.0
+    assert silence.lasts(OTHER, Beat("stranger", 2), 2.0, 2.0) == 2.0
 
 
 @given(claims, st.none() | claims, st.integers(0, 2**53))
@@ -80,6 +80,22 @@ def test_turn_comes_where_patience_ends(run: str, after: float) -> None:
         lambda: (OTHER, None), mine, after, waiting, lambda _: None, lambda: True, lambda: waiting.now
     )
     assert turn is not None and waiting.now == pytest.approx(patience(mine.run, after), abs=0.01)
+
+
+@given(st.floats(2.0, 600.0))
+def test_own_pauses_are_no_silence(paused: float) -> None:
+    """A look whose answer lay there while the process stood still: the run at work has beaten meanwhile."""
+    waiting = Waiting()
+    beats: Iterator[int] = iter([1, 1, 2, 3])
+
+    def look() -> tuple[Claim | None, Beat | None]:
+        number = next(beats)
+        waiting.now += paused
+        return (None if number == 3 else OTHER), Beat("other", number)
+
+    told: list[Claim] = []
+    turn = await_turn(look, MINE, 1.0, waiting, told.append, lambda: True, lambda: waiting.now)
+    assert turn is not None and len(told) == 3
 
 
 @given(st.floats(0.01, 1.0))

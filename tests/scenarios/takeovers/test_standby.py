@@ -14,7 +14,7 @@ from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process
 from tests.support.rewriting import append
-from tests.support.standing import AFTER, beating, silent, standing_by
+from tests.support.standing import AFTER, LONG_AFTER, beating, silent, standing_by
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -27,14 +27,14 @@ def decided(counters: TopicHarness, count: int) -> None:
 @pytest.mark.pins("one-owner")
 def test_idle_run_is_not_taken_over(counters: TopicHarness) -> None:
     """However long it decides nothing: it beats. Once it has ended the other run begins at once."""
-    first, second = counters.plan(once=False), standing_by(counters, "second")
+    first, second = counters.plan(once=False), standing_by(counters, "second", LONG_AFTER)
     with ExitStack() as stack:
         stack.enter_context(beating(counters, first))
         eventually(lambda: counters.owner() == first.run)
         ready = stack.enter_context(beating(counters, second))
         counters.send(*increments(4))
         decided(counters, 4)
-        assert not ready.stopping.wait(4 * AFTER) and counters.owner() == first.run
+        assert not ready.stopping.wait(1.5 * LONG_AFTER) and counters.owner() == first.run
         retire(first)
         eventually(lambda: counters.owner() == second.run)
         counters.send(*increments(3, first=4))
@@ -137,7 +137,7 @@ def test_three_runs_leave_each_other_in_peace(counters: TopicHarness) -> None:
     Both may begin at once, as the run before has said that it ends: then the later one takes over from the earlier.
     """
     first = counters.plan(once=False)
-    others = [standing_by(counters, machine) for machine in ("second", "third")]
+    others = [standing_by(counters, machine, LONG_AFTER) for machine in ("second", "third")]
     with ExitStack() as stack:
         stack.enter_context(beating(counters, first))
         eventually(lambda: counters.owner() == first.run)
@@ -147,6 +147,6 @@ def test_three_runs_leave_each_other_in_peace(counters: TopicHarness) -> None:
         chosen = eventually(lambda: settled_owner(counters, runs))
         counters.send(*increments(10))
         decided(counters, 10)
-        assert not runs[0].stopping.wait(4 * AFTER) and counters.owner() == chosen
+        assert not runs[0].stopping.wait(1.5 * LONG_AFTER) and counters.owner() == chosen
         assert not any(run.error for run in runs)
     counters.check("second")
