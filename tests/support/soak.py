@@ -196,7 +196,7 @@ class Soak:
     def _send(self, number: int) -> None:
         bank, pause = self.project.harness(partitions=4), random.Random(number)
         commands = endless(f"{self.seed}.{number}")
-        while not self.resting.wait(pause.uniform(0, 0.2)):
+        while not self.resting.wait(pause.uniform(0, 0.5)):
             batch = [next(commands) for _ in range(pause.randrange(1, 40))]
             bank.send(*batch)
             self.sent[number] += len(batch)

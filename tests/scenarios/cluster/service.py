@@ -56,13 +56,15 @@ class Service:
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        """Commands of every kind keep coming on all partitions while the block lasts."""
+        """Commands of every kind keep coming on all partitions while the block lasts, some hundred a second: many more,
+        and three brokers on two cores would have no time for anything else.
+        """
         stop, failures = threading.Event(), list[Exception]()
 
         def flow() -> None:
             try:
-                while not stop.wait(0.05):
-                    self._send(30, stop)
+                while not stop.wait(0.2):
+                    self._send(20, stop)
             except Exception as error:
                 failures.append(error)
 

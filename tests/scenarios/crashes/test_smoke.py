@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.project import Project, command
-from tests.support.waiting import eventually
+from tests.support.project import Project, command, decided
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
@@ -63,7 +62,7 @@ def test_a_killed_run_loses_nothing(project: Project) -> None:
     first, second = halves()
     project.send(first)
     with project.running("run", "bank_account", "--quiet") as run:
-        eventually(lambda: len(project.outcomes()) == len(first), within=240)
+        decided(project, len(first), ["bank_account"])
         project.send(second)
         os.killpg(run.pid, signal.SIGKILL)
     project.send_malformed(50)

@@ -46,7 +46,7 @@ def test_worker_lost_mid_commit_costs_nothing(
         eventually(struck.exists, within=240)
         spark.lose(spark.worker_of(int(struck.read_text())))
         project.send([command("Deposit", f"a-{n % 200}", {"amount": 1}) for n in range(1000)])
-        eventually(lambda: len(project.outcomes()) == 1200, within=240)
+        decided(project, 1200, ["bank_account"])
         run.send_signal(signal.SIGTERM)
         assert run.wait(90) == 143
     outcomes = project.outcomes()
