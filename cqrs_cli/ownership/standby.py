@@ -50,8 +50,9 @@ class Silence:
         self._since = now
 
     def lasts(self, claim: Claim, beat: Beat | None, asked: float, answered: float) -> float:
-        """Note what a look has shown: seconds from the answer that was new to the question of this look, so that a
-        process which stands still between the two suspects nobody. Only beats of the claim's own run count.
+        """Note what a look has shown, and give the seconds for which nothing else was seen. They count from the first
+        such answer to the last such question: a process which stands still itself suspects nobody. Only beats of the
+        claim's own run count.
         """
         seen = claim.run, beat if beat is not None and beat.run == claim.run else None
         if seen != self._last:

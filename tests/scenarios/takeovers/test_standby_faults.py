@@ -2,11 +2,13 @@
 
 import pytest
 
+from cqrs_cli.ownership.standby import Heart
+from cqrs_cli.ownership.standing import Standings
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process
 from tests.support.points import ALWAYS_PASSED
-from tests.support.standing import beating, standing_by
+from tests.support.standing import LONG_AFTER, beating, has_claimed, standing_by
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -30,16 +32,21 @@ POINTS = [
 @pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize("point", POINTS)
 def test_standby_follows_any_kill(counters: TopicHarness, point: str) -> None:
-    """It is taken over, stands by, and follows the run that dies: a sample here, all of them in `make faults`."""
-    plan = standing_by(counters, "second")
+    """It is taken over, stands by, and follows the run that dies: a sample here, all of them in `make faults`.
+
+    That one beats until it has died: it must come as far as that.
+    """
+    plan = standing_by(counters, "second", LONG_AFTER)
     with beating(counters, plan) as ready:
         counters.send(*increments(30))
         counters.await_outcomes(30)
         dying = counters.plan(once=False)
-        victim = Process(dying, f"{point}:{LATER.get(point, 1)}:kill", most=10, apply_every=20)
-        eventually(lambda: victim.ended() or counters.owner() == dying.run)
-        counters.send(*increments(170, first=30))
-        assert victim.killed()
+        heart = Heart(dying.connection, dying.run, dying.seats().values(), LONG_AFTER)
+        with heart, Standings(dying.connection, dying.seats()) as reader:
+            victim = Process(dying, f"{point}:{LATER.get(point, 1)}:kill", most=10, apply_every=20)
+            eventually(lambda: victim.ended() or has_claimed(dying, reader))
+            counters.send(*increments(170, first=30))
+            assert victim.killed()
         counters.await_outcomes(200)
         assert ready.error is None and counters.owner() == plan.run
     counters.check("second")
