@@ -5,33 +5,20 @@ import os
 import re
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from types import FrameType
+from collections.abc import Callable, Sequence
 
 import typer
 
 from cqrs_cli.cli.app import PANELS, app
 from cqrs_cli.cli.context import Call
+from cqrs_cli.cli.interrupts import Terminated, terminated_like_interrupted
 from cqrs_cli.cli.output import Printer
 from cqrs_cli.errors import CqrsError, UsageError
 
 #: `-o json` in all its spellings, also behind other short flags: `-qojson`.
 _JSON = re.compile(r"(?<!\S)(-[fhqvV]*o ?|--output[ =])json(?!\S)")
 
-#: Seconds after which a signal that came inside of an import is sent again.
-_MOMENT = 0.01
-
 SIGNAL = 128  # a process ended by signal n has exit status 128 + n, by convention of the shells
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP, raised where Ctrl-C would be, so that one `except KeyboardInterrupt` cleans up after all."""
-
-    def __init__(self, number: int = signal.SIGTERM) -> None:
-        super().__init__()
-        self.number = number
 
 
 def main(
@@ -45,7 +32,7 @@ def main(
     output = Printer("json" if _wants_json(arguments) else "text")
     verbose = False
     try:
-        with _terminated_like_interrupted():
+        with terminated_like_interrupted():
             call = (read or parse)(arguments)
             if isinstance(call, int):
                 return call
@@ -100,51 +87,6 @@ def _usage_error(error: typer.TyperException) -> UsageError:
 def _wants_json(arguments: Sequence[str]) -> bool:
     """Tell if an error is to be JSON where the command line itself cannot be read."""
     return _JSON.search(" ".join(arguments)) is not None
-
-
-def _is_importing(frame: FrameType | None) -> bool:
-    """True inside of Python's own code of imports. An exception that a signal raises there may leave the lock of all
-    imports taken: other threads that import would wait for ever, and we for them (CPython 3.11, `_get_module_lock`).
-    """
-    return frame is not None and frame.f_globals.get("__name__") == "importlib._bootstrap"
-
-
-def _send_again(number: int) -> None:
-    """Send this process a signal a moment later."""
-    again = threading.Timer(_MOMENT, os.kill, (os.getpid(), number))
-    again.daemon = True
-    again.start()
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Within the block SIGTERM and SIGHUP raise `Terminated`, except SIGHUP that is ignored, as `nohup` has it. Neither
-    they nor Ctrl-C interrupt an import where other threads would be held up.
-
-    Only the main thread can set this; elsewhere nothing changes.
-    """
-    terminals = [number for number in (1, 2) if os.isatty(number)]
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        if _is_importing(frame):
-            return _send_again(number)
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        for lost in (one for one in terminals if not os.isatty(one)):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), lost)  # what is said while cleaning up must not fail
-        raise Terminated(number)
-
-    def is_ours(number: int) -> bool:
-        before = signal.getsignal(number)
-        if number == signal.SIGINT:
-            return before is signal.default_int_handler
-        return number == signal.SIGTERM or before != signal.SIG_IGN
-
-    with ExitStack() as undo:
-        if threading.current_thread() is threading.main_thread():
-            for number in filter(is_ours, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
-                undo.callback(signal.signal, number, signal.signal(number, interrupt))
-        yield
 
 
 if __name__ == "__main__":

@@ -1,23 +1,16 @@
-import _imp
-import importlib
 import json
-import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Sequence
 from pathlib import Path
 
-import pexpect
 import pytest
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.main import Terminated, main
+from cqrs_cli.cli.interrupts import Terminated
 from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, TakenOverError, UnavailableError
 from tests.cli.conftest import Cqrs
-from tests.support import AGGREGATES, ROOT
-from tests.support.waiting import eventually
+from tests.support import ROOT
 
 
 @pytest.fixture
@@ -89,92 +82,6 @@ def test_control_characters_become_escapes(broken: Cqrs) -> None:
 @pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
 def test_signals_end_quietly(broken: Cqrs, error: BaseException, status: int) -> None:
     assert broken(error) == (status, "", "")
-
-
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_imports_are_left_to_other_threads(number: int, status: int) -> None:
-    """A signal while an import waits for the one of another thread: Python would keep the lock of all imports."""
-    held, main_thread = threading.Event(), threading.get_ident()
-
-    def hold() -> None:
-        _imp.acquire_lock()
-        held.set()
-        try:
-            eventually(lambda: _waits(main_thread), every=0.001)
-            os.kill(os.getpid(), number)
-        finally:
-            _imp.release_lock()
-
-    def read(_: Sequence[str]) -> int:
-        other = threading.Thread(target=hold)
-        other.start()
-        held.wait()
-        try:
-            importlib.import_module("nobody_has_this")
-        except ModuleNotFoundError:
-            other.join()
-            eventually(lambda: False)  # until the signal comes again
-        return 0
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        assert main([], read) == status
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if is_held := _imp.lock_held():
-            _imp.release_lock()
-    assert not is_held
-
-
-def _waits(thread: int) -> bool:
-    return bool(sys._current_frames()[thread].f_globals["__name__"] == "importlib._bootstrap")
-
-
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_other_signals_are_like_ctrl_c(cqrs: Cqrs, number: int, status: int) -> None:
-    before = signal.getsignal(number)
-    assert cqrs("status", "counter", connect=lambda _: signal.raise_signal(number)) == (status, "", "")
-    assert signal.getsignal(number) == before
-
-
-def test_ignored_hangup_stays_ignored(cqrs: Cqrs) -> None:
-    """As `nohup` starts a program."""
-
-    def connection(cli: Cli) -> None:
-        signal.raise_signal(signal.SIGHUP)
-        raise UnavailableError("no broker")
-
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        assert cqrs("status", "counter", connect=connection).status == 4
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-def test_lost_terminal_ends_quietly(tmp_path: Path) -> None:
-    """Its output goes nowhere: what is said while cleaning up does not fail."""
-    code = """
-import os, signal
-from cqrs_cli.cli import main
-from cqrs_cli.cli.context import Cli
-def wait(cli):
-    cli.note("waiting")
-    try:
-        signal.pause()
-    except KeyboardInterrupt:
-        cli.note("stopped")
-        raise
-Cli.connection = wait
-status = main.main(["status", "counter"])
-open("status", "w").write(str(status))
-"""
-    (tmp_path / "cqrs.toml").touch()
-    (tmp_path / "aggregates").symlink_to(AGGREGATES)
-    child = pexpect.spawn(sys.executable, ["-c", code], cwd=str(tmp_path), timeout=60, use_poll=True)
-    child.expect("waiting")
-    os.close(child.child_fd)
-    os.waitpid(child.pid, 0)
-    assert (tmp_path / "status").read_text() == "129"
 
 
 @pytest.mark.parametrize(

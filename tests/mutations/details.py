@@ -54,14 +54,33 @@ DETAILS = [
     ),
     Mutation(
         "a signal interrupts an import, and keeps its lock",
-        "cqrs_cli/cli/main.py",
-        (
-            (
-                '    return frame is not None and frame.f_globals.get("__name__") == "importlib._bootstrap"',
-                "    return False",
-            ),
-        ),
-        "tests/cli/test_main.py::test_imports_are_left_to_other_threads",
+        "cqrs_cli/cli/interrupts.py",
+        (("module == _IMPORTS or ", ""),),
+        "tests/cli/test_interrupts.py::test_imports_are_left_to_other_threads",
+    ),
+    Mutation(
+        "a signal interrupts what takes a lock",
+        "cqrs_cli/cli/interrupts.py",
+        (('    "threading",\n}', "}"),),
+        "tests/cli/test_interrupts.py::test_no_lock_stays_taken",
+    ),
+    Mutation(
+        "a signal interrupts the start of a thread",
+        "cqrs_cli/cli/interrupts.py",
+        ((" or _starts_a_thread(frame)", ""),),
+        "tests/cli/test_interrupts.py::test_threads_are_started_whole",
+    ),
+    Mutation(
+        "a signal does not interrupt what waits for a thread",
+        "cqrs_cli/cli/interrupts.py",
+        ((" and spot_of(frame) != before", ""),),
+        "tests/cli/test_interrupts.py::test_waiting_is_interrupted",
+    ),
+    Mutation(
+        "a signal does not interrupt short waits",
+        "cqrs_cli/cli/interrupts.py",
+        ((" and not _waits(frame)", ""),),
+        "tests/cli/test_interrupts.py::test_waiting_is_interrupted",
     ),
     Mutation(
         "a field that nobody knows within a command is dropped",

@@ -76,10 +76,23 @@ def connect(connection: Cluster) -> Any:
             with admin_errors(connection, overheard):
                 return KafkaAdminClient(**configuration)
         except BaseException:
-            for client in made:  # its thread runs already, and nobody else can stop it
-                client.close()
-                client._net.stop()
+            for client in made:
+                abandon(client)
             raise
+
+
+def abandon(client: Any) -> None:
+    """Close a network client of kafka-python's that nobody was given: its thread may run already.
+
+    kafka-python's own `stop` waits for ever if the thread begins only then: first of all it forgets that it shall stop.
+    """
+    network = client._net
+    while network._io_thread is not None and network._io_thread.is_alive():
+        network._stop = True
+        network.wakeup()
+        network._io_thread.join(0.1)
+    network._io_thread = None
+    client.close()
 
 
 def answer(client: Any, request: Any, node: int | None = None) -> Any:

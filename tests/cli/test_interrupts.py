@@ -1,0 +1,214 @@
+import _imp
+import importlib
+import io
+import logging
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pexpect
+import pytest
+
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.interrupts import Terminated, is_bad_moment, spot_of
+from cqrs_cli.cli.main import main
+from cqrs_cli.errors import UnavailableError
+from tests.cli.conftest import Cqrs
+from tests.support import AGGREGATES
+from tests.support.waiting import eventually
+
+
+def struck(use: Callable[[], object], at: int, waited: bool = False) -> bool:
+    """Cut a use off at its step of this number, unless that is a bad moment. False if it has fewer steps.
+
+    Steps: calls, lines and returns. `waited`: a moment before, the thread was at the same step.
+    """
+    steps = count()
+    came = False
+
+    def trace(frame: FrameType, _event: str, _: object) -> Any:
+        nonlocal came
+        if next(steps) == at:
+            came = True
+            if not is_bad_moment(frame, spot_of(frame) if waited else None):
+                raise Terminated
+        return trace
+
+    sys.settrace(trace)
+    try:
+        use()
+    except Terminated:
+        pass
+    finally:
+        sys.settrace(None)
+    return came
+
+
+def acquire() -> Callable[[], object]:
+    semaphore = threading.Semaphore(9)
+    return lambda: semaphore.acquire(timeout=0)
+
+
+def put() -> Callable[[], object]:
+    waiting = queue.Queue[None]()
+    return lambda: waiting.put(None)
+
+
+def handle() -> Callable[[], object]:
+    handler = logging.StreamHandler(io.StringIO())
+    return lambda: handler.handle(logging.makeLogRecord({}))
+
+
+@pytest.mark.parametrize("make", [acquire, put, handle])
+def test_no_lock_stays_taken(make: Callable[[], Callable[[], object]]) -> None:
+    """Wherever a signal comes, another thread can do the same afterwards."""
+    for at in count():
+        use = make()
+        if not struck(use, at):
+            break
+        other = threading.Thread(target=use, daemon=True)
+        other.start()
+        other.join(10)
+        assert not other.is_alive(), at
+    assert at > 10
+
+
+def test_threads_are_started_whole() -> None:
+    """Wherever a signal comes: else a thread may begin when its owner has looked for the last time if it runs."""
+    for at in count():
+        thread = threading.Thread(target=int)
+        if not struck(thread.start, at, waited=True):
+            break
+        thread.join(10)
+    assert at > 10
+
+
+def event() -> None:
+    threading.Event().wait(10)
+
+
+def many_events() -> None:
+    """Each wait is shorter than the time between two tries to interrupt."""
+    for _ in range(2000):
+        threading.Event().wait(0.005)
+
+
+def thread() -> None:
+    sleeping = threading.Thread(target=time.sleep, args=[10], daemon=True)
+    sleeping.start()
+    sleeping.join()
+
+
+@pytest.mark.parametrize("wait", [event, many_events, thread])
+def test_waiting_is_interrupted(wait: Callable[[], None]) -> None:
+    """Within code that takes locks, too."""
+    main_thread, waited_in_vain = threading.get_ident(), False
+
+    def send() -> None:
+        eventually(lambda: _is_in("threading", main_thread), every=0.001)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def read(_: Sequence[str]) -> int:
+        nonlocal waited_in_vain
+        threading.Thread(target=send).start()
+        wait()
+        waited_in_vain = True
+        signal.pause()  # it comes now
+        return 0
+
+    assert main([], read) == 143
+    assert not waited_in_vain
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_imports_are_left_to_other_threads(number: int, status: int) -> None:
+    """A signal while an import waits for the one of another thread: Python would keep the lock of all imports."""
+    held, main_thread = threading.Event(), threading.get_ident()
+
+    def hold() -> None:
+        _imp.acquire_lock()
+        held.set()
+        try:
+            eventually(lambda: _is_in("importlib._bootstrap", main_thread), every=0.001)
+            os.kill(os.getpid(), number)
+        finally:
+            _imp.release_lock()
+
+    def read(_: Sequence[str]) -> int:
+        other = threading.Thread(target=hold)
+        other.start()
+        held.wait()
+        try:
+            importlib.import_module("nobody_has_this")
+        except ModuleNotFoundError:
+            other.join()
+            eventually(lambda: False)  # until the signal comes again
+        return 0
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert main([], read) == status
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if is_held := _imp.lock_held():
+            _imp.release_lock()
+    assert not is_held
+
+
+def _is_in(module: str, thread: int) -> bool:
+    return bool(sys._current_frames()[thread].f_globals["__name__"] == module)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_other_signals_are_like_ctrl_c(cqrs: Cqrs, number: int, status: int) -> None:
+    before = signal.getsignal(number)
+    assert cqrs("status", "counter", connect=lambda _: signal.raise_signal(number)) == (status, "", "")
+    assert signal.getsignal(number) == before
+
+
+def test_ignored_hangup_stays_ignored(cqrs: Cqrs) -> None:
+    """As `nohup` starts a program."""
+
+    def connection(cli: Cli) -> None:
+        signal.raise_signal(signal.SIGHUP)
+        raise UnavailableError("no broker")
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert cqrs("status", "counter", connect=connection).status == 4
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_lost_terminal_ends_quietly(tmp_path: Path) -> None:
+    """Its output goes nowhere: what is said while cleaning up does not fail."""
+    code = """
+import os, signal
+from cqrs_cli.cli import main
+from cqrs_cli.cli.context import Cli
+def wait(cli):
+    cli.note("waiting")
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        cli.note("stopped")
+        raise
+Cli.connection = wait
+status = main.main(["status", "counter"])
+open("status", "w").write(str(status))
+"""
+    (tmp_path / "cqrs.toml").touch()
+    (tmp_path / "aggregates").symlink_to(AGGREGATES)
+    child = pexpect.spawn(sys.executable, ["-c", code], cwd=str(tmp_path), timeout=60, use_poll=True)
+    child.expect("waiting")
+    os.close(child.child_fd)
+    os.waitpid(child.pid, 0)
+    assert (tmp_path / "status").read_text() == "129"

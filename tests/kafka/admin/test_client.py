@@ -1,0 +1,24 @@
+import threading
+
+from cqrs_cli.kafka.admin.client import abandon
+from tests.support.waiting import eventually
+
+
+def test_threads_that_begin_late_are_ended() -> None:
+    """A thread that had not begun when its client was closed, as on a busy machine: nobody waits for it for ever."""
+    from kafka.net.compat import KafkaNetClient
+
+    client = KafkaNetClient(bootstrap_servers=["127.0.0.1:1"])
+    network = client._net
+
+    def late() -> None:
+        eventually(lambda: network._stop)
+        network.run_forever()
+
+    thread = network._io_thread = threading.Thread(target=late, daemon=True)
+    thread.start()
+    ending = threading.Thread(target=abandon, args=[client], daemon=True)
+    ending.start()
+    ending.join(30)
+    assert not ending.is_alive()
+    assert not thread.is_alive()
