@@ -23,7 +23,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.ownership.roll import enter_roll
-from cqrs_cli.ownership.standing import Seat
+from cqrs_cli.ownership.standing import Seat, Unchanged
 
 #: The partition of a seat's topic of beats at which they are committed: nobody else commits an offset of it.
 BEAT_PARTITION = 0
@@ -42,22 +42,9 @@ class Beat(Struct, frozen=True, array_like=True):
     number: int
 
 
-class Silence:
-    """The time for which the run that has claimed a place has not beaten, by this process's clock alone."""
-
-    def __init__(self, now: float) -> None:
-        self._last: tuple[str, Beat | None] | None = None
-        self._since = now
-
-    def lasts(self, claim: Claim, beat: Beat | None, asked: float, answered: float) -> float:
-        """Note what a look has shown, and give the seconds for which nothing else was seen. They count from the first
-        such answer to the last such question: a process which stands still itself suspects nobody. Only beats of the
-        claim's own run count.
-        """
-        seen = claim.run, beat if beat is not None and beat.run == claim.run else None
-        if seen != self._last:
-            self._last, self._since = seen, answered
-        return max(0.0, asked - self._since)
+def sign_of_life(claim: Claim, beat: Beat | None) -> tuple[str, Beat | None]:
+    """What changes as long as the run of a claim lives. Only its own beats count."""
+    return claim.run, beat if beat is not None and beat.run == claim.run else None
 
 
 def may_begin(mine: Claim, committed_claim: Claim | None, silent: float, after: float) -> bool:
@@ -101,7 +88,7 @@ def await_turn(
     can go on from what the one before has written. It looks `every` so many seconds, without that twice for each beat.
     The last look comes where the run's `patience` ends, not at the next round.
     """
-    silence, most = Silence(clock()), patience(mine.run, after)
+    silence, most = Unchanged(), patience(mine.run, after)
     pause = after / BEATS / 2 if every is None else every
     while not stopping.is_set():
         asked = clock()
@@ -109,9 +96,9 @@ def await_turn(
             claim, beat = look()
         except KafkaException:
             stopping.wait(after / BEATS)  # nothing is known: nobody is suspected
-            silence = Silence(clock())
+            silence = Unchanged()
             continue
-        silent = 0.0 if claim is None else silence.lasts(claim, beat, asked, clock())
+        silent = 0.0 if claim is None else silence.lasts(sign_of_life(claim, beat), asked, clock())
         if may_begin(mine, claim, silent, most):
             if is_fit():
                 return risen(mine, claim, time.time_ns() // 1_000_000)

@@ -44,6 +44,22 @@ class Standing(NamedTuple):
         return None if self.claim is None or self.claim.attempt == TERMINAL else self.claim
 
 
+class Unchanged:
+    """The time for which looks have shown the same, by this process's clock alone."""
+
+    def __init__(self) -> None:
+        self._last: object = None
+        self._since = 0.0
+
+    def lasts(self, seen: object, asked: float, answered: float) -> float:
+        """Note what a look has shown, never None, and give the seconds for which nothing else was seen. They count from
+        the first such answer to the last such question: if this process stands still itself, nothing has rested.
+        """
+        if seen != self._last:
+            self._last, self._since = seen, answered
+        return max(0.0, asked - self._since)
+
+
 class Standings(Generic[_P]):
     """Reads them again and again, over one connection per group, without waiting for pending commits. Use as a context
     manager.

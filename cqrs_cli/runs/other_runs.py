@@ -1,6 +1,7 @@
 """Other runs of the same topics: `--once` lets one that is at work do it, and a takeover says from whom."""
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
@@ -10,7 +11,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.ownership.claim import Claim
-from cqrs_cli.ownership.standing import Standing, standings
+from cqrs_cli.ownership.standing import Standing, Unchanged, standings
 
 #: Seconds without a decision after which a run that claims to be at work is not.
 PATIENCE = 5.0
@@ -35,7 +36,7 @@ def left_to_decide(plan: Plan, note: Callable[[str], None], patience: float = PA
     seconds. Raises `UnavailableError`.
     """
     assert plan.targets is not None
-    names = _left(lambda: _decided(plan), plan.targets, lambda at: at.aggregate, note, patience)
+    names = names_left(lambda: _decided(plan), plan.targets, lambda at: at.aggregate, note, patience)
     names |= _due(plan, set(plan.topics) - names, patience)
     if not names:
         return None
@@ -52,7 +53,7 @@ def left_to_react(
     assert plan.targets is not None
     if any(one.offset is None for one in _heard(plan).values()):
         return plan  # a new process, which is to commit its start
-    names = _left(lambda: _heard(plan), plan.targets, lambda at: at.process, note, patience)
+    names = names_left(lambda: _heard(plan), plan.targets, lambda at: at.process, note, patience)
     if not names:
         return None
     return replace(
@@ -79,24 +80,26 @@ def _due(plan: Plan, names: Iterable[str], patience: float) -> set[str]:
 _Place = TypeVar("_Place", Partition, Subscription)
 
 
-def _left(
+def names_left(
     look: Callable[[], Mapping[_Place, Standing]],
     targets: Mapping[_Place, int],
     named: Callable[[_Place], str],
     note: Callable[[str], None],
     patience: float,
+    clock: Callable[[], float] = time.monotonic,
 ) -> set[str]:
-    """The names with places below their targets at which no other run is at work."""
-    moved: dict[str, tuple[object, float]] = {}  # positions of a name, and since when they are that
+    """The names with places below their targets at which no other run is at work: waits as `left_to_decide` tells."""
+    resting: dict[str, Unchanged] = defaultdict(Unchanged)  # the positions of each name
     noted = False
     while True:
+        asked = clock()
         left = {at: one for at, one in look().items() if (one.offset or 0) < targets[at]}
+        answered = clock()
         names, at_work, working = {named(at) for at in left}, _open_claims(left), False
         for name in names:
             positions = [(at, one.offset) for at, one in left.items() if named(at) == name]
-            if moved.get(name, ([], 0.0))[0] != positions:
-                moved[name] = positions, time.monotonic()
-            if all(at in at_work for at, _ in positions) and time.monotonic() - moved[name][1] < patience:
+            rests = resting[name].lasts(positions, asked, answered)
+            if all(at in at_work for at, _ in positions) and rests < patience:
                 working = True
         if not working:
             return names

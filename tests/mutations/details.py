@@ -201,8 +201,14 @@ DETAILS = [
     ),
     Mutation(
         "a run that stood still itself takes that for the other one's silence",
-        "cqrs_cli/ownership/standby.py",
+        "cqrs_cli/ownership/standing.py",
         (("return max(0.0, asked - self._since)", "return answered - self._since"),),
         "tests/ownership/test_standby.py::test_own_pauses_are_no_silence",
+    ),
+    Mutation(
+        "`--once` takes its own standing still for the rest of a run at work",
+        "cqrs_cli/runs/other_runs.py",
+        ((".lasts(positions, asked, answered)", ".lasts(positions, answered, answered)"),),
+        "tests/jobs/run/test_resting.py::test_own_pauses_are_no_rest",
     ),
 ]

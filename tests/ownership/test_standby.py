@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cqrs_cli.ownership.claim import TERMINAL, Claim, Judgement, judge
-from cqrs_cli.ownership.standby import Beat, Silence, await_turn, may_begin, patience, read_beat, risen
+from cqrs_cli.ownership.standby import Beat, await_turn, may_begin, patience, read_beat, risen, sign_of_life
+from cqrs_cli.ownership.standing import Unchanged
 from tests.ownership.claims import MINE, claims
 
 OTHER = replace(MINE, run="other", run_epoch=99)
@@ -27,17 +28,15 @@ def test_run_at_work_is_waited_for() -> None:
 
 
 def test_silence_ends_with_each_beat() -> None:
-    silence = Silence(0.0)
-    assert silence.lasts(OTHER, Beat("other", 1), 0.0, 0.1) == 0.0
-    assert silence.lasts(OTHER, Beat("other", 1), 1.6, 1.7) == 1.5
-    assert silence.lasts(OTHER, Beat("other", 2), 3.0, 3.1) == 0.0
+    silence = Unchanged()
+    assert silence.lasts(sign_of_life(OTHER, Beat("other", 1)), 0.0, 0.1) == 0.0
+    assert silence.lasts(sign_of_life(OTHER, Beat("other", 1)), 1.6, 1.7) == 1.5
+    assert silence.lasts(sign_of_life(OTHER, Beat("other", 2)), 3.0, 3.1) == 0.0
 
 
 def test_beats_of_strangers_do_not_count() -> None:
-    silence = Silence(0.0)
-    silence.lasts(OTHER, None, 0.0, 0.0)
-    assert silence.lasts(OTHER, Beat("stranger", 1), 1.0, 1.0) == 1.0
-    assert silence.lasts(OTHER, Beat("stranger", 2), 2.0, 2.0) == 2.0
+    assert sign_of_life(OTHER, Beat("stranger", 1)) == sign_of_life(OTHER, None)
+    assert sign_of_life(OTHER, Beat("other", 1)) != sign_of_life(OTHER, None)
 
 
 @given(claims, st.none() | claims, st.integers(0, 2**53))

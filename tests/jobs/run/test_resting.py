@@ -1,0 +1,40 @@
+"""When `--once` begins beside a run at work: pure, and by its own clock alone."""
+
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
+
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.ownership.standing import Standing
+from cqrs_cli.runs.other_runs import names_left
+from tests.ownership.claims import MINE
+
+PLACE = Partition("counter", 0)
+OTHER = replace(MINE, run="other")
+
+
+def test_own_pauses_are_no_rest() -> None:
+    """Answers that lay there while the process stood still, for longer than its patience: the other run decides."""
+    now, notes = 0.0, list[str]()
+    offsets: Iterator[int] = iter([1, 1, 2])
+
+    def look() -> Mapping[Partition, Standing]:
+        nonlocal now
+        now += 60.0
+        return {PLACE: Standing(next(offsets), OTHER)}
+
+    left = names_left(look, {PLACE: 2}, lambda at: at.aggregate, notes.append, 5.0, lambda: now)
+    assert (left, len(notes)) == (set(), 1)
+
+
+def test_resting_runs_are_not_waited_for() -> None:
+    moments = iter([0.0, 1.0, 5.9, 6.0, 6.1, 6.2])
+    left = names_left(
+        lambda: {PLACE: Standing(1, OTHER)},
+        {PLACE: 2},
+        lambda at: at.aggregate,
+        lambda _: None,
+        5.0,
+        lambda: next(moments),
+    )
+    assert (left, next(moments, None)) == ({"counter"}, None)
