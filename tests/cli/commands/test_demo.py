@@ -138,7 +138,11 @@ def test_a_signal_leaves_nothing_running(tmp_path: Path, act: str, number: int, 
             if act in line:
                 break
         process.send_signal(number)
-        _, said = process.communicate(timeout=120)
+        try:
+            _, said = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            process.kill()  # else the block would wait for its end
+            raise
     assert process.returncode == status
     assert all(line.endswith(" …") for line in said.splitlines()), said
     assert process_of(tmp_path) is None
