@@ -1,4 +1,5 @@
 import _imp
+import gc
 import importlib
 import io
 import logging
@@ -42,6 +43,7 @@ def struck(use: Callable[[], object], at: int, waited: bool = False) -> bool:
                 raise Terminated
         return trace
 
+    gc.disable()  # what it calls is no step of the use, and may call back: hypothesis is told of each collection
     sys.settrace(trace)
     try:
         use()
@@ -49,6 +51,7 @@ def struck(use: Callable[[], object], at: int, waited: bool = False) -> bool:
         pass
     finally:
         sys.settrace(None)
+        gc.enable()
     return came
 
 
