@@ -43,7 +43,7 @@ class Beat(Struct, frozen=True, array_like=True):
 
 
 def sign_of_life(claim: Claim, beat: Beat | None) -> tuple[str, Beat | None]:
-    """What changes as long as the run of a claim lives. Only its own beats count."""
+    """The run of a claim and its own last beat: as long as the run lives, this changes."""
     return claim.run, beat if beat is not None and beat.run == claim.run else None
 
 

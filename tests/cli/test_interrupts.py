@@ -72,7 +72,7 @@ def handle() -> Callable[[], object]:
 
 @pytest.mark.parametrize("make", [acquire, put, handle])
 def test_no_lock_stays_taken(make: Callable[[], Callable[[], object]]) -> None:
-    """Wherever a signal comes, another thread can do the same afterwards."""
+    """Another thread can do the same afterwards, wherever the signal comes."""
     for at in count():
         use = make()
         if not struck(use, at):
@@ -85,7 +85,7 @@ def test_no_lock_stays_taken(make: Callable[[], Callable[[], object]]) -> None:
 
 
 def test_threads_are_started_whole() -> None:
-    """Wherever a signal comes: else a thread may begin when its owner has looked for the last time if it runs."""
+    """A thread that was cut off in its start could begin after its owner has looked for the last time if it runs."""
     for at in count():
         thread = threading.Thread(target=int)
         if not struck(thread.start, at, waited=True):
