@@ -105,10 +105,10 @@ class Printer:
             self.note(f"{text} …")
             yield Paced(self.note, every)
         else:
-            from rich.markup import escape
+            from rich.text import Text
 
-            with self.stderr.status(escape(text)) as status:
-                yield lambda text: status.update(escape(text))
+            with self.stderr.status(Text(text)) as status:  # Rich reads a spinner's string as markup, always
+                yield lambda text: status.update(Text(text))
 
     @property
     def is_live(self) -> bool:
@@ -118,16 +118,12 @@ class Printer:
     @cached_property
     def stdout(self) -> "Console":
         """Rich on stdout; NO_COLOR and pipes are respected by Rich itself."""
-        from rich.console import Console
-
-        return Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
+        return _console(width=None if sys.stdout.isatty() else WIDE)
 
     @cached_property
     def stderr(self) -> "Console":
         """Rich on stderr."""
-        from rich.console import Console
-
-        return Console(stderr=True, highlight=False)
+        return _console(stderr=True)
 
     def failure(self, error: CqrsError, cause: BaseException | None = None) -> None:
         """An error on stderr: one line, or one JSON document; with the traceback of `cause` if given."""
@@ -158,6 +154,13 @@ class Printer:
             return kind if self.withholds else f"{kind}: {error}"
         except Exception:  # Spark's errors ask the JVM for their words, and it may have ended
             return kind
+
+
+def _console(**options: Any) -> "Console":
+    """A console that prints strings as they are: Rich would drop `[projections]` as markup, and draw `:bug:`."""
+    from rich.console import Console
+
+    return Console(markup=False, emoji=False, highlight=False, **options)
 
 
 class Paced:

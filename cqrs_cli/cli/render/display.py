@@ -54,10 +54,10 @@ class JobDisplay(Generic[_T]):
         if self._metrics is not None:
             self._endpoint = _serve(self.cli, self._stack, *self._metrics)
         if self.cli.is_live:
-            from rich.markup import escape
+            from rich.text import Text
 
             status = self._stack.enter_context(self.cli.stderr.status("starting"))
-            self._live = lambda text: status.update(escape(text))
+            self._live = lambda text: status.update(Text(text))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,0 +1,54 @@
+"""The printer writes text as it is: Rich does not read it as markup."""
+
+import io
+from contextlib import redirect_stderr
+
+import pytest
+from rich.table import Table
+from rich.text import Text
+
+from cqrs_cli.cli.output import Printer
+from tests.support import ROOT
+
+#: Rich would take these for styles and an emoji.
+TEXT = "pip install 'cqrs-cli[projections]' [/red] :bug:"
+
+
+def table() -> Table:
+    made = Table(TEXT, title=TEXT, caption=TEXT)
+    made.add_row(TEXT)
+    return made
+
+
+@pytest.mark.parametrize(("times", "shown"), [(1, TEXT), (4, table())], ids=["text", "table"])
+def test_brackets_are_printed_as_they_are(
+    times: int, shown: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Printer().stdout.print(shown)
+    assert capsys.readouterr().out.count(TEXT) == times
+
+
+def test_errors_console_keeps_brackets(capsys: pytest.CaptureFixture[str]) -> None:
+    Printer().stderr.print(TEXT, soft_wrap=True)
+    assert TEXT in capsys.readouterr().err
+
+
+def test_spinner_keeps_brackets() -> None:
+    """On a terminal. Rich reads a spinner's string as markup even if its console does not."""
+    screen = Screen()
+    with redirect_stderr(screen), Printer().working(TEXT) as update:
+        update(f"then {TEXT}")
+    assert f"then {TEXT}" in Text.from_ansi(screen.getvalue()).plain
+
+
+class Screen(io.StringIO):
+    """A stream that claims to be a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_no_other_console_is_made() -> None:
+    """The two consoles of the printer are the only ones: another would read markup."""
+    made = [str(path) for path in (ROOT / "cqrs_cli").rglob("*.py") if "Console(" in path.read_text()]
+    assert made == [str(ROOT / "cqrs_cli/cli/output.py")]
