@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tests.support.objects.running import Bucket, ObjectServer
     from tests.support.project import Project
 
+pytest_plugins = ["tests.support.times"]  # pytest --times
+
 # What their checks compare is told when they fail.
 pytest.register_assert_rewrite("tests.support.harness", "tests.following.processes.stage")
 
