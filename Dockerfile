@@ -1,4 +1,4 @@
-# One image for drivers, executors, gateway and projections: docs/containers.md.
+# One image for drivers, executors, gateway and projections: docs/deployment.md.
 #     docker build --tag cqrs:0.9.0 .
 ARG PYTHON=python:3.13-slim
 

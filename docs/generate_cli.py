@@ -4,6 +4,7 @@ python docs/generate_cli.py
 """
 
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,21 @@ TARGET = Path(__file__).with_name("cli.md")
 INTRODUCTION = """\
 # The command line
 
-Written by `python docs/generate_cli.py`; do not edit.
+Every command, option and exit code; `python docs/generate_cli.py` writes this page.
 
 Data goes to stdout, everything else to stderr. With `-o json` a one-shot command prints one JSON document, a stream
-(`tail`, `send --wait`) JSON Lines, and an error on stderr is `{"error":{"code":…,"message":…,"hint":…}}`. In text it
-is one line, `error: what; what to do`. What a flag can say a file can say, too: [settings.md](settings.md).
+(`tail`, `send --wait`) JSON Lines, and an error on stderr is `{"error":{"code":…,"message":…,"hint":…}}`. As text an
+error is one line, `error: cause; what to do`. Each option can also be set in a file: [settings.md](settings.md).
+"""
+
+PICTURES = """\
+`cqrs run` reports what it decides, `cqrs top` watches all partitions, `cqrs trace` draws what belongs together:
+
+![cqrs run at work](pictures/run.svg)
+
+![cqrs top: a row for each partition, with rates, lag, ages and the owner](pictures/top.svg)
+
+![cqrs trace: a tree of commands, outcomes and events](pictures/trace.svg)
 """
 
 
@@ -33,11 +44,24 @@ def reference() -> str:
     load_commands()
     root = typer.main.get_command(app)
     commands = list(leaves(root, "cqrs"))
-    parts = [INTRODUCTION, *(section(path, command) for path, command in commands)]
+    parts = [INTRODUCTION, overview(commands), PICTURES]
+    parts += [section(path, command) for path, command in commands]
     common = [param for param in commands[0][1].params if param.rich_help_panel == COMMON]
     parts.append("## Options of every command\n\n" + table("option", common))
     parts.append(f"## Exit codes\n\n```\n{inspect.cleandoc(errors.__doc__ or '')}\n```\n")
     return "\n".join(parts)
+
+
+def overview(commands: list[tuple[str, Any]]) -> str:
+    """A table of all commands, each with the first sentence of its help."""
+    rows = ["| command | |", "|---|---|"]
+    for path, command in commands:
+        rows.append(f"| [`{path}`](#{path.replace(' ', '-')}) | {first_sentence(unescaped(command.help))} |")
+    return "\n".join(rows) + "\n"
+
+
+def first_sentence(help: str) -> str:
+    return re.split(r"(?<=\.)\s", help, maxsplit=1)[0].rstrip(".").replace("|", "\\|")
 
 
 def leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -12,6 +12,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from docs import promises
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCS, SOURCE, SITE = ROOT / "docs", ROOT / ".site", ROOT / "site"
 
@@ -29,6 +31,7 @@ _LANGUAGES = {".py": "python", ".yaml": "yaml", ".json": "json"}
 def pages() -> dict[str, str]:
     """Name → text of every page; links out of docs/ lead to pages that show what is there."""
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
+    texts["promises.md"] = promises.page()
     texts |= {name: (ROOT / path).read_text(encoding="utf-8") for path, name in BESIDE.items()}
     shown: dict[str, str] = {}
     for name, text in texts.items():

@@ -1,4 +1,4 @@
-"""`make audit`: an audit that nobody answered is not taken for a clean one."""
+"""`make nightly`: an audit that nobody answered is not taken for a clean one."""
 
 import json
 import subprocess

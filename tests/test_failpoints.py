@@ -14,7 +14,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.errors import ConfigurationError
 
 PACKAGE = Path(failpoints.__file__).parent
-DOCUMENT = PACKAGE.parent / "docs" / "faults.md"
+DOCUMENT = PACKAGE.parent / "docs" / "verification.md"
 
 
 @pytest.fixture(autouse=True)

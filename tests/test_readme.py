@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PAGE = Page("README.md")
 AGGREGATE, TEST = PAGE.blocks("python")
-INSTALL, TOUR = PAGE.blocks("console")
+START, INSTALL, TOUR = PAGE.blocks("console")
 
 
 @pytest.fixture
@@ -66,9 +66,17 @@ def test_its_install_lines_are_the_pages() -> None:
     assert shown <= tried
 
 
+def test_it_starts_with_commands_that_work_today() -> None:
+    """CI runs both targets in a new clone."""
+    clone, *make = [line for line, _ in typed(START)]
+    assert clone == "git clone URL cqrs && cd cqrs"
+    assert make == ["make demo", "make test"]
+    assert PAGE.text.index(START) < PAGE.text.index(INSTALL) < PAGE.text.index(AGGREGATE)
+
+
 def test_make_has_its_commands() -> None:
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert set(re.findall(r"`make ([\w-]+)`", PAGE.text)) <= set(targets)
+    assert set(re.findall(r"make ([\w-]+)", START)) <= set(targets)
 
 
 def test_figures_are_those_of_their_page() -> None:

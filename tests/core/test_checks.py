@@ -22,7 +22,7 @@ def reason(value: bytes | None, key: bytes | None = b"a", **context: Any) -> str
     return str(verdict["reason"])
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 def test_expiry_is_told_in_utc() -> None:
     done = Partition().feed(record(0, command(expirytime="1970-01-01T00:00:05.5Z")))
     assert json.loads(done.outcomes[0][0])["data"]["message"] == "expired at 1970-01-01T00:00:05.500000Z"

@@ -58,7 +58,7 @@ def test_forgotten_id_stays_forgotten() -> None:
     assert partition.verdict(record(2, command(), timestamp=5000))["status"] == "accepted"
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 @pytest.mark.parametrize("how", ["memory", "files", "exit", "fold-memory", "unread"])
 def test_process_error_is_no_verdict(how: str) -> None:
     with pytest.raises(Undecided) as caught:

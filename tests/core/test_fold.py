@@ -118,7 +118,7 @@ def weighed(scale: Scale, event: Weighed) -> Scale:
     return Scale(round(scale.total + event.grams), (*scale.all, event.grams))  # type: ignore[arg-type]
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 def test_state_is_as_read_back() -> None:
     scales = Aggregate.of("scale", cqrs.Decider(weigh, weighed, Scale()))
     one, two = (event(n, type="scale.Weighed", data={"grams": 7}) for n in (1, 2))

@@ -68,7 +68,7 @@ def records_of(stream: list[tuple[int, dict[str, Any]]]) -> list[Record]:
     ]
 
 
-@pytest.mark.pins("no-lost-update", "decided-once")
+@pytest.mark.covers("no-lost-update", "decided-once")
 @given(streams)
 def test_outcomes_equal_the_reference_model(
     stream: list[tuple[int, dict[str, Any]]],
@@ -81,7 +81,7 @@ def test_outcomes_equal_the_reference_model(
     ]
 
 
-@pytest.mark.pins("no-lost-update")
+@pytest.mark.covers("no-lost-update")
 @given(streams, st.sets(st.integers(1, 39)))
 def test_batch_cuts_make_no_difference(stream: list[Any], cuts: set[int]) -> None:
     whole, parts = Partition(), Partition()
@@ -106,7 +106,7 @@ def test_events_are_numbered_without_gap(stream: list[Any]) -> None:
         assert [e["aggregateversion"] for e in events] == list(range(1, len(events) + 1))
 
 
-@pytest.mark.pins("no-lost-update")
+@pytest.mark.covers("no-lost-update")
 @given(streams, st.integers(1, 5), st.none() | st.integers(0, 2000))
 def test_pieces_make_no_difference(stream: list[Any], size: int, most_bytes: int | None) -> None:
     """Of the same batch; one that ends early has decided its first records as the whole has."""

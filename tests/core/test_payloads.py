@@ -57,7 +57,7 @@ def test_payloads_are_decided_as_data(numbers: list[int], large: set[int]) -> No
     assert told(apart) == told(inline)
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_unavailable_payload_fails_the_command() -> None:
     """It is kept in the dead letters byte for byte, changes nothing, and its id may be tried again."""
     value, lost = referring(), refer(b'{"n":1}')
@@ -70,7 +70,7 @@ def test_unavailable_payload_fails_the_command() -> None:
     assert partition.verdict(record(1, value))["status"] == "accepted"
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_owner_without_store_decides_nothing() -> None:
     assert Partition().verdict(record(0, referring()))["reason"] == "PAYLOAD_UNAVAILABLE"
 
@@ -150,7 +150,7 @@ def noted(**context: Any) -> Partition:
     return partition
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_large_events_become_payloads() -> None:
     """They are folded and counted as others are; their payload is handed over once, to be stored first."""
     partition, plain = noted(), Partition()

@@ -44,7 +44,7 @@ def comparable(done: Decisions) -> list[Any]:
     return [*memory, done.counts, done.reasons, sorted(done.raised)]
 
 
-@pytest.mark.pins("decided-once", "no-lost-update")
+@pytest.mark.covers("decided-once", "no-lost-update")
 @settings(max_examples=400)
 @given(st.lists(records(), max_size=12), contexts, st.integers(1, 12))
 def test_both_paths_give_the_same(stream: list[Record], context: dict[str, Any], size: int) -> None:

@@ -62,7 +62,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-@pytest.mark.pins("all-or-none")
+@pytest.mark.covers("all-or-none")
 def test_overfull_batch_is_halved_until_fitting(
     single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
 ) -> None:
@@ -104,7 +104,7 @@ def test_finding_one_record_is_quick(single_bank: TopicHarness, sizes: list[int]
     assert sizes.count(1) >= 2 and len(sizes) < 40
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 def test_short_memory_costs_no_command(counters: TopicHarness, sizes: list[int]) -> None:
     """A `decide` that lacks memory behind a backlog is asked again alone, and is accepted: only what it fails alone is
     counted.
@@ -121,7 +121,7 @@ def test_short_memory_costs_no_command(counters: TopicHarness, sizes: list[int])
     counters.check()
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 @pytest.mark.parametrize("error", [MemoryError("no"), OSError(24, "Too many open files"), SystemExit(1)])
 def test_lasting_process_error_fails_alone(
     counters: TopicHarness, sizes: list[int], error: BaseException
@@ -165,7 +165,7 @@ def slowly(single_bank: TopicHarness) -> Iterator[Plan]:
         shared.limit_writing(single_bank.topics.prefix, None)
 
 
-@pytest.mark.pins("all-or-none")
+@pytest.mark.covers("all-or-none")
 def test_slow_batch_is_halved_until_committed(single_bank: TopicHarness, slowly: Plan) -> None:
     single_bank.send(*mixture(2000))
     plan = replace(slowly, targets={Partition("bank_account", 0): single_bank.end("commands")})
@@ -174,7 +174,7 @@ def test_slow_batch_is_halved_until_committed(single_bank: TopicHarness, slowly:
 
 
 @pytest.mark.slow
-@pytest.mark.pins("all-or-none")
+@pytest.mark.covers("all-or-none")
 def test_absent_broker_blames_no_batch(prefix: str, tmp_path: Path) -> None:
     with broker(tmp_path) as mortal:
         counters = TopicHarness(mortal.connection, prefix, tmp_path)

@@ -38,7 +38,7 @@ def fence_at_work(counters: TopicHarness, supervisor: DecidingSupervisor) -> Non
     assert not thread.is_alive()
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_a_fenced_owner_lets_another_claim(counters: TopicHarness) -> None:
     counters.send(*increments(1))
     plan, partition = counters.plan(once=False), Partition("counter", 0)

@@ -22,7 +22,7 @@ def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     return counters(connection, prefix, tmp_path)
 
 
-@pytest.mark.pins("growing")
+@pytest.mark.covers("growing")
 def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
     """Before it, by the old count behind it, and by the new one."""
     pair.send(*round_of(0))
@@ -40,7 +40,7 @@ def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
     assert lineage(pair).begun == {2, 3}
 
 
-@pytest.mark.pins("growing")
+@pytest.mark.covers("growing")
 def test_growth_needs_no_pause(pair: TopicHarness) -> None:
     """The run decides on while the topics grow; the next one, which takes over, splits."""
     with running(pair.plan(once=False)):
@@ -54,7 +54,7 @@ def test_growth_needs_no_pause(pair: TopicHarness) -> None:
     check(pair, 0, 1, 2)
 
 
-@pytest.mark.pins("growing")
+@pytest.mark.covers("growing")
 def test_what_waits_moves_too(pair: TopicHarness) -> None:
     """Its child says it again, knows its id, and ends it; a lost shard of the child makes no difference."""
     first_rounds(pair)
@@ -120,7 +120,7 @@ def delete_old(harness: TopicHarness, partition: int) -> None:
     harness.configure("deferred", "cleanup.policy", "compact")
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 def test_old_shard_of_a_child_repeats_nothing(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """It inherited what waits, had not begun, and is used again after a long time."""
     single = counters(connection, prefix, tmp_path, 1)

@@ -39,7 +39,7 @@ def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:
         assert opened(people, machine) == {"c-1": STATE, "c-2": ERASED, "c-3": STATE, "c-4": STATE}
 
 
-@pytest.mark.pins("all-or-none")
+@pytest.mark.covers("all-or-none")
 @pytest.mark.parametrize("portion", [1, 2])
 def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None:
     """A part of the keys is wrapped anew when it dies; the next one does the rest."""

@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.usefixtures("unwarmed")
 @pytest.mark.parametrize("machine", ["state", "another"], ids=["by the shard", "by the log"])
 def test_old_offset_is_not_claimed(

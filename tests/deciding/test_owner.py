@@ -56,7 +56,7 @@ def test_a_continuous_run_decides_what_comes(counters: TopicHarness) -> None:
     counters.check()
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 def test_shard_ahead_of_the_log_is_dropped(counters: TopicHarness) -> None:
     """Kafka said that a batch was committed, and has lost it (KAFKA-20734)."""
     counters.send(*increments(3))
@@ -78,7 +78,7 @@ def get_ahead(store: Store) -> None:
     store.apply(WriteBatch(store.token(), before, before._replace(commands=9), lost, {}))
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 def test_new_shard_gets_ahead_too(counters: TopicHarness) -> None:
     """Its run has made it, and has worked with it since."""
     counters.send(*increments(3))
@@ -97,7 +97,7 @@ def test_new_shard_gets_ahead_too(counters: TopicHarness) -> None:
     counters.check()
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("decided", [0, 10])
 def test_lost_commit_reply_repeats_nothing(counters: TopicHarness, decided: int) -> None:
     """Of two claims; or of a batch, and then of the next owner's claim."""
@@ -127,7 +127,7 @@ def test_trailing_markers_are_no_lag(counters: TopicHarness) -> None:
     counters.check()
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_an_aborted_command_is_never_decided(counters: TopicHarness) -> None:
     abort(counters.connection, counters.topics.commands, [b"aborted"])
     counters.send(*increments(2))

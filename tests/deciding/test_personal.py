@@ -99,7 +99,7 @@ def test_erased_person_may_come_again(people: TopicHarness) -> None:
     assert opened(people, "other") == {"c-1": STATE, "c-2": ERASED}
 
 
-@pytest.mark.pins("all-or-none")
+@pytest.mark.covers("all-or-none")
 @pytest.mark.parametrize(
     "point",
     [

@@ -102,7 +102,7 @@ def test_parked_command_is_sealed(people: TopicHarness) -> None:
     assert said["late.7"][0] == "accepted" and said["later.7"] == ("rejected", "ERASED")
 
 
-@pytest.mark.pins("growing")
+@pytest.mark.covers("growing")
 def test_keys_stay_where_they_are(people: TopicHarness) -> None:
     """Its child reads and writes them in the parent's partition; the parent keeps none of them."""
     grow(people, 4)

@@ -32,7 +32,7 @@ logs = st.builds(
 ).filter(lambda given: given.start <= given.end)
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @given(logs)
 def test_position_neither_repeats_nor_skips(given: LogState) -> None:
     try:
@@ -47,7 +47,7 @@ def test_position_neither_repeats_nor_skips(given: LogState) -> None:
     assert at == decided or (given.claim in (claim(), LOST) and at <= (given.committed or 0))
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @given(logs, offsets)
 def test_accepted_place_never_repeats_decisions(given: LogState, word: int) -> None:
     try:

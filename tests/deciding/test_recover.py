@@ -47,7 +47,7 @@ def remembered(read: OutcomeEnvelope) -> dict[tuple[str, str], DedupEntry]:
     return into
 
 
-@pytest.mark.pins("decided-once")
+@pytest.mark.covers("decided-once")
 @pytest.mark.parametrize("status", ["accepted", "unchanged", "rejected"])
 def test_outcome_restores_the_remembered_entry(status: str) -> None:
     assert remembered(outcome(status)) == {("a", "c1"): DedupEntry(99, 7, status, 2, 1, 5)}
@@ -106,7 +106,7 @@ def lose(bank: TopicHarness, how: str) -> None:
             path.with_name("copy").rename(path)
 
 
-@pytest.mark.pins("decided-once")
+@pytest.mark.covers("decided-once")
 @pytest.mark.kafka
 @pytest.mark.parametrize("how", ["deleted", "without a mark", "torn", "replaced by a copy"])
 def test_lost_shard_is_rebuilt_the_same(bank: TopicHarness, how: str) -> None:

@@ -131,7 +131,7 @@ def test_grown_topic_is_left_alone(pair: TopicHarness) -> None:
         assert len(admin.leaders(pair.topics.events)) == 2
 
 
-@pytest.mark.pins("growing")
+@pytest.mark.covers("growing")
 @pytest.mark.kafka
 @pytest.mark.parametrize("wanted", [(4, 6), (4, 4)])
 def test_two_operators_come_to_one_result(pair: TopicHarness, wanted: tuple[int, int]) -> None:
@@ -153,7 +153,7 @@ def test_two_operators_come_to_one_result(pair: TopicHarness, wanted: tuple[int,
     assert grown(pair) == {other}
 
 
-@pytest.mark.pins("growing")
+@pytest.mark.covers("growing")
 @pytest.mark.kafka
 def test_lineage_without_wish_adopts_nothing(pair: TopicHarness) -> None:
     """The operator died before the wish: a run must not take the number of the topics."""
@@ -181,7 +181,7 @@ def test_killed_operators_come_to_one_result(pair: TopicHarness, first: int, sec
     assert grown(pair) == {pair.partitions}
 
 
-@pytest.mark.pins("growing")
+@pytest.mark.covers("growing")
 @pytest.mark.kafka
 def test_hand_grown_topics_are_adopted(pair: TopicHarness) -> None:
     decided_then_grown_by_hand(pair)

@@ -29,7 +29,7 @@ def later(counters: TopicHarness, prefix: str, folder: Path, package: str, end: 
     return TopicHarness(counters.connection, prefix, counters.folder, package=package, root=folder)
 
 
-@pytest.mark.pins("state-is-events", "nothing-skipped")
+@pytest.mark.covers("state-is-events", "nothing-skipped")
 def test_lost_event_stops_before_deciding(counters: TopicHarness, prefix: str, tmp_path: Path) -> None:
     """The shard of the code before is in place, and the log's end is all that would have to be read of it.
 
@@ -50,7 +50,7 @@ def test_lost_event_stops_before_deciding(counters: TopicHarness, prefix: str, t
     assert upcast.violations("state") == []
 
 
-@pytest.mark.pins("state-is-events", "nothing-skipped")
+@pytest.mark.covers("state-is-events", "nothing-skipped")
 def test_lost_upcaster_stops_before_deciding(counters: TopicHarness, prefix: str, tmp_path: Path) -> None:
     counters.send(*increments(3))
     quietly(counters.plan())

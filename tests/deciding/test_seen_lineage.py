@@ -39,7 +39,7 @@ def test_a_finished_growth_costs_nothing(grown: TopicHarness) -> None:
         )  # another end: it is read, and has only the wish
 
 
-@pytest.mark.pins("growing")
+@pytest.mark.covers("growing")
 def test_owners_see_a_later_growth(grown: TopicHarness) -> None:
     """Its partitions have split by the hand of another run."""
     quietly(grown.plan())

@@ -10,7 +10,7 @@ from cqrs_cli.deciding.settle import CommandTraces, GrowthTraces, was_committed
 PARTS = ("events", "outcomes", "position")
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @given(
     before=st.integers(0, 5),
     with_events=st.lists(st.booleans(), max_size=4),
@@ -45,7 +45,7 @@ def test_visible_outcome_commits_the_forward(last_outcome: int, committed: bool)
     assert was_committed(traces) is committed
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize(("last_outcome", "committed"), [(4, False), (5, True), (7, True)])
 def test_visible_outcome_commits_the_key(last_outcome: int, committed: bool) -> None:
     """The batch from command 5 on has written a key, and nothing else of its transaction is hidden."""

@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_later_run_ends_first_with_six(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as first:
         counters.send(*increments(5))
@@ -30,7 +30,7 @@ def test_later_run_ends_first_with_six(counters: TopicHarness) -> None:
     counters.check("other")
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_older_run_yields_to_newer(counters: TopicHarness) -> None:
     older = counters.plan(once=False, machine="older")
     with running(counters.plan(once=False)) as later:
@@ -43,7 +43,7 @@ def test_older_run_yields_to_newer(counters: TopicHarness) -> None:
     counters.check()
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_straggler_ends_quietly(counters: TopicHarness) -> None:
     plan = counters.plan(once=False)
     with running(plan) as straggler:
@@ -80,7 +80,7 @@ def test_retiring_spares_the_successor(counters: TopicHarness) -> None:
         assert not later.ended()
 
 
-@pytest.mark.pins("no-lost-update")
+@pytest.mark.covers("no-lost-update")
 def test_commits_before_the_fence_are_kept(counters: TopicHarness) -> None:
     counters.send(*increments(10))
     before, plan = counters.plan(machine="before"), counters.plan()
@@ -108,7 +108,7 @@ def test_fence_aborts_the_open_transaction(counters: TopicHarness) -> None:
     counters.check()
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_fence_without_claim_ends_nobody(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))

@@ -122,14 +122,14 @@ def check_events(done: Decisions, count: int) -> None:
         assert list(done.states.values()) == [folded]
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 @given(records)
 def test_any_record_has_one_outcome(record: Record) -> None:
     """Generated and damaged records."""
     judged(record)
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 @given(records)
 def test_neighbours_of_bad_records_are_unharmed(record: Record) -> None:
     if record.key == b"z":

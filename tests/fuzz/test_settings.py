@@ -91,7 +91,7 @@ def test_any_flag_is_judged(folder: Path, name: str, text: str) -> None:
     settled(folder, **{name: [text] if name == "properties" else text})
 
 
-@pytest.mark.pins("no-foreign-code")
+@pytest.mark.covers("no-foreign-code")
 @given(damaged([PROPERTIES]))
 def test_any_properties_file_is_judged(folder: Path, text: bytes) -> None:
     file = folder / "client.properties"

@@ -36,7 +36,7 @@ class Asking:
         self._client.list_topics(topic, timeout)
 
 
-@pytest.mark.pins("all-or-none")
+@pytest.mark.covers("all-or-none")
 def test_open_transactions_end_at_the_fence(connection: Connection, prefix: str) -> None:
     topics = Topics("bank", prefix)
     events = Stretch(connection, topics.events).topic

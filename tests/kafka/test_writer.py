@@ -88,7 +88,7 @@ def test_commit_reports_each_logs_end(partition: Partition) -> None:
     assert written.events in (None, 2)  # a report may come late: they are lower bounds
 
 
-@pytest.mark.pins("no-lost-update")
+@pytest.mark.covers("no-lost-update")
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 def test_records_that_land_later_commit_nothing(partition: Partition, kind: Kind) -> None:
     """The log holds more than was read of it: another record came between, in the first batch and in a later one."""
@@ -108,7 +108,7 @@ def test_records_that_land_later_commit_nothing(partition: Partition, kind: Kind
     assert b"two" not in partition.values(partition.topics.outcomes)
 
 
-@pytest.mark.pins("all-or-none")
+@pytest.mark.covers("all-or-none")
 def test_unproducible_record_prevents_the_commit(partition: Partition) -> None:
     writer = partition.writer()
     with pytest.raises(BatchRefusedError):
@@ -118,7 +118,7 @@ def test_unproducible_record_prevents_the_commit(partition: Partition) -> None:
     assert partition.standing() == Committed(1, "two")
 
 
-@pytest.mark.pins("all-or-none")
+@pytest.mark.covers("all-or-none")
 @pytest.mark.parametrize("behind", [0, 20, 100])
 def test_refused_record_prevents_the_commit(partition: Partition, behind: int) -> None:
     writer = partition.writer()
@@ -158,7 +158,7 @@ def test_slow_deciding_blames_the_batch(partition: Partition) -> None:
         commit(writer, pieces(), partition.group, 2, "two")
 
 
-@pytest.mark.pins("all-or-none")
+@pytest.mark.covers("all-or-none")
 def test_error_between_pieces_aborts(partition: Partition) -> None:
     """At once: a reader does not wait for the transaction's time to be up."""
 
@@ -172,7 +172,7 @@ def test_error_between_pieces_aborts(partition: Partition) -> None:
     assert partition.values(partition.topics.outcomes) == [b"two"]
 
 
-@pytest.mark.pins("no-lost-update")
+@pytest.mark.covers("no-lost-update")
 def test_fenced_writer_writes_nothing(partition: Partition) -> None:
     first = partition.writer()
     partition.write(first, "one")
@@ -184,7 +184,7 @@ def test_fenced_writer_writes_nothing(partition: Partition) -> None:
     assert partition.standing() == Committed(1, "two")
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_nothing_begins_behind_a_lost_broker(partition: Partition) -> None:
     """Kafka may have ended the transaction before by half; only the next writer can tell."""
     writer = partition.writer()
@@ -230,7 +230,7 @@ def test_fencing_inside_report_is_raised() -> None:
         raise SystemError("another")
 
 
-@pytest.mark.pins("all-or-none")
+@pytest.mark.covers("all-or-none")
 def test_keys_commit_with_their_batch(partition: Partition) -> None:
     """To the partition of the keys that the writer's own one belongs to, behind what others have written there."""
     keys = partition.topics.keys

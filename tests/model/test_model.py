@@ -52,14 +52,14 @@ def nothing_goes_wrong(scenario: Scenario, most: int) -> bool:
     return explored.worlds < most
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_nothing_goes_wrong(scenario: Scenario) -> None:
-    """Every interleaving of two owners, in the model of docs/model.md."""
+    """Every interleaving of two owners, in the model of docs/verification.md#the-model."""
     assert nothing_goes_wrong(scenario, 500_000)
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 @pytest.mark.parametrize("scenario", DEEPER, ids=lambda scenario: scenario.name)
 def test_nothing_goes_wrong_in_larger_worlds(scenario: Scenario) -> None:
     nothing_goes_wrong(scenario, 1_500_000)

@@ -80,12 +80,12 @@ def broker(request: pytest.FixtureRequest) -> str | None:
     return str(request.getfixturevalue("connection").bootstrap_server)
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize(
     "mutation",
     [
         *cases(RULES),
-        *cases(OTHERS, pytest.mark.faults),
+        *cases(OTHERS, pytest.mark.nightly),
     ],
 )
 def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -105,7 +105,7 @@ def test_each_detail_is_still_there(mutation: Mutation) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.faults
+@pytest.mark.nightly
 def test_unbroken_code_passes_every_test(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     tests = [mutation.noticed_by for mutation in [*RULES, *OTHERS]]
     done = run(copy(tmp_path), tests, broker(request))

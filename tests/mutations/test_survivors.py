@@ -1,4 +1,4 @@
-"""A survivor is explained by a rule or by name, or it fails `make mutants`."""
+"""A survivor is explained by a rule or by name, or it fails `make nightly`."""
 
 import json
 from collections.abc import Callable

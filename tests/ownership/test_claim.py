@@ -58,7 +58,7 @@ def test_own_claim_is_mine(n: int, other: int) -> None:
     assert judge(replace(MINE, n=n), replace(MINE, n=other)) is Judgement.MINE
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 @given(claims, claims)
 def test_exactly_one_attempt_goes_on(one: Claim, other: Claim) -> None:
     first, second = judge(one, other), judge(other, one)

@@ -59,7 +59,7 @@ def task(tmp_path: Path) -> Task:
     return Task(tmp_path)
 
 
-@pytest.mark.pins("endless-command")
+@pytest.mark.covers("endless-command")
 def test_endless_command_ends_the_task(task: Task) -> None:
     task.decides(7, TIMING.decide_timeout)
     assert task.ends == [] and task.said == ["command 7 is being decided for 6 s"]

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 
-@pytest.mark.pins("endless-command")
+@pytest.mark.covers("endless-command")
 def test_watchdog_begins_at_once() -> None:
     """Code in C may hold the interpreter before anybody has looked."""
     code = "from cqrs_cli.ownership.watchdog import Watchdog; Watchdog(0.2); sum(range(10**15))"

@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 @EACH_STORE
 def test_large_command_travels_by_reference(bank: Bank) -> None:
     bank.send("ada", "Open", f"owner={LARGE}")
@@ -29,7 +29,7 @@ def test_large_command_travels_by_reference(bank: Bank) -> None:
     assert bank.harness.violations() == []
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 @EACH_STORE
 def test_lost_payload_fails_its_command_alone(bank: Bank) -> None:
     for subject in ("lost", "altered", "silent", "good"):
@@ -52,7 +52,7 @@ def test_command_is_not_sent_without_its_payload(bank: Bank) -> None:
     assert bank.harness.records("commands") == []
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 @EACH_STORE
 def test_large_event_travels_by_reference(bank: Bank) -> None:
     """It is in the store before it is in the log; an owner without a shard, and all who look, get it from there."""
@@ -65,7 +65,7 @@ def test_large_event_travels_by_reference(bank: Bank) -> None:
     assert bank.harness.violations("another") == []
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 @EACH_STORE
 def test_lost_event_stops_every_reader(bank: Bank) -> None:
     """An owner that needs it decides nothing; who reads another aggregate does not need it."""
@@ -88,7 +88,7 @@ def lagging(bank: Bank) -> PlaceStatus:
     return part
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 @EACH_STORE
 def test_event_waits_for_its_payload(bank: Bank) -> None:
     """While the store takes nothing, nothing is committed, and status says why; then the command is decided, once."""

@@ -36,7 +36,7 @@ def line_of(found: HTTPResponse, start: bytes) -> bytes:
     return line.removeprefix(start)
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_gateway_takes_and_gives_large_data(bank: Bank, tmp_path: Path) -> None:
     harness, folder = bank.harness, tmp_path / "gateway"
     with running(harness.plan(once=False)), reached(harness.connection, harness.topics, folder) as gateway:
@@ -60,7 +60,7 @@ def test_gateway_takes_and_gives_large_data(bank: Bank, tmp_path: Path) -> None:
         assert first_event(gateway)["data"] == {"owner": LARGE}
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_gateway_waits_for_a_lost_event(bank: Bank, tmp_path: Path) -> None:
     bank.send("ada", "Open", f"owner={LARGE}")
     assert bank.decide() == ["accepted"]

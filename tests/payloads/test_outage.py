@@ -28,7 +28,7 @@ def server(objects: ObjectServer) -> Iterator[ObjectServer]:
         objects.start()
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_owner_waits_for_the_server(bank: Bank, server: ObjectServer) -> None:
     """It is killed and started again within the time for which payloads are tried."""
     patient = bank.store.place._replace(retry_for=30.0)
@@ -47,7 +47,7 @@ def test_owner_waits_for_the_server(bank: Bank, server: ObjectServer) -> None:
     assert bank.harness.violations("state") == []
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 @pytest.mark.parametrize(
     ("trouble", "reason"), [("kill", "it cannot be reached"), ("pause", "the store does not answer")]
 )
@@ -68,7 +68,7 @@ def test_outage_fails_commands_one_by_one(
     assert bank.harness.violations("state") == []
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 @pytest.mark.parametrize("trouble", ["kill", pytest.param("pause", marks=pytest.mark.slow)])
 def test_event_waits_for_the_server(bank: Bank, server: ObjectServer, trouble: str) -> None:
     """Nothing of its batch is committed before its payload is stored."""

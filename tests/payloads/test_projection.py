@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_projection_waits_for_a_lost_event(
     connection: Connection, prefix: str, store: FolderStore, tmp_path: Path
 ) -> None:

@@ -60,7 +60,7 @@ def rows(bank: Bank, kind: SourceKind, connection: Any = None) -> list[Any]:
     ]
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_rows_have_their_data(opened: Bank) -> None:
     data = [{"owner": LARGE}, {"amount": 5}]
     assert rows(opened, "events") == rows(opened, "commands") == data
@@ -73,7 +73,7 @@ def test_rows_have_their_data(opened: Bank) -> None:
         rows(opened, "events")
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_replay_folds_payloads(opened: Bank) -> None:
     harness = opened.harness
     bounds = {0: (0, harness.end("events"))}
@@ -86,7 +86,7 @@ def test_replay_folds_payloads(opened: Bank) -> None:
     assert isinstance(total_part(storeless, 0).error, ContradictionError)
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_export_writes_payloads(opened: Bank) -> None:
     harness = opened.harness
     plan = plan_export(harness.connection, harness.topics, "aggregates", harness.settings.root)
@@ -100,7 +100,7 @@ def test_export_writes_payloads(opened: Bank) -> None:
         list(exported_rows(plan, 0, "jsonl"))
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_commands_are_decided_again_with_payloads(opened: Bank) -> None:
     harness, found = opened.harness, reference(opened)
     opened.send("bob", "Open", f"owner=Bob{LARGE}")
@@ -129,7 +129,7 @@ def test_dry_run_decides_on_payloads(opened: Bank) -> None:
     assert opened.store.files() == stored
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_tail_of_events_has_their_data(opened: Bank) -> None:
     """Projections and processes read by it: an event that cannot be had is not passed over."""
     harness, found = opened.harness, reference(opened)

@@ -40,7 +40,7 @@ def reacting(plan: ProcessPlan) -> Iterator[ReactingSupervisor]:
         yield supervisor
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_process_hands_large_data_on(stage: Stage, store: FolderStore, tmp_path: Path) -> None:
     """From an event to a command, both by reference, which an owner decides; and the proof finds it."""
     event, reference = large_order(store, stage.prefix, 1)
@@ -59,7 +59,7 @@ def test_process_hands_large_data_on(stage: Stage, store: FolderStore, tmp_path:
     assert (found.named, found.commands, found.others) == ([], 4, 0)
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> None:
     """Events before it are reacted to; its commands wait for their own payloads in the same way, and status says so."""
     event, reference = large_order(store, stage.prefix, 1)

@@ -30,7 +30,7 @@ def aside(store: FolderStore, reference: PayloadReference) -> bool:
     return (store.path / FOLDER / ASIDE / reference.sha256).exists()
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 @EACH_STORE
 def test_unused_payload_goes_in_two_steps(store: FolderStore) -> None:
     """Put aside it is read by all; only a sweep a day later deletes it."""
@@ -45,7 +45,7 @@ def test_unused_payload_goes_in_two_steps(store: FolderStore) -> None:
     assert store.files() == sorted([used.sha256, young.sha256])
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 @EACH_STORE
 def test_payload_with_late_record_comes_back(store: FolderStore) -> None:
     late = old(store, b"late")
@@ -55,7 +55,7 @@ def test_payload_with_late_record_comes_back(store: FolderStore) -> None:
     assert store.file(late).exists() and not aside(store, late)
 
 
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 @EACH_STORE
 def test_payload_stored_again_meanwhile_stays(store: FolderStore) -> None:
     """Its record is about to be written: nobody has read it."""

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.kafka
 #: What starts Spark, which is in a process of its own, as this one may have a session of the tests.
 SPARK = ("run", "replay", "export", "sql", "process", "verify customer", "whatif")
 
-ON_SPARK = (pytest.mark.spark, pytest.mark.slow, pytest.mark.faults)
+ON_SPARK = (pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly)
 
 TABLE = "command | no ring | a key is lacking"
 

@@ -110,7 +110,7 @@ def test_proved_events_are_not_open(history: History, tmp_path: Path) -> None:
     assert (carried.open_events, carried.last["events"]) == (None, 6)
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @pytest.mark.parametrize("kind", LOGS)
 def test_record_after_its_proof_begins_again(history: History, tmp_path: Path, kind: LogName) -> None:
     pieces = Pieces(history, tmp_path)

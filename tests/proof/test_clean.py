@@ -1,4 +1,4 @@
-"""A history without a fault has no violation, and retention and open work are not faults."""
+"""A history without a fault has no violation, and retention and open work are not nightly."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ def test_aggregate_is_counted_once() -> None:
     assert History([wish(1), wish(1), wish(1)]).prove().aggregates == 1
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @given(seeds)
 def test_every_clean_history_is_silent(seed: int) -> None:
     assert History(drawn(seed)).violations() == []
@@ -61,7 +61,7 @@ def test_versions_follow_the_first_known(history: History) -> None:
     assert wrong in history.violations(starts=starts)
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @given(seeds, st.integers(0, 40), st.tuples(*[st.integers(0, 40)] * 3))
 def test_parts_of_a_decision_are_clean(seed: int, decided: int, seen: tuple[int, int, int]) -> None:
     history = History(drawn(seed))

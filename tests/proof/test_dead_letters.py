@@ -86,7 +86,7 @@ def given_up() -> History:
     return History([wish(1), wish(1), long], refused=frozenset([1, 2]))
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_given_up_commands_are_counted(given_up: History) -> None:
     assert [letter.value for letter in given_up.letters] == [None, None]
     assert [outcome.key for outcome in given_up.outcomes] == [b"a", b"a", None]

@@ -17,7 +17,7 @@ from tests.proof.walking import DECIDED, WAITS, proved, proved_in_pieces, walked
 PROVED = 40
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "skipped"])
 def test_clean_deferrals_are_silent(scenario: str) -> None:
     """Any moment will do: parked, said again, cancelled, decided."""
@@ -34,7 +34,7 @@ def test_clean_deferrals_are_silent(scenario: str) -> None:
         assert proved(world, deleted=min(1, world.position)) == []
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @settings(max_examples=150, deadline=None)
 @given(seeds)
 def test_nothing_sent_breaks_verify(seed: int) -> None:

@@ -74,7 +74,7 @@ def test_failing_repetition_is_found(again: Wish) -> None:
     assert "outcomes 1 decides id 'x' of 'a' again, as command 0" in described(history)[0]
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_duplicate_of_failed_command_is_found() -> None:
     history = History([wish(10, id="x"), wish(10, id="x")])
     assert history.violations() == []

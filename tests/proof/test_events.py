@@ -197,7 +197,7 @@ def test_events_with_another_timestamp(history: History) -> None:
     assert only(history) == "events 2 does not have the timestamp of its command's outcome"
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @pytest.mark.parametrize(
     ("members", "data", "why"),
     [

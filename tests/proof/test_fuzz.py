@@ -33,7 +33,7 @@ def from_log(log: list[Record]) -> st.SearchStrategy[bytes]:
     return st.one_of(documents([json.loads(value) for value in valid]), damaged(valid))
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @given(st.lists(st.tuples(values, keys), max_size=6))
 def test_decided_commands_are_clean(sent: list[tuple[bytes | None, bytes | None]]) -> None:
     history = History([wish(1)])

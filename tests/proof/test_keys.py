@@ -15,7 +15,7 @@ def told() -> Sealed:
     return Sealed([says(2, "Ann"), erase(), says(1, "Bob", "b"), says(1, "Cem"), says(1, "")])
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_erased_history_is_clean(told: Sealed) -> None:
     assert [record.offset for record in told.events] == [0, 1, 2, 4, 5, 6]
     assert described(told) == []
@@ -29,7 +29,7 @@ def resealed(told: Sealed, at: int, by: int) -> Record:
     return sealed(plain, key(by))
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @pytest.mark.parametrize(
     ("at", "by", "found"),
     [
@@ -75,7 +75,7 @@ def test_end_of_no_key(told: Sealed, kid: str) -> None:
     assert any(one.startswith("events 2 cannot be read: ") for one in described(told))
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_lost_key_is_told(told: Sealed) -> None:
     del told.keys["b"]
     what = (
@@ -89,7 +89,7 @@ def test_other_key_is_a_loss(told: Sealed) -> None:
     assert f"events 4 names key {key(2).kid} of 'b', and the keys topic has key {key(9).kid}" in only(told)
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_key_that_came_back(told: Sealed) -> None:
     told.keys["a"] = RING.wrap(KEYS, "a", key(1))
     wanted = f"events 5 is behind the end of key {key(1).kid} of 'a', which is in the keys topic again"

@@ -37,7 +37,7 @@ def told() -> Sealed:
     return Sealed([says(1, "Ann"), says(1, "Ann"), erase(), says(1, "Cem")])
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_erasure_under_way_is_no_loss(told: Sealed, tmp_path: Path) -> None:
     """The owner has committed it, and verify has seen its key go; the next one judges its command."""
     under_way = looks(told, [2], ahead=(1, 1, 1, 1))
@@ -48,7 +48,7 @@ def test_erasure_under_way_is_no_loss(told: Sealed, tmp_path: Path) -> None:
     assert proved(told, tmp_path / "back", *under_way) == [[], []]
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_key_of_an_earlier_proof_counts(told: Sealed, tmp_path: Path) -> None:
     told.events[1] = sealed(edited(told.events[1], {"who": "Eve"}), key(9))
     (cut, end) = looks(told, [1])
@@ -57,7 +57,7 @@ def test_key_of_an_earlier_proof_counts(told: Sealed, tmp_path: Path) -> None:
     assert len(first) == 1 and "the key is lost" in first[0]  # key 2 has followed it in the topic
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_ended_key_stays_ended(told: Sealed, tmp_path: Path) -> None:
     told.events[3] = sealed(edited(told.events[3], {"who": "Eve"}), key(1))
     _, second = proved(told, tmp_path, looks(told, [3])[0], whole(told))

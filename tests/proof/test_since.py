@@ -22,7 +22,7 @@ cuts = st.lists(st.integers(0, 40), min_size=1, max_size=3)
 ahead = st.tuples(*[st.integers(0, 6)] * 4)
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @settings(max_examples=50)
 @given(seed=seeds, cuts=cuts, ahead=ahead)
 def test_clean_pieces_prove_the_whole(seed: int, cuts: list[int], ahead: tuple[int, ...]) -> None:
@@ -36,7 +36,7 @@ def test_clean_pieces_prove_the_whole(seed: int, cuts: list[int], ahead: tuple[i
     assert pieces.again == []
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @settings(max_examples=100)
 @given(
     kind=st.sampled_from(["outcomes", "events"]),

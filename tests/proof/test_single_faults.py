@@ -12,7 +12,7 @@ from tests.proof.history import History, drawn, seeds
 from tests.support.rewriting import edited
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @pytest.mark.parametrize("mutation", FAULTS)
 @pytest.mark.parametrize("kind", ["outcomes", "events"])
 @given(on_disk=st.booleans(), seed=seeds, place=st.floats(0, 1, exclude_max=True))

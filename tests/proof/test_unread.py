@@ -20,7 +20,7 @@ def test_unread_commands_are_clean(unread: History) -> None:
     assert unread.violations() == []
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @pytest.mark.parametrize("at", [0, 1, 2])
 @pytest.mark.parametrize("member", ["subject", "causationid", "correlationid"])
 def test_name_of_unread_command_is_found(unread: History, at: int, member: str) -> None:

@@ -34,7 +34,7 @@ def check_counters(project: Project, rounds: int) -> None:
     assert replayed["digest"] == project.json("status", "counter", "--digest")["digest"]
 
 
-@pytest.mark.pins("growing")
+@pytest.mark.covers("growing")
 def test_aggregate_grows_between_two_runs(project: Project) -> None:
     project.cqrs("init", "counter", "--partitions", "2")
     with project.running("run", "counter", *LOCAL) as first:

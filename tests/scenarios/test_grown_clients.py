@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.pins("growing")
+@pytest.mark.covers("growing")
 def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """Over two growths, hop by hop; also when the outcome is there before the client looks."""
     single = counters(connection, prefix, tmp_path, 1)

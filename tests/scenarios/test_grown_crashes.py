@@ -40,7 +40,7 @@ BLOWS = {
 }
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("blows", sampled(BLOWS, "at each step"))
 def test_growth_under_traffic_harms_nothing(
     connection: Connection, prefix: str, tmp_path: Path, blows: str

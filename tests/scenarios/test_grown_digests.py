@@ -47,7 +47,7 @@ def with_runs(bank: TopicHarness) -> None:
         quietly(bank.plan())
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("first", sampled([1, 4], 1))
 def test_every_way_leads_to_one_digest(
     connection: Connection, prefix: str, tmp_path: Path, first: int

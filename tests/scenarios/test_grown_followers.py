@@ -19,7 +19,7 @@ from tests.support.project import LOCAL, Project, stages
 from tests.support.traffic import Client, traffic
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.faults]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly]
 
 RUN = ("run", "bank_account", "counter", "--process", "before", *LOCAL)
 
@@ -95,7 +95,7 @@ def grow(project: Project, bank: TopicHarness, found: Beside) -> None:
     found.gateway.kill()
 
 
-@pytest.mark.pins("growing")
+@pytest.mark.covers("growing")
 def test_followers_go_through_a_growth(project: Project, bank: TopicHarness) -> None:
     with beside(project) as found, ExitStack() as runs:
         first = runs.enter_context(deciding(project, "first"))

@@ -33,7 +33,7 @@ def killed(project: Project, point: str) -> bool:
     return operator.returncode == -signal.SIGKILL
 
 
-@pytest.mark.pins("growing")
+@pytest.mark.covers("growing")
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_command_is_completed(pair: TopicHarness, project: Project, point: str) -> None:
     """While a run decides on; the next one splits, and nobody has lost anything."""

@@ -1,4 +1,4 @@
-"""docs/joins.md is true: its code runs in its order, and its tables are those of the code."""
+"""The joins part of docs/insight.md is true: its code runs in its order, and its tables match the code."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ from tests.support.annotations import annotated
 from tests.support.eventlog import create
 from tests.support.project import Project
 
-PAGE = (ROOT / "docs/joins.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/insight.md").read_text(encoding="utf-8").partition("\n## Joins")[2]
 CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 

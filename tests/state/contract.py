@@ -184,7 +184,7 @@ class StoreContract:
         write(store, clock=9)
         assert (store.token(), store.positions()) == ("me", Positions(commands=2, clock=9))
 
-    @pytest.mark.pins("one-owner")
+    @pytest.mark.covers("one-owner")
     @pytest.mark.parametrize("token", ["", "m", "me2"])
     def test_another_token_changes_nothing(self, store: Store, token: str) -> None:
         store.take_ownership("me", expected="")

@@ -41,7 +41,7 @@ path = Path({str(tmp_path / "0")!r})
             process.kill()
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 @pytest.mark.parametrize("step", ["states", "ids"])
 def test_killed_change_leaves_old_state(open_store: OpenStore, python: Python, step: str) -> None:
     before = open_store()
@@ -105,7 +105,7 @@ def test_other_process_follows_grown_map(
     assert other.stdout.readline() == answer
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_woken_owner_writes_nothing(open_store: OpenStore, python: Python) -> None:
     store = open_store()
     paused = python("""

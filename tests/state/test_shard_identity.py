@@ -24,7 +24,7 @@ OTHER_IDENTITIES: dict[str, object] = {
 }
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 @pytest.mark.parametrize(("field", "value"), OTHER_IDENTITIES.items())
 def test_other_identity_is_set_aside(opening: Opening, field: str, value: object) -> None:
     fill_and_close(opening)

@@ -119,7 +119,7 @@ def test_clean_shard_survives_restart_and_move(opening: Opening, path: Path) -> 
     assert not opening().fresh
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 def test_copied_shard_is_not_trusted(opening: Opening, path: Path) -> None:
     fill_and_close(opening)
     shutil.copytree(path, path.with_name("copy"))
@@ -141,7 +141,7 @@ def test_shard_without_readable_marker_is_refused(
     assert "mark.json" in opened.reason
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 @pytest.mark.parametrize("length", [0, 100, 5000, 20_000])
 def test_truncated_shard_is_set_aside(opening: Opening, path: Path, python: Python, length: int) -> None:
     fill_and_kill(python)

@@ -42,7 +42,7 @@ def digest_of(folder: Path, state: bytes) -> int | None:
     return found.shard.digest
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 def test_digest_is_the_same_after_an_erasure(tmp_path: Path) -> None:
     """And as a replay without keys sums it up."""
     plain = encode_json(Customer("Ann", "ann@home", "free"))

@@ -1,4 +1,4 @@
-"""Commands of every kind from several senders, while every part of the system is killed: `make soak`
+"""Commands of every kind from several senders, while every part of the system is killed: `make nightly`
 
 The seed repeats the commands and the order of the blows, not their moments. Afterwards the log, the shards and the
 replay must say what the reference model says, a process must have sent each of its commands once, and a projection and

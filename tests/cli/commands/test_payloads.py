@@ -24,7 +24,7 @@ def store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> FolderSt
 
 
 @EACH_STORE
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_gc_spares_what_records_name(
     on_broker: Cqrs, prefix: str, store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,7 +60,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.pins("payloads")
+@pytest.mark.covers("payloads")
 def test_lost_payloads_can_be_worked_with(
     single_bank: TopicHarness, cqrs: Cqrs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

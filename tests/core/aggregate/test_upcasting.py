@@ -60,13 +60,13 @@ def refusal(upcaster: Callable[[dict[str, Any]], Any], data: Any) -> str:
     return str(failure.value)
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 def test_retired_event_is_folded() -> None:
     folded = fold_event(aggregate({"Deposited": from_v1}), None, event("Deposited", {"cents": 150}))
     assert folded is not None and folded.state == Account(Decimal("1.5"))
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 def test_event_without_upcaster_is_refused() -> None:
     with pytest.raises(
         FoldError, match=r"knows no event account.Deposited: deploy .* or give it an upcaster"

@@ -74,7 +74,7 @@ def test_what_is_known_is_taken(decode: Decode, data: Any) -> None:
     assert decode(json.dumps(data).encode()) == msgspec.convert(data, Move)
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [

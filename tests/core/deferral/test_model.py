@@ -69,7 +69,7 @@ def explored(scenario: str) -> tuple[int, set[str]]:
     return len(seen), found
 
 
-@pytest.mark.pins("deferred-once")
+@pytest.mark.covers("deferred-once")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_deferred_commands_end_once(scenario: str) -> None:
     worlds, found = explored(scenario)

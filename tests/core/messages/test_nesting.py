@@ -63,7 +63,7 @@ def noted(levels: int, boxes: int = 0) -> tuple[Verdict, list[bytes]]:
     return read_outcome(done.outcomes[0][0]).data, [event[0] for event in done.events]
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 def test_events_are_read_at_depth() -> None:
     verdict, (event,) = noted(MAX_NESTING - 1)
     assert verdict.status == "accepted"
@@ -84,7 +84,7 @@ def test_deeply_nested_command_is_refused() -> None:
         assert verdict.message == f"nested more than {MAX_NESTING} levels deep"
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 def test_readers_stack_does_not_matter() -> None:
     def reason(levels: int, deeper: int) -> str | None:
         if deeper:
@@ -149,7 +149,7 @@ def test_limit_is_exact(before: bytes) -> None:
         check_nesting(before + b"[" * 60 + b"[]" + b"[" * 41)
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 @pytest.mark.parametrize("end", [b"", b"\\"])
 def test_unclosed_string_takes_linear_time(end: bytes) -> None:
     value = b'{"a":[' + b"[]," * 300 + b'"' + b'\\"' * 500_000 + end  # that would be an hour

@@ -35,7 +35,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_checkpoint_plus_tail_is_live(bank: TopicHarness, seed: int) -> None:
     """Checkpoints at random places: whichever is used, digests are equal live, from the log and from the checkpoint."""
@@ -71,7 +71,7 @@ def best(counters: TopicHarness, into: Path) -> tuple[int | None, list[str]]:
     return None if found is None else found.positions.commands, notes
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("harm", [b"", b"torn", None])
 def test_damaged_one_gives_way(counters: TopicHarness, tmp_path: Path, harm: bytes | None) -> None:
     """To the next older one, and where that is damaged, too, to the log."""
@@ -87,7 +87,7 @@ def test_damaged_one_gives_way(counters: TopicHarness, tmp_path: Path, harm: byt
         assert (commands, ["is not used" in note for note in notes]) == (left, [True] * (1 if left else 2))
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 def test_contradicted_ones_are_not_used(counters: TopicHarness, tmp_path: Path) -> None:
     """The log holds other records than it held then, or ends before: as after a restore."""
     old_and_new(counters)
@@ -112,7 +112,7 @@ def test_contradicted_ones_are_not_used(counters: TopicHarness, tmp_path: Path) 
     assert not any(BEGAN in note for note in fresh(counters))
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 def test_topic_made_again_has_none(counters: TopicHarness) -> None:
     old_and_new(counters)
     newest = checkpoints(counters).newest()
@@ -125,7 +125,7 @@ def test_topic_made_again_has_none(counters: TopicHarness) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 def test_store_without_answer_costs_little(counters: TopicHarness) -> None:
     counters.send(*increments(10))
     nobody = "s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:1"
@@ -134,7 +134,7 @@ def test_store_without_answer_costs_little(counters: TopicHarness) -> None:
     assert sum("no checkpoint is used" in note and "cannot be used" in note for note in notes) == 1
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 def test_silent_store_stops_nobody(counters: TopicHarness, capsys: pytest.CaptureFixture[str]) -> None:
     """It takes connections and never answers, neither when an owner begins nor when it writes."""
     impatient = Timing(checkpoint_silence=0.5, checkpoint_deadline=0.5)
@@ -165,7 +165,7 @@ def test_nothing_new_writes_nothing(counters: TopicHarness) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 def test_owners_write_while_they_decide(counters: TopicHarness) -> None:
     counters.send(*increments(10))
     working = changed(plan(counters, checkpoint_every=0.1), targets=None)
@@ -179,7 +179,7 @@ def test_owners_write_while_they_decide(counters: TopicHarness) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("point", ["checkpoint.copied", "checkpoint.uploaded", "checkpoint.written"])
 def test_killed_writers_harm_nothing(
     counters: TopicHarness, point: str, monkeypatch: pytest.MonkeyPatch
@@ -201,7 +201,7 @@ def test_killed_writers_harm_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("point", ["checkpoint.installed", "recover.taken", "recover.events"])
 def test_owner_killed_while_it_begins(counters: TopicHarness, point: str) -> None:
     old_and_new(counters)

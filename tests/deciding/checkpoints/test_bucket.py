@@ -20,7 +20,7 @@ from tests.support.objects.running import Bucket, ObjectServer
 from tests.support.owners import quietly, running
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.objects, pytest.mark.pins("checkpoint")]
+pytestmark = [pytest.mark.kafka, pytest.mark.objects, pytest.mark.covers("checkpoint")]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import owned_here, quietly, running
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.pins("checkpoint")]
+pytestmark = [pytest.mark.kafka, pytest.mark.covers("checkpoint")]
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def days_ahead() -> float:
     return time.time() + 2 * 86_400
 
 
-@pytest.mark.pins("deferred-once")
+@pytest.mark.covers("deferred-once")
 def test_clock_ahead_decides_nothing_early(ward: TopicHarness) -> None:
     """The owner says what waits again too early, once; then it goes by the broker's clock, and says why."""
     ward.send(count("tomorrow", notbefore=soon(86_400_000)), count("now", notbefore=soon(3_000)))
@@ -76,14 +76,14 @@ def test_clock_ahead_decides_nothing_early(ward: TopicHarness) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.pins("deferred-once")
+@pytest.mark.covers("deferred-once")
 @pytest.mark.parametrize(
     "point",
     [
         "again.said",
         "commit.after",
         *(
-            pytest.param(point, marks=pytest.mark.faults)
+            pytest.param(point, marks=pytest.mark.nightly)
             for point in ("again.before", "again.noted", "apply.before", "recover.deferred")
         ),
     ],

@@ -41,7 +41,7 @@ def inodes(harness: TopicHarness) -> list[int]:
     return [harness.shard_path(partition=number).stat().st_ino for number in range(harness.partitions)]
 
 
-@pytest.mark.pins("rebuild")
+@pytest.mark.covers("rebuild")
 def test_rebuilt_shards_equal_live_ones(bank: TopicHarness) -> None:
     commands = list(mixture(400, seed=3))
     bank.send(*commands)
@@ -58,7 +58,7 @@ def test_rebuilt_shards_equal_live_ones(bank: TopicHarness) -> None:
     bank.check()
 
 
-@pytest.mark.pins("rebuild")
+@pytest.mark.covers("rebuild")
 def test_living_owner_goes_on(counters: TopicHarness) -> None:
     """With the old shard, which is set aside; the next one begins with the new shard and what came since."""
     counters.send(*increments(10))
@@ -82,7 +82,7 @@ def test_machine_without_shards_gets_them(counters: TopicHarness) -> None:
     assert counters.digest() == counters.digest("other") and beside(counters) == []
 
 
-@pytest.mark.pins("rebuild")
+@pytest.mark.covers("rebuild")
 def test_failure_leaves_old_shards(bank: TopicHarness) -> None:
     bank.send(*mixture(50))
     quietly(bank.plan())
@@ -93,7 +93,7 @@ def test_failure_leaves_old_shards(bank: TopicHarness) -> None:
     assert (inodes(bank), beside(bank), multiprocessing.active_children()) == (before, [], [])
 
 
-@pytest.mark.pins("rebuild")
+@pytest.mark.covers("rebuild")
 def test_interruption_leaves_old_shards(bank: TopicHarness) -> None:
     bank.send(*mixture(50))
     quietly(bank.plan())

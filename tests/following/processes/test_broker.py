@@ -11,7 +11,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_new_processes_begin_at_the_end(stage: Stage) -> None:
     stage.place(0, 5)
     stage.react()
@@ -29,7 +29,7 @@ def test_beginning_must_be_asked_for(stage: Stage) -> None:
     assert stage.asked() == orders(0, 5)
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_start_is_kept_before_polling(stage: Stage) -> None:
     """Once it listens, what comes is heard, however soon it dies."""
     stage.place(0, 3)
@@ -64,7 +64,7 @@ def test_commands_say_where_they_come_from(connection: Connection, prefix: str) 
         assert command["partition"] == target("murmur2", command["key"], 3)
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_later_runs_take_over(stage: Stage) -> None:
     first = RunningProcess(stage.plan(once=False, beginning=True))
     stage.place(0, 5)

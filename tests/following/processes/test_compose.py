@@ -115,7 +115,7 @@ events = st.builds(
 )
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 @given(events, events, st.integers(1, 4))
 def test_ids_are_of_the_event(one: Recorded[Placed], other: Recorded[Placed], count: int) -> None:
     """The same whenever they are made, and others for another event, one at the same place in a later topic too."""

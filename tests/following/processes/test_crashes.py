@@ -25,7 +25,7 @@ POINTS = [
 ]
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_owners_lose_nothing(stage: Stage, point: str) -> None:
     stage.place(0, 40)
@@ -35,7 +35,7 @@ def test_killed_owners_lose_nothing(stage: Stage, point: str) -> None:
     assert stage.asked() == orders(0, 40)
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 @pytest.mark.parametrize("point", ["decide.after:2", "flush.after:4", "commit.after:4"])
 def test_paused_owners_are_fenced(stage: Stage, point: str) -> None:
     """An owner that wakes up while a later one has done its work writes nothing, and ends with exit status 6."""
@@ -48,7 +48,7 @@ def test_paused_owners_are_fenced(stage: Stage, point: str) -> None:
     assert stage.asked() == orders(0, 40)
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 @pytest.mark.slow
 def test_many_kills_lose_nothing(connection: Connection, prefix: str) -> None:
     stage = Stage(connection, prefix, partitions=2)

@@ -44,7 +44,7 @@ def submitted(stage: Stage, **times: Any) -> tuple[CqrsError, list[int | None]]:
 
 
 @pytest.mark.kafka
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_deadly_event_stops_the_process(connection: Connection, prefix: str, tmp_path: Path) -> None:
     stage = trapped(connection, prefix, tmp_path, "import os; os.kill(os.getpid(), 9)")
     error, lost = submitted(stage)
@@ -58,7 +58,7 @@ def test_deadly_event_stops_the_process(connection: Connection, prefix: str, tmp
 
 
 @pytest.mark.kafka
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_endless_event_stops_the_process(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """A loaded machine may be slow with the other events: the limit is above a pause that counts as the machine's."""
     stage = trapped(connection, prefix, tmp_path, "import threading; threading.Event().wait()")

@@ -26,7 +26,7 @@ def begun(stage: Stage) -> Stage:
     return stage
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_topics_made_again_stop(begun: Stage) -> None:
     begun.delete(begun.events)
     begun.make()
@@ -41,7 +41,7 @@ def test_topics_made_again_stop(begun: Stage) -> None:
     assert begun.asked() == orders(0, 10) + orders(100, 5)
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_lost_group_offsets_change_nothing(begun: Stage) -> None:
     before = begun.position()
     begun.forget_group()
@@ -51,7 +51,7 @@ def test_lost_group_offsets_change_nothing(begun: Stage) -> None:
     assert begun.asked() == orders(0, 15)
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_moved_group_offsets_stop(begun: Stage) -> None:
     at = begun.position()
     begun.place(10, 5)
@@ -63,7 +63,7 @@ def test_moved_group_offsets_stop(begun: Stage) -> None:
     assert begun.asked() == orders(0, 15)
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_deleted_events_stop(begun: Stage) -> None:
     begun.place(10, 10)
     below = next(one.offset for one in records(begun.connection, begun.events, 0) if one.key == b"o-0-13")
@@ -74,7 +74,7 @@ def test_deleted_events_stop(begun: Stage) -> None:
     assert begun.asked() == orders(0, 10) + orders(13, 7)
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_lost_positions_stop(begun: Stage) -> None:
     at = begun.position()
     begun.place(10, 5)

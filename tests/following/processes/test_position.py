@@ -57,7 +57,7 @@ CONTRADICTIONS = [
 ]
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 @pytest.mark.parametrize(("found", "what", "onward"), CONTRADICTIONS)
 def test_contradictions_stop(found: SourceState, what: str, onward: int) -> None:
     with pytest.raises(ContradictionError, match=what) as stopped:

@@ -68,7 +68,7 @@ def test_key_is_part_of_the_command() -> None:
     assert len(places) == 3
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_personal_fields_do_not_count() -> None:
     """Where an event was erased, react gives a placeholder."""
     sent = [

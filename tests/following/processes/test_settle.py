@@ -9,7 +9,7 @@ from cqrs_cli.following.processes.settle import ReactionTraces, was_reacted
 PARTS = ("first command", "second command", "position", "offset")
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 @given(
     before=st.integers(0, 5),
     events=st.integers(0, 3),
@@ -38,7 +38,7 @@ def test_visible_part_commits_the_rest(
     assert was_reacted(traces) is bool(visible)
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_offset_of_a_lost_position_goes() -> None:
     """A process's first transaction: its position is aborted, and only the group's offset hangs."""
     assert not was_reacted(ReactionTraces(position=-1, repeated=False, hidden_position=False))

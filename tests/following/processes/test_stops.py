@@ -34,13 +34,13 @@ STOPS = {
 }
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 @pytest.mark.parametrize("then", STOPS)
 def test_process_stops_at_the_event(connection: Connection, prefix: str, tmp_path: Path, then: str) -> None:
     check_stop(connection, prefix, tmp_path, then, STOPS[then])
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_refused_commands_stop(connection: Connection, prefix: str, tmp_path: Path) -> None:
     large = "Request(random.Random(1).randbytes(900_000).hex())"
     said = "cannot send for order.Placed {place} ('o-0-5', version 1): a topic of commands refuses them: "
@@ -85,7 +85,7 @@ def test_corrected_processes_go_on(connection: Connection, prefix: str, tmp_path
     assert stage.asked() == expected
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_only_what_stopped_is_skipped(stage: Stage) -> None:
     stage.place(0, 3)
     with pytest.raises(UsageError, match="it is new"):

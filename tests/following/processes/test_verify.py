@@ -22,7 +22,7 @@ from tests.support.code import write_process
 pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_skips_and_beginnings_are_clean(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """Events before the start have no commands, nor has one that an operator left out."""
     process = PROCESS.format(then="1 / 0").replace('== "o-0-5"', 'in ("o-0-5", "o-0-7")')
@@ -37,7 +37,7 @@ def test_skips_and_beginnings_are_clean(connection: Connection, prefix: str, tmp
     assert (found.named, found.commands, found.others) == ([], 8, 0)
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_taken_id_is_named(stage: Stage) -> None:
     """A forger with the right to write sends under the process's own source, before it: only an ACL prevents that."""
     stage.react()
@@ -55,7 +55,7 @@ def test_taken_id_is_named(stage: Stage) -> None:
     assert "the id of command 0 was taken by" in named and "command 0 was sent 2 times" in named
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_planted_commands_are_found(
     stage: Stage, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,7 +51,7 @@ def project(plan: ProjectionPlan) -> list[str]:
     return errors(project_partitions(plan, plan.sources, recent_orders(), print))
 
 
-@pytest.mark.pins("projected-once")
+@pytest.mark.covers("projected-once")
 def test_committed_events_are_projected_once(
     connection: Connection, prefix: str, settings: Settings, place: DatabaseAddress
 ) -> None:
@@ -149,7 +149,7 @@ sys.exit(bool(said))
 """
 
 
-@pytest.mark.pins("projected-once")
+@pytest.mark.covers("projected-once")
 @pytest.mark.slow
 def test_killed_and_rival_projectors_agree(
     connection: Connection, prefix: str, settings: Settings, place: DatabaseAddress

@@ -85,7 +85,7 @@ def test_raising_projections_end_with_one(
     assert f"recent_orders.py:{line}: ZeroDivisionError: division by zero" in said
 
 
-@pytest.mark.pins("projected-once")
+@pytest.mark.covers("projected-once")
 @pytest.mark.spark
 @pytest.mark.slow
 def test_new_revision_replaces_under_load(
@@ -144,7 +144,7 @@ def ready(place: DatabaseAddress) -> bool:
         return False
 
 
-@pytest.mark.pins("projected-once")
+@pytest.mark.covers("projected-once")
 @pytest.mark.spark
 @pytest.mark.slow
 def test_killed_driver_is_taken_over(

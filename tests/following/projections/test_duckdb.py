@@ -72,7 +72,7 @@ def test_who_has_the_file_is_said(duck: DatabaseAddress) -> None:
     assert told(duck) == model(logs)
 
 
-@pytest.mark.pins("projected-once")
+@pytest.mark.covers("projected-once")
 def test_processes_take_turns(duck: DatabaseAddress) -> None:
     """Two that write partitions of their own."""
     logs = {source(p): random_log(p, 20) for p in range(2)}

@@ -158,7 +158,7 @@ def test_what_cannot_be_meant_is_refused(column: Column[Any], engine: str, compl
         adapt_tables(metadata)
 
 
-@pytest.mark.pins("projected-once")
+@pytest.mark.covers("projected-once")
 def test_tables_without_transactions_are_refused(maria: DatabaseAddress) -> None:
     loaded = recent_orders()
     take(plan({source(0): []}, maria), loaded)

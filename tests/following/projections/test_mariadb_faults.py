@@ -33,7 +33,7 @@ from tests.support.mariadb import MariaDb
 pymysql = pytest.importorskip("pymysql", reason="needs the extra `projections`")
 
 
-@pytest.mark.pins("projected-once")
+@pytest.mark.covers("projected-once")
 @pytest.mark.parametrize("dies", [False, True])
 def test_lost_replies_to_commits_repeat_nothing(
     maria_server: MariaDb, maria: DatabaseAddress, dies: bool
@@ -86,7 +86,7 @@ def test_server_lost_while_connecting_is_awaited(maria_server: MariaDb, maria: D
     assert remedy(lost.value) == "wait"
 
 
-@pytest.mark.pins("projected-once")
+@pytest.mark.covers("projected-once")
 def test_swallowed_deadlocks_are_done_again(maria: DatabaseAddress) -> None:
     """The server rolled all back, the position too; the projection goes on as if nothing were."""
     logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
@@ -150,7 +150,7 @@ def test_held_rows_are_waited_for(maria: DatabaseAddress) -> None:
     assert told(maria) == model(logs)
 
 
-@pytest.mark.pins("projected-once")
+@pytest.mark.covers("projected-once")
 def test_statements_that_commit_are_refused(maria: DatabaseAddress) -> None:
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
     made = plan(logs, maria)

@@ -83,7 +83,7 @@ exchange(live, new, logs)
 """
 
 
-@pytest.mark.pins("projected-once")
+@pytest.mark.covers("projected-once")
 @pytest.mark.parametrize("crash", ["client", "server"])
 @pytest.mark.parametrize("point", ["fenced", "renamed", "settled"])
 def test_cut_off_exchange_is_whole(
@@ -118,7 +118,7 @@ def test_cut_off_exchange_is_whole(
 
 
 @pytest.mark.slow
-@pytest.mark.pins("projected-once")
+@pytest.mark.covers("projected-once")
 def test_server_killed_in_an_exchange(maria_server: MariaDb, maria: DatabaseAddress) -> None:
     """At one moment or another, again and again: all tables are the old ones, or all are the new."""
     logs = {source(p): random_log(p, 30) for p in range(2)}

@@ -185,7 +185,7 @@ def test_workers_share_python_and_hashes(spark: "SparkContext") -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.pins("no-foreign-code")
+@pytest.mark.covers("no-foreign-code")
 def test_local_driver_wants_a_secret(spark: "SparkContext") -> None:
     """Else it would read whatever serialized objects any user of the machine sends it."""
     conf = spark.getConf()

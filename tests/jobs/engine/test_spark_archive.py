@@ -39,9 +39,9 @@ def classes_from_archive(folder: Path) -> int:
     return (folder / "classes.log").read_text().count("source: shared objects file (top)")
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 def test_spark_starts_from_its_archive(cache: Path, tmp_path: Path) -> None:
-    """In `make faults`: to write archives takes both cores half a minute. Every run of the tests starts from some."""
+    """In `make nightly`: to write archives takes both cores half a minute. Every run of the tests starts from some."""
     warm = [sys.executable, "-m", "cqrs_cli", "warm", "--no-kafka", "--executors", "-q"]
     subprocess.run(warm, check=True, timeout=300)
     java = find_java()

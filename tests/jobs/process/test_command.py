@@ -58,7 +58,7 @@ def _end(process: "subprocess.Popen[str]") -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_orders_are_paid_then_shipped(shop: Project, tmp_path: Path) -> None:
     """The example end to end in one `cqrs run`, a worker killed in between: each order has one payment, and is shipped
     once. Its cancellation waits.

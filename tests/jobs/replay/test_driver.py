@@ -61,7 +61,7 @@ def test_all_partitions_make_one_total(fold: Folds, log: Callable[..., None]) ->
     assert fold().total[:2] == (2, 3)
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 def test_digest_is_independent_of_tasks(fold: Folds, log: Callable[..., None]) -> None:
     log(0, *(counted(f"a{number}", version) for version in (1, 2) for number in range(20)))
     log(1, counted("b", 1))
@@ -79,7 +79,7 @@ def test_empty_topic_replays_to_nothing(fold: Folds) -> None:
     assert fold().total == NOTHING
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 def test_digest_is_independent_of_partitions(fold: Folds, log: Callable[..., None]) -> None:
     log(0, counted("a", 1), counted("b", 1))
     together = fold().total.digest

@@ -52,7 +52,7 @@ def folded(
         return fold.total(), rows
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 @settings(max_examples=50)
 @given(history=histories, most=st.integers(0, 20), until=st.sampled_from([None, NOON]))
 def test_spilled_aggregates_are_the_same(
@@ -62,7 +62,7 @@ def test_spilled_aggregates_are_the_same(
     assert folded(values, most, until) == folded(values, None, until)
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 @settings(max_examples=50)
 @given(history=histories, most=st.none() | st.integers(0, 20), parts=st.integers(1, 8))
 def test_parts_make_the_whole(history: list[tuple[int, bool]], most: int | None, parts: int) -> None:
@@ -119,7 +119,7 @@ print(fold.total()[:2])
 """
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="nobody says what a process uses")
 def test_more_aggregates_than_memory_holds() -> None:
     """With ids of 3 KB they take 51 MB: more than the process may have on top, so without the limit it dies."""

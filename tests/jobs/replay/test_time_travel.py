@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.kafka
 @pytest.mark.spark
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 def test_past_is_what_was_live(spark: "SparkContext", bank: TopicHarness) -> None:
     """Up to a time, and up to offsets; for all accounts, and for one."""
     stops = []

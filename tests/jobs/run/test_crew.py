@@ -29,7 +29,7 @@ def submission(counters: TopicHarness, partition: int) -> int | None:
     return None if claim is None else claim.submission
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_lost_task_costs_its_neighbour_nothing(two: TopicHarness) -> None:
     lose = threading.Event()
 
@@ -52,7 +52,7 @@ def test_lost_task_costs_its_neighbour_nothing(two: TopicHarness) -> None:
     two.check_log()
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_slots_that_join_get_places(two: TopicHarness) -> None:
     context, notes = Cluster(1, works), list[str]()
     with driven(context, two.plan(once=False), 1, notes):
@@ -66,7 +66,7 @@ def test_slots_that_join_get_places(two: TopicHarness) -> None:
     two.check_log()
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_drained_executors_give_all_away(two: TopicHarness) -> None:
     """As soon as a slot is free elsewhere; the task that has none left ends by itself."""
     context, notes = Cluster(1, works), list[str]()

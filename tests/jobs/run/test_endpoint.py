@@ -68,7 +68,7 @@ def test_open_listener_would_be_seen() -> None:
     assert server.fileno() == -1
 
 
-@pytest.mark.pins("no-foreign-code")
+@pytest.mark.covers("no-foreign-code")
 def test_metrics_listen_on_loopback_only() -> None:
     before = listening(os.getpid())
     address = metrics_at("0", None)

@@ -62,7 +62,7 @@ def test_nobody_else_is_at_work(counters: TopicHarness, notes: list[str]) -> Non
     assert (left_to_decide(plan, notes.append), others_at_work(plan), notes) == (plan, {}, [])
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_a_run_at_work_goes_on(counters: TopicHarness, notes: list[str]) -> None:
     with running(counters.plan(once=False)) as other:
         eventually(lambda: counters.owner() == other.plan.run)

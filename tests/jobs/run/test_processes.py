@@ -62,7 +62,7 @@ def drive(
     ), notes
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 def test_one_run_decides_and_reacts(stage: Stage, payments: TopicHarness) -> None:
     stage.react()  # its start
     stage.place(0, 5)

@@ -80,7 +80,7 @@ def test_each_note_is_told_once(reports: Reports) -> None:
     assert not reports.is_news(HERE.aggregate, "two") and reports.is_news(HERE.aggregate, "three")
 
 
-@pytest.mark.pins("no-foreign-code")
+@pytest.mark.covers("no-foreign-code")
 def test_reports_of_local_runs_stay_here(reports: Reports) -> None:
     table = Path("/proc/net/udp").read_text().splitlines()[1:]
     places = [line.split()[1].split(":") for line in table]

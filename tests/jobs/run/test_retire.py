@@ -28,7 +28,7 @@ from tests.support.owners import quietly
 
 
 @pytest.mark.kafka
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_old_offset_gets_no_last_claim(counters: TopicHarness) -> None:
     """To commit it would move the group back for good."""
     counters.send(*increments(5))
@@ -121,7 +121,7 @@ class Stopping:
 
 
 @pytest.mark.kafka
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("ends", [True, False])
 def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends: bool) -> None:
     """Without bound only if they end: else the job is cancelled."""

@@ -12,7 +12,7 @@ from tests.support.topic_loss import shorten
 
 
 @pytest.mark.kafka
-@pytest.mark.pins("certified")
+@pytest.mark.covers("certified")
 def test_only_changes_are_found(decided: TopicHarness) -> None:
     made = certified(decided)
     assert (made.checked, made.changes) == (0, [])

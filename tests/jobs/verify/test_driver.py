@@ -43,7 +43,7 @@ def test_empty_topics_are_clean(bank: TopicHarness) -> None:
     assert bank.violations() == []
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_working_owner_causes_no_violation(decided: TopicHarness) -> None:
     with running(decided.plan(once=False)) as owner:
         for seed in range(5):

@@ -52,7 +52,7 @@ def test_record_on_wrong_partition(decided: TopicHarness) -> None:
     ]
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_event_that_code_cannot_read(decided: TopicHarness) -> None:
     """It is named once, also where the state is compared; without the code nobody can tell."""
     last = decided.records("events")[-1]
@@ -101,7 +101,7 @@ CHANGES: Changes = {
 }
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @pytest.mark.parametrize(
     "fault", sampled(CHANGES, "a dropped event", "a missing outcome", "a forged version")
 )

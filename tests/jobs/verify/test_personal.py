@@ -43,7 +43,7 @@ def with_ring(harness: TopicHarness) -> TopicHarness:
     return harness
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_erased_customers_are_proved(told: TopicHarness) -> None:
     assert told.violations() == []
     assert with_ring(told).violations() == []
@@ -54,7 +54,7 @@ def test_seals_are_proved_without_code(told: TopicHarness) -> None:
     assert verify_here(plan_verify(told.connection, told.topics, settings)).violations == []
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_lost_key_is_found(told: TopicHarness) -> None:
     put_key(told, "bob", None)
     (found,) = told.violations()
@@ -131,7 +131,7 @@ def test_seals_of_a_shard_are_judged(told: TopicHarness, name: bytes, found: str
     assert found in violation
 
 
-@pytest.mark.pins("certified")
+@pytest.mark.covers("certified")
 def test_erasure_changes_no_certificate(told: TopicHarness) -> None:
     """The keys topic is compacted, and not certified."""
     before = certified(told).certificate
@@ -140,7 +140,7 @@ def test_erasure_changes_no_certificate(told: TopicHarness) -> None:
     assert (now.changes, now.checked) == ([], 9)
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_command_names_what_is_left(told: TopicHarness) -> None:
     code = told.folder / "project" / "aggregates"
     code.mkdir(parents=True)

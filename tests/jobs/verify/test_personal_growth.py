@@ -47,7 +47,7 @@ def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 LATE = {"name": "late-needle-77", "mail": "late-needle-77@home"}
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_keys_are_proved_over_a_growth(people: TopicHarness) -> None:
     reasons = [one.data.reason for number in (0, 1) for one in people.outcomes(number)]
     assert reasons.count("ERASED") == 6
@@ -58,7 +58,7 @@ def test_keys_are_proved_over_a_growth(people: TopicHarness) -> None:
     assert (done.count, sorted(done.topics.erased)) == (0, NAMES[:6])
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_lost_keys_are_named_over_a_growth(people: TopicHarness) -> None:
     """Those that a child has inherited, and those that are the parent's; each once."""
     put_key(people, NAMES[6], None)

@@ -46,7 +46,7 @@ def test_equal_shards_are_clean(decided: TopicHarness) -> None:
     assert decided.violations("state") == []
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 def test_altered_payload_is_found(decided: TopicHarness) -> None:
     events = [json.loads(record.value or b"") for record in decided.records("events")]
     at, name = next((n, e["subject"]) for n, e in enumerate(events) if e["type"].endswith("Deposited"))

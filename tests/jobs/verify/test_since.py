@@ -181,7 +181,7 @@ def since(harness: TopicHarness) -> Verified:
 
 
 @pytest.mark.kafka
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_verify_goes_on_from_the_last(decided: TopicHarness) -> None:
     assert since(decided).new("commands") == 300
     decided.send(*mixture(50, seed=2))
@@ -192,7 +192,7 @@ def test_verify_goes_on_from_the_last(decided: TopicHarness) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_found_violation_is_kept(decided: TopicHarness) -> None:
     """A record of a command that is proved already has its partition proved from the beginning, once."""
     since(decided)

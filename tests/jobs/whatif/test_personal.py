@@ -24,7 +24,7 @@ def again(told: History, other: Aggregate = TALLY, **how: Any) -> list[HistoryDi
     return decided_again(logs, replace(RULES, topic_id="T"), TALLY, other, **how)
 
 
-@pytest.mark.pins("whatif")
+@pytest.mark.covers("whatif")
 @pytest.mark.parametrize("batch", [1, 2, 100])
 @pytest.mark.parametrize("start", [0, 1, 2, 5])
 def test_erasures_make_no_difference(start: int, batch: int) -> None:
@@ -33,7 +33,7 @@ def test_erasures_make_no_difference(start: int, batch: int) -> None:
     assert again(told, start=start, batch=batch) == []
 
 
-@pytest.mark.pins("whatif")
+@pytest.mark.covers("whatif")
 @pytest.mark.parametrize("batch", [1, 100])
 @pytest.mark.parametrize(
     "told", [Parked(later("Ann")), Parked(later("Ann"), erase()), Parked(later("Ann"), says(1, "Bob"))]

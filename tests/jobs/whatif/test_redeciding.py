@@ -61,7 +61,7 @@ def offset_of(state: Tally, event: Added) -> Tally:
 OTHERS = [code(stricter), code(bolder), code(doubling), code(shorter), code(rewording)]
 
 
-@pytest.mark.pins("whatif")
+@pytest.mark.covers("whatif")
 @settings(max_examples=40)
 @given(seeds, st.integers(0, 60))
 def test_same_code_makes_no_difference(seed: int, start: int) -> None:
@@ -69,7 +69,7 @@ def test_same_code_makes_no_difference(seed: int, start: int) -> None:
     assert again(History(drawn(seed)), start=start) == []
 
 
-@pytest.mark.pins("whatif")
+@pytest.mark.covers("whatif")
 @settings(max_examples=40)
 @given(seeds, st.sampled_from(OTHERS))
 def test_every_changed_decision_is_found(seed: int, other: Aggregate) -> None:

@@ -61,7 +61,7 @@ RULES = st.builds(
 )
 
 
-@pytest.mark.pins("whatif")
+@pytest.mark.covers("whatif")
 @settings(max_examples=300, deadline=None)
 @given(seeds, RULES, st.integers(0, 12), st.sampled_from([1, 3, 1000]))
 def test_same_code_and_settings_differ_nowhere(

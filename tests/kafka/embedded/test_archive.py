@@ -41,9 +41,9 @@ def test_broken_archive_stops_no_broker(archive: ClassArchive, root: Path) -> No
     assert broken not in mapped(broker.pid)
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 def test_broker_starts_from_its_archive(archive: ClassArchive, root: Path) -> None:
-    """In `make faults`: to write one takes half a minute. Every run of the tests starts from one."""
+    """In `make nightly`: to write one takes half a minute. Every run of the tests starts from one."""
     whole = warm_broker(archive.java, print)
     broker = embedded.start_broker(root, brief=True)
     assert whole in mapped(broker.pid)

@@ -175,7 +175,7 @@ def test_port_taken_during_start_is_retried(root: Path, monkeypatch: pytest.Monk
     assert next(choices, None) is None
 
 
-@pytest.mark.pins("no-foreign-code")
+@pytest.mark.covers("no-foreign-code")
 def test_it_listens_on_loopback_only(root: Path) -> None:
     held = listening(state(root).pid)
     assert {state(root).port, state(root).controller_port} <= held.keys()

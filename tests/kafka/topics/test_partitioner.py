@@ -11,7 +11,7 @@ KEYS = st.binary(min_size=1, max_size=40)
 COUNTS = st.integers(1, 100)
 
 
-@pytest.mark.pins("no-lost-update")
+@pytest.mark.covers("no-lost-update")
 @given(KEYS, COUNTS)
 def test_murmur2_is_javas(key: bytes, partitions: int) -> None:
     from kafka.partitioner import murmur2

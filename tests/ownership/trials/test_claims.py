@@ -16,7 +16,7 @@ def test_lost_predecessor_leaves_suspects() -> None:
     assert suspect(MINE, replace(MINE, run_epoch=9), 5000).untried is True
 
 
-@pytest.mark.pins("deadly-command")
+@pytest.mark.covers("deadly-command")
 @pytest.mark.parametrize("trial", [None, Trial(9).announce(7)])
 def test_own_error_and_end_are_no_deaths(trial: Trial | None) -> None:
     """An owner before that is of this process has not died of it, and one whose run was ended was told to end."""
@@ -42,7 +42,7 @@ def test_progress_before_the_suspect_keeps_it() -> None:
     assert kept == replace(Trial(9).endless(7, 60), suspects=8) and passed == Trial(8)
 
 
-@pytest.mark.pins("endless-command")
+@pytest.mark.covers("endless-command")
 def test_condemned_command_rides_in_the_claim() -> None:
     left = condemned(replace(MINE, untried=True), 7, 60)
     following = suspect(replace(MINE, submission=2), left, 5000)

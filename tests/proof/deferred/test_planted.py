@@ -131,7 +131,7 @@ CHANGES: list[tuple[World, Change]] = [
 ]
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @pytest.mark.parametrize(("world", "change"), CHANGES)
 def test_planted_change_is_found(world: World, change: Change) -> None:
     changed, found = change(world), sorted(proved(change(world)))

@@ -24,7 +24,7 @@ def statuses(told: Parked) -> list[str]:
     return [data.get("reason", data["status"]) for data in read]
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @pytest.mark.parametrize(
     ("told", "said"),
     [

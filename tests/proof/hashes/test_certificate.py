@@ -63,7 +63,7 @@ def checked(
     return check_log(hashed(was, end), *hasher.finish(start, high), STRETCH)
 
 
-@pytest.mark.pins("certified")
+@pytest.mark.covers("certified")
 @given(logs(), logs(), st.integers(0, 60), st.integers(0, 60))
 def test_untouched_log_has_no_change(log: list[Record], more: list[Record], end: int, start: int) -> None:
     """It does not matter where the certificate ends, what came since, and where retention has got to."""
@@ -74,7 +74,7 @@ def test_untouched_log_has_no_change(log: list[Record], more: list[Record], end:
     assert (found.changes, found.checked + found.deleted) == ([], below)
 
 
-@pytest.mark.pins("certified")
+@pytest.mark.covers("certified")
 @given(logs(), st.data())
 def test_every_changed_record_is_found(log: list[Record], data: st.DataObject) -> None:
     end = log[-1].offset + data.draw(st.integers(1, 3))
@@ -98,7 +98,7 @@ def _alike(one: Record, other: Record) -> bool:
     return remade(one, headers=one.headers or []) == remade(other, headers=other.headers or [])
 
 
-@pytest.mark.pins("certified")
+@pytest.mark.covers("certified")
 @given(logs(), st.data())
 def test_cut_log_is_found(log: list[Record], data: st.DataObject) -> None:
     end = log[-1].offset + 1

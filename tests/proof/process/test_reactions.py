@@ -103,7 +103,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_planted_faults_are_found(fault: object) -> None:
     sent = WHOLE.sent()

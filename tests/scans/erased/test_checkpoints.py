@@ -49,21 +49,21 @@ def shard(told: TopicHarness, **states: StoredState) -> Path:
     return folder
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_checkpoint_with_a_value(told: TopicHarness) -> None:
     """A value that commands still tell, in the state of another aggregate."""
     checkpoint(told, shard(told, other=StoredState(1, 0, 0, encode_json(Customer(ANN)))))
     assert f"{NAME} byte " in found(told)
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_checkpoint_in_plain_text(told: TopicHarness) -> None:
     """A value that nobody knows any more is found by its field."""
     checkpoint(told, shard(told, ann=StoredState(1, 0, 0, encode_json(Customer("Somebody")))))
     assert f"{NAME}: a shard has a plain value in the personal field 'name', of 'ann'" in found(told)
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_checkpoint_sealed_with_ended_key(told: TopicHarness) -> None:
     """One of before the erasure has such seals, and nobody can open them; one of since may not have them."""
     checkpoint(told, shard(told, ann=sealed(1)))

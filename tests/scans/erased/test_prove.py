@@ -22,7 +22,7 @@ from tests.support.rewriting import append, edited, rewrite
 pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_only_retention_is_waited_for(told: TopicHarness, tmp_path: Path) -> None:
     done = proved(told, tmp_path)
     assert (done.count, list(done.topics.erased)) == (0, ["ann"])
@@ -34,7 +34,7 @@ def test_only_retention_is_waited_for(told: TopicHarness, tmp_path: Path) -> Non
     assert done.needles.count == 2 and done.places == [str(tmp_path)]
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_event_in_plain_text(told: TopicHarness) -> None:
     def reveal(log: list[Record]) -> None:
         log[0] = edited(log[0], {"name": ANN})
@@ -44,7 +44,7 @@ def test_event_in_plain_text(told: TopicHarness) -> None:
     assert wanted in found(told)
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_key_that_came_back(told: TopicHarness) -> None:
     put_key(told, "ann", key(1))
     assert f"is key {key(1).kid} of 'ann', which was ended" in found(told)
@@ -73,7 +73,7 @@ def test_commands_that_stay_for_ever(told: TopicHarness) -> None:
     assert (done.count, done.endless) == (1, [told.topics.commands])
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_shard_in_plain_text(told: TopicHarness) -> None:
     """By its fields, and by the values that are known."""
     state = encode_json(Customer("Somebody", plan="free"))
@@ -94,7 +94,7 @@ def cache(told: TopicHarness, folder: Path) -> None:
     kept.close()
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 def test_cache_of_before_has_the_key(told: TopicHarness, tmp_path: Path) -> None:
     """A copy of one is for nobody who would drop the key: elsewhere, or beside the shards."""
     elsewhere, beside = tmp_path / "backup" / "0.keys", shard(told).with_name("0.keys.old")

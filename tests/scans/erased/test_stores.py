@@ -19,7 +19,7 @@ pytestmark = pytest.mark.kafka
 PLAIN = Customer("Somebody", plan="free")
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @pytest.mark.parametrize("place", ["", ASIDE], ids=["kept", "aside"])
 def test_payload_that_nothing_refers_to(told: TopicHarness, tmp_path: Path, place: str) -> None:
     store = tmp_path / "payloads"
@@ -39,7 +39,7 @@ def gateway(told: TopicHarness, **states: Customer) -> Path:
     return folder
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @pytest.mark.parametrize(
     ("states", "wanted"),
     [

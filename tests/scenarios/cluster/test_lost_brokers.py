@@ -71,7 +71,7 @@ def test_everything_has_three_replicas(brokers: Brokers, service: Service) -> No
     assert len(found) == len(KINDS) + 2
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize(
     "role", sampled([leader, transaction_coordinator, group_coordinator], leader, transaction_coordinator)
 )
@@ -87,7 +87,7 @@ def test_a_killed_broker_comes_back(brokers: Brokers, service: Service, role: Ro
     check(brokers, service)
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_it_stalls_without_two_brokers(brokers: Brokers, service: Service) -> None:
     topic = service.harness.topics.outcomes
     with service.flowing():
@@ -103,7 +103,7 @@ def test_it_stalls_without_two_brokers(brokers: Brokers, service: Service) -> No
     check(brokers, service)
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_a_paused_broker_wakes_up_replaced(brokers: Brokers, service: Service) -> None:
     with service.flowing():
         sleeper = leader(brokers, service)
@@ -114,7 +114,7 @@ def test_a_paused_broker_wakes_up_replaced(brokers: Brokers, service: Service) -
     check(brokers, service)
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_an_isolated_broker_joins_again(brokers: Brokers, service: Service) -> None:
     with service.flowing():
         lonely = leader(brokers, service)
@@ -125,7 +125,7 @@ def test_an_isolated_broker_joins_again(brokers: Brokers, service: Service) -> N
     check(brokers, service)
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 def test_a_half_isolated_broker_only_delays(brokers: Brokers, service: Service) -> None:
     topic = service.harness.topics.commands
     with service.flowing():
@@ -139,7 +139,7 @@ def test_a_half_isolated_broker_only_delays(brokers: Brokers, service: Service) 
     check(brokers, service)
 
 
-@pytest.mark.pins("growing")
+@pytest.mark.covers("growing")
 def test_growth_ends_with_the_broker_back(brokers: Brokers, service: Service) -> None:
     project, growth = service.project, ("repartition", "counter", "--partitions", "4")
     project.cqrs("init", "counter", "--partitions", "2")

@@ -1,4 +1,4 @@
-"""The image as docs/containers.md has it: small, nobody special, and able to do what every command does.
+"""The image as docs/deployment.md has it: small, nobody special, and able to do what every command does.
 
 And the whole system of compose/ in it: from the gateway to a row of PostgreSQL, also while its runs are updated.
 """

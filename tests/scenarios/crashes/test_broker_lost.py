@@ -34,17 +34,17 @@ def connection(mortal: Broker) -> Connection:
     return mortal.connection
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize(
     "place",
     [
-        pytest.param("claim.before:1", marks=pytest.mark.faults),
-        pytest.param("position.after:1", marks=pytest.mark.faults),
-        pytest.param("produce.first:4", marks=pytest.mark.faults),
-        pytest.param("offsets.after:4", marks=pytest.mark.faults),
-        pytest.param("flush.after:4", marks=pytest.mark.faults),
+        pytest.param("claim.before:1", marks=pytest.mark.nightly),
+        pytest.param("position.after:1", marks=pytest.mark.nightly),
+        pytest.param("produce.first:4", marks=pytest.mark.nightly),
+        pytest.param("offsets.after:4", marks=pytest.mark.nightly),
+        pytest.param("flush.after:4", marks=pytest.mark.nightly),
         "commit.sent:4",
-        pytest.param("commit.after:4", marks=pytest.mark.faults),
+        pytest.param("commit.after:4", marks=pytest.mark.nightly),
     ],
 )
 def test_broker_killed_mid_transaction_costs_nothing(
@@ -68,7 +68,7 @@ def test_broker_killed_mid_transaction_costs_nothing(
     single_bank.check()
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_writer_begins_nothing_behind_it(mortal: Broker, single_bank: TopicHarness) -> None:
     """The one before may have ended on some partitions only; an abort of the next one would undo the rest of it."""
     log = PartitionLog(mortal.connection, single_bank.topics, 0)
@@ -88,7 +88,7 @@ def test_writer_begins_nothing_behind_it(mortal: Broker, single_bank: TopicHarne
     group.close()
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_broker_killed_while_idle_is_awaited(mortal: Broker, single_bank: TopicHarness) -> None:
     commands = list(mixture(400))
     single_bank.send(*commands[:200])

@@ -42,7 +42,7 @@ ALWAYS = (
 )
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("place", sampled(DEATHS, *ALWAYS))
 def test_an_owner_killed_anywhere_harms_nothing(single_bank: TopicHarness, place: str) -> None:
     """SIGKILL at every arrow of the protocol."""
@@ -59,7 +59,7 @@ def is_beyond(bank: TopicHarness, goal: int) -> bool:
     return bank.end("outcomes") > goal
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_repeated_kills_repeat_no_command(
     bank: TopicHarness,
 ) -> None:
@@ -73,7 +73,7 @@ def test_repeated_kills_repeat_no_command(
     bank.check()
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 @pytest.mark.parametrize("place", ["position.after:1", "produce.after:4", "commit.sent:4", "apply.before:3"])
 def test_an_owner_waking_late_harms_nothing(single_bank: TopicHarness, place: str) -> None:
     commands = list(mixture(800))
@@ -90,7 +90,7 @@ def test_an_owner_waking_late_harms_nothing(single_bank: TopicHarness, place: st
     single_bank.check()
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_an_owner_without_successor_goes_on(single_bank: TopicHarness) -> None:
     single_bank.send(*mixture(300))
     sleeper = Process(single_bank.plan(), "produce.after:3:stop", most=50)

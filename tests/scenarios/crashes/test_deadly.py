@@ -30,7 +30,7 @@ def harness(
     return traps(connection, prefix, tmp_path)
 
 
-@pytest.mark.pins("deadly-command")
+@pytest.mark.covers("deadly-command")
 @pytest.mark.parametrize(("trap", "before"), [("exit", 0), ("segfault", 300), ("kill", 40)])
 def test_only_the_deadly_command_fails(harness: TopicHarness, trap: str, before: int) -> None:
     steps = [step(f"a-{n}", 0) for n in range(400)]
@@ -48,7 +48,7 @@ def test_only_the_deadly_command_fails(harness: TopicHarness, trap: str, before:
     assert [harness.standing(partition)[1].trial for partition in range(2)] == [None, None]  # type: ignore[union-attr]
 
 
-@pytest.mark.pins("deadly-command")
+@pytest.mark.covers("deadly-command")
 def test_deadly_commands_fail_one_by_one(harness: TopicHarness) -> None:
     steps = [step(f"a-{n}", 0, "exit" if n in (5, 6) else "") for n in range(10)]
     harness.send(*steps, *(step(f"b-{n}", 1) for n in range(10)))
@@ -60,7 +60,7 @@ def test_deadly_commands_fail_one_by_one(harness: TopicHarness) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.pins("deadly-command")
+@pytest.mark.covers("deadly-command")
 def test_spark_worker_dies_of_one_command(project: Project) -> None:
     """The installed program, on Spark: 400 commands on four partitions, one of which is a segmentation fault."""
     write_traps(project.folder / "aggregates")

@@ -29,7 +29,7 @@ def harness(
     return harness
 
 
-@pytest.mark.pins("endless-command")
+@pytest.mark.covers("endless-command")
 def test_endless_command_fails_at_once(harness: TopicHarness) -> None:
     harness.send(step("endless", 0, "loop"), *(step(f"c-{n}", 0) for n in range(250)))
     submissions = Submissions(decide_timeout=2.0, slow=0.5)
@@ -39,8 +39,8 @@ def test_endless_command_fails_at_once(harness: TopicHarness) -> None:
     assert any("partition 0: command 150 fails: it did not end" in note for note in submissions.notes)
 
 
-@pytest.mark.faults
-@pytest.mark.pins("endless-command")
+@pytest.mark.nightly
+@pytest.mark.covers("endless-command")
 def test_held_interpreter_counts_as_death(harness: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code in C that never gives the interpreter back: no thread can look, so the process's watchdog ends it."""
     harness.send(step("endless", 0, "hold"), *(step(f"c-{n}", 0) for n in range(250)))

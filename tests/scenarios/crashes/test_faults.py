@@ -37,7 +37,7 @@ VICTIMS = ("worker", "executor", "driver")
 #: In every run of the tests: half a transaction. A driver is killed in `test_smoke` and in the soak.
 SAMPLE = {("produce.first", "executor")}
 MATRIX = [
-    pytest.param(point, victim, marks=[] if (point, victim) in SAMPLE else pytest.mark.faults)
+    pytest.param(point, victim, marks=[] if (point, victim) in SAMPLE else pytest.mark.nightly)
     for point in ALWAYS_PASSED
     for victim in VICTIMS
 ]
@@ -111,19 +111,19 @@ def check(project: Project, bank: TopicHarness, undisturbed: Undisturbed) -> Non
     project.cqrs("verify", "bank_account", "--state")  # would end with 5
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize(("point", "victim"), MATRIX)
 def test_the_next_run_repairs_any_kill(
     project: Project, project_bank: TopicHarness, undisturbed: Undisturbed, point: str, victim: str
 ) -> None:
-    """Its worker, executor or driver dies at a failpoint: a sample here, all of them in `make faults`."""
+    """Its worker, executor or driver dies at a failpoint: a sample here, all of them in `make nightly`."""
     send_all(project_bank)
     strike(project, f"{point}:{LATER.get(point, 1)}", victim)
     project.recover(project_bank, "--master", "local[2]")
     check(project, project_bank, undisturbed)
 
 
-@pytest.mark.faults
+@pytest.mark.nightly
 def test_worker_paused_past_timeout_goes_on(
     project: Project, project_bank: TopicHarness, undisturbed: Undisturbed
 ) -> None:

@@ -55,7 +55,7 @@ def test_a_thousand_commands_have_expected_outcomes(project: Project) -> None:
     assert project.json("run", "bank_account", "--once")["commands"] == 0
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_a_killed_run_loses_nothing(project: Project) -> None:
     """The installed program, 1,000 commands, a SIGKILL in the middle."""
     project.cqrs("init", "bank_account")

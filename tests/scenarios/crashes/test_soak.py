@@ -1,4 +1,4 @@
-"""A short soak in every run of the tests; `make soak` is the long one."""
+"""A short soak in every run of the tests; `make nightly` is the long one."""
 
 import random
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.support.soak import soak
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_random_kills_repeat_no_command(tmp_path: Path) -> None:
-    """A short soak; `make soak` runs a longer one."""
+    """A short soak; `make nightly` runs a longer one."""
     soak(tmp_path, minutes=0.2, seed=random.randrange(10**6), say=print)

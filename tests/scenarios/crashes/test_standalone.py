@@ -27,7 +27,7 @@ def archives(worker: int) -> bool:
     return archive is None or any(archive in mapped(pid) for pid in family(worker))
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_worker_lost_mid_commit_costs_nothing(
     project: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -55,7 +55,7 @@ def test_worker_lost_mid_commit_costs_nothing(
     assert project.json("replay", "bank_account")["events"] == 1200
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Partitions move to a machine that joins; when it is gone, the run goes on with the slots that are left."""
     elsewhere: Path = tmp_path_factory.mktemp("workers")
@@ -89,7 +89,7 @@ def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.T
     assert project.json("replay", "counter", "--master", "local[2]")["events"] == 300
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_drained_machine_gives_all_away(project: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Its partitions move to free slots elsewhere. Then it has no task, and its executor ends; none was lost."""
     elsewhere: Path = tmp_path_factory.mktemp("workers")

@@ -167,7 +167,7 @@ def service(connection: Connection, tmp_path_factory: pytest.TempPathFactory) ->
         assert not owner.ended()
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 @pytest.mark.parametrize("what", FAILED)
 def test_undecidable_records_fail_and_are_kept(service: Service, what: str) -> None:
     sent, reason = FAILED[what]
@@ -193,7 +193,7 @@ def test_unusual_commands_are_decided(service: Service, what: str) -> None:
     assert (outcome["data"]["status"], outcome["data"]["events"]) == ("accepted", events)
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 def test_an_undecodable_header_name_fails_alone(service: Service) -> None:
     before = service.end("outcomes", HOME)
     neighbours = [behave(f"header{n}")._replace(partition=HOME) for n in range(2)]
@@ -216,6 +216,6 @@ def test_a_pickle_is_only_bytes(service: Service, tmp_path: Path) -> None:
     assert not (tmp_path / "went-off").exists()
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 def test_everything_is_as_decided_at_once(service: Service) -> None:
     service.check_log()

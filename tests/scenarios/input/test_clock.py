@@ -53,7 +53,7 @@ def plan(counters: TopicHarness) -> Plan:
     return plan
 
 
-@pytest.mark.pins("decided-once")
+@pytest.mark.covers("decided-once")
 @pytest.mark.parametrize("how", ["in one run", "in a run each", "in a run each, the shard lost before it"])
 def test_a_repeated_id_repeats_its_answer(counters: TopicHarness, plan: Plan, how: str) -> None:
     """At the window's edge, after a rebuild, with a clock that jumps."""
@@ -91,7 +91,7 @@ def plant(counters: TopicHarness, ahead: int) -> Plan:
     return replace(plan, targets={Partition("counter", 0): counters.end("commands")})
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("hours", [2, 24 * 365 * 10])
 def test_leapt_clock_leaves_command_decidable(counters: TopicHarness, hours: int) -> None:
     quietly(plant(counters, hours * HOUR))

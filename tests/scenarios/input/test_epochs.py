@@ -17,7 +17,7 @@ from tests.support.raw import Producer, Raw, raw
 from tests.support.waiting import eventually
 from tests.support.writing import commit
 
-pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 
 
 def wear_out(broker: Raw, id: str) -> tuple[Producer, Producer]:
@@ -28,7 +28,7 @@ def wear_out(broker: Raw, id: str) -> tuple[Producer, Producer]:
     return last, now
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_fences_survive_an_epoch_rollover(
     counters: TopicHarness,
 ) -> None:

@@ -76,7 +76,7 @@ def unsafe(path: Path) -> Iterator[str]:
             yield node.arg
 
 
-@pytest.mark.pins("no-foreign-code")
+@pytest.mark.covers("no-foreign-code")
 def test_package_never_executes_data() -> None:
     found = {
         (str(path.relative_to(PACKAGE)), what) for path in PACKAGE.rglob("*.py") for what in unsafe(path)
@@ -84,7 +84,7 @@ def test_package_never_executes_data() -> None:
     assert found == ALLOWED
 
 
-@pytest.mark.pins("no-foreign-code")
+@pytest.mark.covers("no-foreign-code")
 @pytest.mark.parametrize("protocol", [0, 2, 5])
 def test_pickles_on_disk_stay_data(tmp_path: Path, protocol: int) -> None:
     """Under Python's audit hook."""

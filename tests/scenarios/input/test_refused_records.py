@@ -23,7 +23,7 @@ def bulky(size: int) -> str:
     return os.urandom(size // 2).hex()
 
 
-@pytest.mark.pins("all-or-none")
+@pytest.mark.covers("all-or-none")
 def test_refused_record_ends_the_run(bank: TopicHarness) -> None:
     accounts = [n for n in range(60) if bank.home(f"a{n}") == 0]
     owners = {accounts[20]: bulky(20_000)}
@@ -45,7 +45,7 @@ def test_refused_record_ends_the_run(bank: TopicHarness) -> None:
     assert {status for status, _ in verdicts} == {"accepted"}
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 def test_refused_dead_letter_loses_its_bytes(counters: TopicHarness) -> None:
     small = [Sent(os.urandom(500), b"a")] * 20
     counters.send(*increments(3), Sent(os.urandom(9000), b"a"), *small, *increments(3, first=3))
@@ -62,7 +62,7 @@ def test_refused_dead_letter_loses_its_bytes(counters: TopicHarness) -> None:
     assert counters.violations() == []
 
 
-@pytest.mark.pins("bad-input")
+@pytest.mark.covers("bad-input")
 @pytest.mark.parametrize(
     ("key", "value"),
     [(b"a", bytes(65 * 1024 * 1024)), (bytes(65 * 1024 * 1024), b"x"), (bulky(1_900_000).encode(), b"x")],

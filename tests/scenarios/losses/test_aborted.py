@@ -31,7 +31,7 @@ def goes_on(harness: TopicHarness) -> None:
     assert harness.violations() == []
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_idle_owner_passes_aborted_records(decided: TopicHarness) -> None:
     with running(decided.plan(once=False)) as owner:
         end = abort_five(decided)
@@ -47,7 +47,7 @@ def test_run_once_passes_aborted_records(decided: TopicHarness) -> None:
     goes_on(decided)
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_stopping_passes_aborted_records(decided: TopicHarness) -> None:
     """Though its owner had no time to commit behind them: it was killed before."""
     plan = decided.plan(once=False)
@@ -59,7 +59,7 @@ def test_stopping_passes_aborted_records(decided: TopicHarness) -> None:
     goes_on(decided)
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_stopping_passes_no_command(decided: TopicHarness) -> None:
     """A command is behind the aborted records, and its owner was killed."""
     abort_five(decided)

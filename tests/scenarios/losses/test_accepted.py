@@ -27,7 +27,7 @@ def accept(counters: TopicHarness, error: CqrsError | None) -> CqrsError | None:
     return owned(counters.plan(accept_loss=[error.hint.rpartition(" ")[2]]))
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_remade_events_are_a_second_loss(counters: TopicHarness) -> None:
     decide(counters, 5)
     counters.send(*increments(2, "b"))
@@ -41,7 +41,7 @@ def test_remade_events_are_a_second_loss(counters: TopicHarness) -> None:
     assert accept(counters, error) is None
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_deleted_events_are_a_second_loss(counters: TopicHarness) -> None:
     decide(counters, 5)
     decide(counters, 3, subject="b")
@@ -56,7 +56,7 @@ def test_deleted_events_are_a_second_loss(counters: TopicHarness) -> None:
     )
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_accepting_lost_outcomes_repeats_nothing(counters: TopicHarness) -> None:
     decide(counters, 5)
     remake(counters, "outcomes")
@@ -67,7 +67,7 @@ def test_accepting_lost_outcomes_repeats_nothing(counters: TopicHarness) -> None
     assert ids == [f"0/{offset}/0" for offset in range(7)]
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_two_losses_at_once_are_accepted(counters: TopicHarness) -> None:
     decide(counters, 10)
     remake(counters, "commands", "events")
@@ -76,7 +76,7 @@ def test_two_losses_at_once_are_accepted(counters: TopicHarness) -> None:
     assert counters.decided_offsets()[10:] == [0, 1, 2]
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 @pytest.mark.parametrize("once", [True, False])
 def test_a_loss_is_accepted_without_commands(counters: TopicHarness, once: bool) -> None:
     decide(counters, 5)
@@ -99,7 +99,7 @@ def test_an_old_acceptance_skips_deleted_offset(counters: TopicHarness) -> None:
     assert counters.decided_offsets() == [3, 4, 5]
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("kind", ["commands", "outcomes"])
 def test_acceptance_stands_across_control_records(counters: TopicHarness, kind: Kind) -> None:
     decide(counters, 5)
@@ -112,7 +112,7 @@ def test_acceptance_stands_across_control_records(counters: TopicHarness, kind: 
     assert counters.decided_offsets()[-2:] == [begin, begin + 1]
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_old_acceptance_covers_no_new_loss(counters: TopicHarness) -> None:
     counters.send(*increments(5))
     quietly(counters.plan(accept_loss=["counter:0@3"]))
@@ -125,7 +125,7 @@ def test_old_acceptance_covers_no_new_loss(counters: TopicHarness) -> None:
     assert counters.decided_offsets() == [8]
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_deleted_commands_are_a_second_loss(counters: TopicHarness) -> None:
     decide(counters, 5)
     remake(counters, "outcomes")
@@ -139,7 +139,7 @@ def test_deleted_commands_are_a_second_loss(counters: TopicHarness) -> None:
     assert counters.decided_offsets() == [8]
 
 
-@pytest.mark.pins("verifiable")
+@pytest.mark.covers("verifiable")
 @pytest.mark.parametrize(("old", "new"), [(5, 8), (1, 3), (5, 3)])
 def test_verify_proves_remade_and_shortened_commands(counters: TopicHarness, old: int, new: int) -> None:
     decide(counters, old)

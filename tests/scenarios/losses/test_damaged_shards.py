@@ -49,7 +49,7 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
 }
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 @pytest.mark.parametrize(
     "how", sampled(DAMAGE, "both heads zeroed", "all pages behind the heads flipped", "cut in the middle")
 )
@@ -69,7 +69,7 @@ def test_killed_owners_damaged_shard_is_rebuilt(bank: TopicHarness, how: str) ->
     bank.check()
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 @pytest.mark.parametrize("first", sampled(range(2, 30, 3), 2, 11))
 def test_flipped_pages_change_no_decision(bank: TopicHarness, first: int) -> None:
     commands = list(mixture(900))
@@ -110,7 +110,7 @@ def test_another_applications_shard_is_rebuilt(
     bank.check()
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 def test_an_old_shard_catches_up(bank: TopicHarness) -> None:
     commands = list(mixture(900))
     bank.send(*commands[:300])
@@ -148,7 +148,7 @@ def test_a_full_map_grows(bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -
     bank.check()
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 def test_a_full_disk_stops_it_clearly(
     counters: TopicHarness,
 ) -> None:

@@ -33,14 +33,14 @@ def way_out(error: CqrsError | None) -> str:
     return error.hint.rpartition(" ")[2]
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_lost_group_offsets_do_not_matter(decided: TopicHarness) -> None:
     forget_group(decided)
     quietly(decided.plan())
     decided.check()
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 @pytest.mark.parametrize("offset", [3, 8, 10])
 def test_moved_offset_stops_it_until_accepted(decided: TopicHarness, offset: int) -> None:
     move_group(decided, offset)
@@ -62,7 +62,7 @@ def test_foreign_metadata_is_not_a_claim(decided: TopicHarness, metadata: bytes)
     decided.check()
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_offset_beyond_the_end_stops_it(decided: TopicHarness) -> None:
     move_group(decided, 99)
     assert "offset 99 is committed but the log ends at 10" in str(owned(decided.plan()))
@@ -91,7 +91,7 @@ def test_accepting_an_earlier_place_changes_nothing(decided: TopicHarness) -> No
     decided.check()
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_lost_offset_never_revives_an_acceptance(decided: TopicHarness) -> None:
     move_group(decided, 8)
     plan = decided.plan(once=False, accept_loss=["counter:0@8"])
@@ -104,7 +104,7 @@ def test_lost_offset_never_revives_an_acceptance(decided: TopicHarness) -> None:
     assert decided.decided_offsets() == [0, 1, 2, 3, 4, 8, 9, 10]
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_deleted_undecided_commands_stop_it(decided: TopicHarness) -> None:
     shorten(decided, "commands", 7)
     place = way_out(owned(decided.plan()))
@@ -119,7 +119,7 @@ def test_deleted_decided_commands_do_not_matter(decided: TopicHarness) -> None:
     assert decided.decided_offsets() == list(range(10))
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_remade_commands_stop_it_until_accepted(decided: TopicHarness) -> None:
     remake(decided, "commands")
     decided.send(*increments(2, first=10))
@@ -131,7 +131,7 @@ def test_remade_commands_stop_it_until_accepted(decided: TopicHarness) -> None:
     assert len(decided.decided_offsets()) == 7
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_lost_outcomes_stop_it_until_accepted(decided: TopicHarness) -> None:
     remake(decided, "outcomes")
     error = owned(decided.plan())
@@ -143,7 +143,7 @@ def test_lost_outcomes_stop_it_until_accepted(decided: TopicHarness) -> None:
     assert decided.decided_offsets() == [5, 6, 7, 8, 9]
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_lost_events_stop_it_until_accepted(decided: TopicHarness) -> None:
     remake(decided, "events")
     error = owned(decided.plan())
@@ -159,7 +159,7 @@ def test_lost_events_stop_it_until_accepted(decided: TopicHarness) -> None:
     assert [outcome.data.version for outcome in decided.outcomes()] == [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_a_grown_topic_is_refused(decided: TopicHarness) -> None:
     """Before anybody is fenced; and by an owner whose claim comes only then."""
     plan = decided.plan(once=False)
@@ -172,7 +172,7 @@ def test_a_grown_topic_is_refused(decided: TopicHarness) -> None:
     assert "had 1 partitions and now has 2" in error.message
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_a_foreign_open_transaction_stops_it(decided: TopicHarness) -> None:
     foreign = producer(decided.connection, transactional_id=f"{decided.topics.prefix}foreign")
     foreign.init_transactions(10)

@@ -27,7 +27,7 @@ def expire(counters: TopicHarness) -> Expire:
     return expire
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 @pytest.mark.parametrize("machine", ["state", "another"])
 def test_idle_partition_without_outcomes_goes_on(
     counters: TopicHarness, expire: Expire, machine: str

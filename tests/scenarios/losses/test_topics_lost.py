@@ -20,7 +20,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 @pytest.mark.parametrize("count", [3, 5, 20])
 def test_remade_commands_always_stop_it(decided: TopicHarness, count: int) -> None:
     remake(decided, "commands")
@@ -42,7 +42,7 @@ def test_remade_topics_are_a_new_beginning(decided: TopicHarness) -> None:
     assert len(list(decided.shard_path().parent.glob("0.aside-*-topics-was*"))) == 1
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_commands_remade_meanwhile_stop_it(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
@@ -53,7 +53,7 @@ def test_commands_remade_meanwhile_stop_it(counters: TopicHarness) -> None:
     assert counters.decided_offsets() == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 @pytest.mark.parametrize("count", [5, 50])
 def test_logs_remade_meanwhile_stop_it(counters: TopicHarness, kind: Kind, count: int) -> None:
@@ -68,7 +68,7 @@ def test_logs_remade_meanwhile_stop_it(counters: TopicHarness, kind: Kind, count
     assert isinstance(owned(counters.plan()), ContradictionError)
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_an_event_without_outcome_stops_it(decided: TopicHarness) -> None:
     kept = decided.records("outcomes")[:4]
     remake(decided, "outcomes")
@@ -98,7 +98,7 @@ def test_a_deleted_topic_stops_its_owner(counters: TopicHarness, kind: Kind) -> 
     assert f"{counters.topics.name(kind)} partition 0 does not exist" in error.message
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_commands_deleted_unread_stop_it(decided: TopicHarness) -> None:
     decided.send(*increments(30, first=5))
     sleeper = Process(decided.plan(), "decide.before:1:stop", most=10)
@@ -113,7 +113,7 @@ def test_commands_deleted_unread_stop_it(decided: TopicHarness) -> None:
     assert decided.decided_offsets() == list(range(len(decided.decided_offsets())))
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 def test_forgotten_offset_is_committed_again(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))

@@ -108,7 +108,7 @@ def test_refused_logins_are_explained(secured: Secured, cqrs: Cqrs, why: str) ->
         assert SECRET not in done.out + done.err
 
 
-@pytest.mark.pins("no-foreign-code")
+@pytest.mark.covers("no-foreign-code")
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
 def test_tracebacks_and_logs_hide_secrets(secured: Secured, cqrs: Cqrs, mechanism: str) -> None:
     config = str(secured.login("root", mechanism, said=f"{SECRET}-wrong"))

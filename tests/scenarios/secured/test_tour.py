@@ -107,7 +107,7 @@ def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
             yield path, path.read_bytes()
 
 
-@pytest.mark.pins("no-foreign-code")
+@pytest.mark.covers("no-foreign-code")
 def test_each_role_works_without_leaking_secrets(
     secured: Secured, secured_project: SecuredProject, users: dict[str, Path]
 ) -> None:

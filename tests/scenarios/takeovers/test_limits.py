@@ -29,7 +29,7 @@ def test_soft_limit_is_raised(many: TopicHarness) -> None:
     many.check()
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_low_hard_limit_takes_nothing_over(many: TopicHarness) -> None:
     plan = many.plan(once=False)
     with running(plan) as owner:

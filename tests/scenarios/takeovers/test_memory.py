@@ -18,7 +18,7 @@ def in_memory(bank: TopicHarness, once: bool = True, limit: int = 1 << 30) -> Pl
     return replace(bank.plan(once=once), store="memory", store_limit=limit)
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_killed_memory_owner_is_replaced(single_bank: TopicHarness) -> None:
     commands = list(mixture(700))
     single_bank.send(*commands[:200])

@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 @pytest.mark.parametrize("elsewhere", ["state", "other"], ids=["one state folder", "two state folders"])
 def test_the_newer_run_takes_every_partition(bank: TopicHarness, elsewhere: str) -> None:
     commands = list(mixture(3000))
@@ -55,7 +55,7 @@ def before(moment: str, rival: Callable[[], None]) -> type[FencedWriter]:
     return type("Late", (FencedWriter,), {moment: late})
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 @pytest.mark.parametrize("moment", ["fence", "commit_position"])
 def test_a_stopping_run_spares_its_successor(
     counters: TopicHarness,

@@ -31,7 +31,7 @@ def half_taken(counters: TopicHarness, machine: str) -> Iterator[Running]:
         yield later
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_owner_works_until_its_own_takeover(two: TopicHarness) -> None:
     with running(two.plan(once=False)) as first:
         decide(two, "a", 0)
@@ -47,7 +47,7 @@ def test_owner_works_until_its_own_takeover(two: TopicHarness) -> None:
     two.check("other")
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_driver_fences_nothing_meanwhile(two: TopicHarness) -> None:
     """A task of the run has ended; the other one goes on until the later run comes to it."""
     plan, context = two.plan(once=False), Cluster(2, works)

@@ -27,7 +27,7 @@ from tests.support.owners import owned, quietly
 pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_a_fence_without_claim_is_harmless(counters: TopicHarness) -> None:
     counters.send(*increments(5))
     stranger = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
@@ -72,7 +72,7 @@ def test_briefly_short_log_contradicts_nothing(
     counters.check()
 
 
-@pytest.mark.pins("no-lost-update")
+@pytest.mark.covers("no-lost-update")
 @pytest.mark.usefixtures("unwarmed")
 def test_brokers_that_lag_cause_no_second_decision(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
@@ -138,7 +138,7 @@ def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness) -> None:
     assert store.positions() == Positions()
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_a_child_born_meanwhile_stays_cold(counters: TopicHarness) -> None:
     """A shard with the child's own decisions and without its inheritance would never inherit."""
     quietly(counters.plan())

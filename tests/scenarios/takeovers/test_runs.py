@@ -35,7 +35,7 @@ def taken_over(project: Project, before: set[tuple[str, int]]) -> None:
     eventually(lambda: len(owners(project)) == 1 and owners(project) != before, within=90)
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_newer_run_takes_over_with_separate_state(project: Project, tmp_path: Path) -> None:
     project.cqrs("init", "counter")
 
@@ -71,7 +71,7 @@ def test_newer_run_takes_over_with_separate_state(project: Project, tmp_path: Pa
     assert replayed["events"] == 150
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_standbys_follow_each_other(project: Project, tmp_path: Path) -> None:
     """The whole run is killed with -9, twice: the other one decides meanwhile, and no run ends with 6."""
     project.cqrs("init", "counter")

@@ -24,7 +24,7 @@ def decided(counters: TopicHarness, count: int) -> None:
     eventually(lambda: len(counters.outcomes()) >= count)
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_idle_run_is_not_taken_over(counters: TopicHarness) -> None:
     """However long it decides nothing: it beats. Once it has ended the other run begins at once."""
     first, second = counters.plan(once=False), standing_by(counters, "second", LONG_AFTER)
@@ -42,7 +42,7 @@ def test_idle_run_is_not_taken_over(counters: TopicHarness) -> None:
     counters.check("second")
 
 
-@pytest.mark.pins("no-lost-update")
+@pytest.mark.covers("no-lost-update")
 def test_silent_run_is_taken_over(counters: TopicHarness) -> None:
     """It lives all the same, and ends as after every takeover."""
     before, ready = counters.plan(once=False), standing_by(counters, "second")
@@ -57,7 +57,7 @@ def test_silent_run_is_taken_over(counters: TopicHarness) -> None:
     counters.check("second")
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_killed_run_is_followed(counters: TopicHarness) -> None:
     counters.send(*increments(200))
     killed = Process(counters.plan(once=False), "commit.after:3:kill", most=20)
@@ -107,7 +107,7 @@ def is_followed(counters: TopicHarness, before: str | None) -> bool:
     return counters.owner() != before
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 def test_runs_that_suspect_each_other_harm_nothing(counters: TopicHarness) -> None:
     """Neither beats, so each takes over from the other again and again, and none of them ends."""
     plans = [standing_by(counters, machine) for machine in ("first", "second")]

@@ -23,16 +23,16 @@ LATER = {"commit.sent": 3, "commit.after": 3, "apply.before": 2, "apply.inside":
 ENDING = {"shard.closing", "shard.closed"}
 
 POINTS = [
-    pytest.param(point, marks=[] if point in SAMPLE else pytest.mark.faults)
+    pytest.param(point, marks=[] if point in SAMPLE else pytest.mark.nightly)
     for point in ALWAYS_PASSED
     if point not in ENDING
 ]
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("point", POINTS)
 def test_standby_follows_any_kill(counters: TopicHarness, point: str) -> None:
-    """It is taken over, stands by, and follows the run that dies: a sample here, all of them in `make faults`.
+    """It is taken over, stands by, and follows the run that dies: a sample here, all of them in `make nightly`.
 
     That one beats until it has died: it must come as far as that.
     """

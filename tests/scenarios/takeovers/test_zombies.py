@@ -70,7 +70,7 @@ def ends(behind: TopicHarness) -> list[int]:
     return [behind.end(kind) for kind in kinds]
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_a_paused_owner_writes_nothing_late(
     behind: TopicHarness,
 ) -> None:
@@ -83,7 +83,7 @@ def test_a_paused_owner_writes_nothing_late(
     behind.check()
 
 
-@pytest.mark.pins("one-owner")
+@pytest.mark.covers("one-owner")
 def test_a_paused_owner_without_rival_continues(behind: TopicHarness) -> None:
     sleeper = paused_until_its_transaction_is_aborted(behind)
     owner = behind.owner()
@@ -152,7 +152,7 @@ def test_idle_owner_asks_briefly(behind: TopicHarness) -> None:
     assert asked == [COORDINATOR_TIMEOUT]
 
 
-@pytest.mark.pins("state-is-events")
+@pytest.mark.covers("state-is-events")
 def test_shard_stopped_mid_change_is_replaced(behind: TopicHarness) -> None:
     sleeper = Process(behind.plan(), IN_A_CHANGE, most=50, apply_every=150)
     eventually(sleeper.stopped)

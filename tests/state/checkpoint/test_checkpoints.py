@@ -49,7 +49,7 @@ def fetched(checkpoints: Checkpoints, manifest: Manifest, tmp_path: Path) -> byt
     return (tmp_path / "into").read_bytes()
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 def test_newest_are_kept_with_their_data(checkpoints: Checkpoints, tmp_path: Path) -> None:
     every = [written(checkpoints, tmp_path, bytes([n]) * 9) for n in range(4)]
     assert checkpoints.manifests() == [every[3], every[2]]
@@ -71,7 +71,7 @@ def test_clock_that_went_back_keeps_order(checkpoints: Checkpoints) -> None:
     assert before <= checkpoints.next_time(MANIFEST) <= time.time_ns() // 1_000_000
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("broken", [b"", b"twelve byteX", b"twelve", b"twelve bytes and more"])
 def test_damaged_data_is_refused(checkpoints: Checkpoints, tmp_path: Path, broken: bytes) -> None:
     one = written(checkpoints, tmp_path, b"twelve bytes")
@@ -80,7 +80,7 @@ def test_damaged_data_is_refused(checkpoints: Checkpoints, tmp_path: Path, broke
         fetched(checkpoints, one, tmp_path)
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 def test_chunks_are_counted_together(tmp_path: Path) -> None:
     there, told = [b"twelve ", b"bytes"], list[int]()
     checkpoints = Checkpoints(InChunks(tmp_path / "store/0", there))
@@ -92,7 +92,7 @@ def test_chunks_are_counted_together(tmp_path: Path) -> None:
         fetched(checkpoints, one, tmp_path)
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 def test_damaged_manifest_is_passed_over(checkpoints: Checkpoints, tmp_path: Path) -> None:
     """So is one that its owner has removed since the listing."""
     one, other = (written(checkpoints, tmp_path, text) for text in (b"1", b"2"))
@@ -109,7 +109,7 @@ def test_damaged_manifest_is_passed_over(checkpoints: Checkpoints, tmp_path: Pat
     assert damaged in notes[0] and "damaged" in notes[0] and removed in notes[1]
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 def test_failed_upload_leaves_no_checkpoint(tmp_path: Path) -> None:
     checkpoints = Checkpoints(FullFolder(tmp_path / "store/0"))
     with pytest.raises(CqrsError, match="full"):
@@ -150,7 +150,7 @@ def test_copy_names_the_shard(opening: Opening, path: Path, tmp_path: Path) -> N
         opening().store.copy(tmp_path / "missing")
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 def test_installed_copy_is_nobodys_shard(opening: Opening, path: Path, tmp_path: Path) -> None:
     prepared = copy_of(opening, tmp_path / "prepared")
     shutil.rmtree(path)
@@ -163,7 +163,7 @@ def test_installed_copy_is_nobodys_shard(opening: Opening, path: Path, tmp_path:
     assert [one.name for one in path.parent.iterdir()] == ["0"]
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 def test_copy_of_another_log_changes_nothing(opening: Opening, path: Path, tmp_path: Path) -> None:
     prepared = copy_of(opening, tmp_path / "prepared")
     with pytest.raises(CorruptError, match="differs: revision was 1 and is 2") as raised:
@@ -186,7 +186,7 @@ def test_install_names_unusable_folder(tmp_path: Path) -> None:
         install_shard(tmp_path / "file/0", tmp_path / "prepared", IDENTITY)
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 def test_kill_before_the_marker_is_noticed(
     opening: Opening, path: Path, tmp_path: Path, python: Python
 ) -> None:
@@ -208,7 +208,7 @@ Change = tuple[str, int]
 _CHANGES = st.lists(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 3)), max_size=4), max_size=8)
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=_CHANGES, cut=st.integers(0, 8))
 def test_copy_plus_tail_is_the_shard(

@@ -32,12 +32,12 @@ def test_other_version_is_refused() -> None:
         read_manifest(*replace(MANIFEST, format=2).encoded())
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 def test_checkpoint_level_with_log_fits() -> None:
     assert unfit(MANIFEST, IDENTITY, "", ENDS) == ""
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -55,7 +55,7 @@ def test_other_identity_does_not_fit(changes: dict[str, object], reason: str) ->
     assert unfit(MANIFEST, replace(IDENTITY, **changes), "", ENDS).startswith(reason)
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("kind", list(ENDS))
 def test_checkpoint_ahead_does_not_fit(kind: str) -> None:
     ends = {**ENDS, kind: ENDS[kind] - 1}
@@ -64,7 +64,7 @@ def test_checkpoint_ahead_does_not_fit(kind: str) -> None:
     )
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 def test_accepted_loss_ends_older_ones() -> None:
     assert "before a loss" in unfit(MANIFEST, IDENTITY, '{"at":3}', ENDS)
     assert unfit(replace(MANIFEST, loss='{"at":3}'), IDENTITY, '{"at":3}', ENDS) == ""
@@ -85,7 +85,7 @@ _RECORDS = st.builds(
 )
 
 
-@pytest.mark.pins("checkpoint")
+@pytest.mark.covers("checkpoint")
 @given(one=_RECORDS, other=_RECORDS)
 def test_evidence_holds_for_one_record(one: Record, other: Record) -> None:
     assert evidence(one).holds(one) and evidence(one).offset == one.offset

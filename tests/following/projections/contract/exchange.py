@@ -63,7 +63,7 @@ class ExchangeContract:
 
     meanwhile = "works"
 
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     def test_new_tables_replace_the_live(self, place: DatabaseAddress) -> None:
         logs = {source(p): random_log(p, 60) for p in range(2)}
         loaded, live = second_revision(), filled(place, logs)
@@ -86,7 +86,7 @@ class ExchangeContract:
         assert index["name"] == "ix_recent_orders_customer"
         assert not is_beside(place, new.place)
 
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     def test_older_run_finds_itself_replaced(self, place: DatabaseAddress) -> None:
         logs = {source(0): random_log(0, 60)}
         half = {source(0): logs[source(0)][:30]}
@@ -103,7 +103,7 @@ class ExchangeContract:
         assert errors(projected(newer, logs, loaded)) == []
         assert buyers(place) == model(logs)[1]
 
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     def test_live_tables_stand_still_meanwhile(self, place: DatabaseAddress) -> None:
         """A live projector that works on waits for the exchange, and finds then that it was taken over."""
         logs = {source(0): random_log(0, 60)}
@@ -145,7 +145,7 @@ class ExchangeContract:
         )
         assert ("other", 7, "me") in rows(place, "SELECT projection, next_offset, owner FROM cqrs_positions")
 
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     def test_finished_exchange_is_found(self, place: DatabaseAddress) -> None:
         """The answer to its last commit was lost, so it is done again; by another run it is not."""
         logs = {source(0): random_log(0, 30)}

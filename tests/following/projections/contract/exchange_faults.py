@@ -90,7 +90,7 @@ class ExchangeFaultsContract:
         assert told(place) == model(logs)
         assert rows(place, "SELECT owner FROM cqrs_positions") == [("old",)]
 
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     def test_older_code_takes_no_newer_tables(self, place: DatabaseAddress) -> None:
         """The exchange comes between an older run's look at the tables and its taking of the positions."""
         logs = {source(0): random_log(0, 30)}
@@ -109,7 +109,7 @@ class ExchangeFaultsContract:
         assert rows(place, "SELECT owner FROM cqrs_positions") == [("new",)]
         assert buyers(place) == model(logs)[1]
 
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     def test_killed_exchange_changes_nothing(self, place: DatabaseAddress) -> None:
         logs = {source(p): random_log(p, 60) for p in range(2)}
         loaded, live = second_revision(), filled(place, logs)

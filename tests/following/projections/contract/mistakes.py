@@ -53,7 +53,7 @@ sys.exit(bool(errors(results)))
 class MistakesContract:
     """The subclass has a fixture `place`: an empty database."""
 
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     def test_raising_event_is_named(self, place: DatabaseAddress) -> None:
         """All before it is written, and nothing of it: not even what the projection wrote before it raised."""
         logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
@@ -88,7 +88,7 @@ class MistakesContract:
         assert "IntegrityError" in said
         assert "INSERT" not in said
 
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("ending", ["commit", "rollback"])
     def test_transactions_cannot_be_ended(self, place: DatabaseAddress, ending: str) -> None:
         """A projection that commits would part rows and position."""
@@ -135,7 +135,7 @@ class MistakesContract:
         assert rows(place, "SELECT owner FROM cqrs_positions") == [("me",)]
 
     @pytest.mark.slow
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     def test_killed_batches_leave_nothing(self, place: DatabaseAddress) -> None:
         """kill -9 within the batches of one process after the other, until one comes to the end."""
         logs = {source(p): random_log(p, 300) for p in range(2)}

@@ -34,7 +34,7 @@ class ProjectingContract:
 
     count = 200
 
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("most", [1, 7, 1000])
     def test_rows_are_the_sequential_models(self, place: DatabaseAddress, most: int) -> None:
         """Four partitions at once, whose customers are the same ones."""
@@ -45,7 +45,7 @@ class ProjectingContract:
         assert told(place) == model(logs)
         assert positions(place) == {one.partition: target for one, target in (made.targets or {}).items()}
 
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     def test_stale_projectors_write_nothing(self, place: DatabaseAddress) -> None:
         logs = {source(p): random_log(p, 50) for p in range(2)}
         loaded, made = recent_orders(), plan(logs, place)
@@ -56,7 +56,7 @@ class ProjectingContract:
         assert "run other took over projection recent_orders" in errors(results)[0]
         assert told(place) == ({}, {})
 
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     def test_takeover_in_a_batch_stops_it(self, place: DatabaseAddress) -> None:
         """The row's lock is the projector's until it commits, so the other one goes on behind it."""
         logs = {source(0): random_log(0, 40)}
@@ -93,7 +93,7 @@ class ProjectingContract:
         assert isinstance(result.error, TakenOverError)
         assert told(place) == model(logs)
 
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("to", [0, 30])
     def test_moved_positions_are_gone_on_from(self, place: DatabaseAddress, to: int) -> None:
         """A backup was restored under a projector that works, rows and positions alike."""
@@ -119,7 +119,7 @@ class ProjectingContract:
             assert told(place) == model(rest)
         assert positions(place) == {0: log[-1].offset + 1}
 
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     def test_lost_answers_repeat_nothing(self, place: DatabaseAddress) -> None:
         """The commit was done, its answer is an error."""
         logs, loaded = {source(0): random_log(0, 30)}, recent_orders()

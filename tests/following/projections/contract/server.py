@@ -37,7 +37,7 @@ class Server(Protocol):
 class ServerContract:
     """The subclass has a fixture `place`: an empty database; and `server`, which can be killed and started again."""
 
-    @pytest.mark.pins("projected-once")
+    @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("half", [False, True])
     def test_database_away_is_waited_for(self, place: DatabaseAddress, server: Server, half: bool) -> None:
         """Killed before a statement of a batch, or before its commit."""

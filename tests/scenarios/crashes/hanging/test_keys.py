@@ -24,7 +24,7 @@ KEYED: dict[str, tuple[list[Part], list[Part]]] = {
 }
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("half", sampled(KEYED, "keys missing", "keys alone"))
 def test_half_a_transaction_with_keys(
     connection: Connection, prefix: str, tmp_path: Path, broker: Raw, half: str

@@ -68,7 +68,7 @@ def test_a_brief_stall_stops_nothing(counters: TopicHarness) -> None:
     counters.check()
 
 
-@pytest.mark.pins("nothing-skipped")
+@pytest.mark.covers("nothing-skipped")
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 def test_a_hanging_transaction_blocks_until_aborted(
     counters: TopicHarness,
@@ -116,7 +116,7 @@ HALVES: dict[str, tuple[list[Part], list[Part]]] = {
 }
 
 
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize(
     "half", sampled(HALVES, "nothing visible", "position visible", "events missing", "position missing")
 )
@@ -156,7 +156,7 @@ REACTIONS: dict[str, tuple[list[ReactionPart], list[ReactionPart]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.pins("reacted-once")
+@pytest.mark.covers("reacted-once")
 @pytest.mark.parametrize(
     "half",
     sampled(REACTIONS, "nothing visible", "one command left", "one command visible"),
@@ -198,7 +198,7 @@ GROWTHS: dict[str, tuple[Callable[[TopicHarness], Hanging], list[str], list[str]
 
 
 @pytest.mark.slow
-@pytest.mark.pins("one-outcome")
+@pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize(
     "half",
     sampled(GROWTHS, "split missing", "beginning missing", "moved commands missing"),
