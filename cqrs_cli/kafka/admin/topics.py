@@ -94,16 +94,27 @@ class Admin:
         return found
 
     def create(self, name: str, partitions: int, replication: int, configs: Mapping[str, str]) -> None:
-        """Make a topic and wait until every partition has a leader; one that has come to exist since is left alone."""
-        from kafka.errors import TopicAlreadyExistsError
+        """Create a topic, as `create_all`."""
+        self.create_all({name: NewTopic(partitions, replication, configs)})
 
-        wanted = {"num_partitions": partitions, "replication_factor": replication, "configs": dict(configs)}
+    def create_all(self, topics: Mapping[str, "NewTopic"]) -> None:
+        """Create topics with one request, and wait for the leaders of all partitions; existing topics stay."""
+        from kafka.errors import TopicAlreadyExistsError, for_code
+
+        wanted = {
+            name: {
+                "num_partitions": topic.partitions,
+                "replication_factor": topic.replication,
+                "configs": dict(topic.configs),
+            }
+            for name, topic in topics.items()
+        }
         with client.admin_errors(self.connection):
-            try:
-                self._client.create_topics({name: wanted})
-            except TopicAlreadyExistsError:
-                pass
-            self._client.wait_for_topics([name], timeout_ms=client.REQUEST_TIMEOUT_MS)
+            for result in self._client.create_topics(wanted, raise_errors=False)["topics"]:
+                error = for_code(result["error_code"])
+                if result["error_code"] and error is not TopicAlreadyExistsError:
+                    raise error(f"{result['name']}: {result.get('error_message') or ''}")
+            self._client.wait_for_topics([*topics], timeout_ms=client.REQUEST_TIMEOUT_MS)
 
     def grow(self, name: str, partitions: int) -> None:
         """Give a topic more partitions; one that has come to have them since is left alone.
@@ -204,6 +215,14 @@ def find_with_extras(
     return there, {extra: found[name] for extra, name in extras.items() if name in found}
 
 
+class NewTopic(NamedTuple):
+    """A topic to be created."""
+
+    partitions: int
+    replication: int
+    configs: Mapping[str, str]
+
+
 def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool = False) -> list[Made]:
     """Make what is missing, like what exists; idempotent. Raises `ConfigurationError` before anything is made."""
     found, extras = find_with_extras(admin, topics, plan.personal)
@@ -213,13 +232,17 @@ def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool =
     first = next(iter(found.values()), None)
     partitions = first.partitions if first else plan.partitions
     largest = found["commands"].number("max.message.bytes", 0) if "commands" in found else MAX_MESSAGE_BYTES
-    made = []
-    for kind in KINDS:
-        name = topics.name(kind)
-        if kind not in found and not dry_run:
-            admin.create(name, partitions, plan.replication(brokers), plan.configs(kind, largest, brokers))
-        result = "kept" if kind in found else "missing" if dry_run else "created"
-        made.append(Made(name, result, partitions))
+    missing = {
+        topics.name(kind): NewTopic(
+            partitions, plan.replication(brokers), plan.configs(kind, largest, brokers)
+        )
+        for kind in KINDS
+        if kind not in found
+    }
+    if missing and not dry_run:
+        admin.create_all(missing)
+    result = "missing" if dry_run else "created"
+    made = [Made(topics.name(kind), "kept" if kind in found else result, partitions) for kind in KINDS]
     if plan.personal:
         made.append(_ensure_keys(admin, topics, extras.get("keys"), partitions, dry_run))
     if any(one.result == "created" for one in made):
