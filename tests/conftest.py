@@ -41,9 +41,9 @@ BOOTSTRAP_SERVER = "CQRS_TEST_BOOTSTRAP_SERVER"
 #: Tells the processes of a run where its own broker is.
 KAFKA_ROOT = "CQRS_TEST_KAFKA_ROOT"
 
-# No test measures time: on a busy machine an example may take any.
+# No test measures time: on a busy machine an example may take any. `make nightly` tries many more examples.
 hypothesis.settings.register_profile(
-    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], max_examples=30
 )
 hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("untimed"), max_examples=10_000)
 # A broken rule is noticed; by which smallest example, nobody reads.
@@ -89,7 +89,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def kafka_root() -> Path:
     """The project root of the run's broker, which runs."""
     root = Path(os.environ[KAFKA_ROOT])
-    embedded.start_broker(root, print)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(
+            "JDK_JAVA_OPTIONS", raising=False
+        )  # this broker serves for minutes: its code is worth compiling
+        embedded.start_broker(root, print)
     return root
 
 

@@ -148,6 +148,7 @@ def test_the_producer_in_java_is_understood(connection: "Connection", bank: Topi
     assert decided(connection, bank, "acc-7") == "NOT_OPEN"
 
 
+@pytest.mark.nightly
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("mvn"), reason="needs Maven")
@@ -164,6 +165,7 @@ def test_spring_sends_and_reads(connection: "Connection", bank: Topics, tmp_path
     assert reply(connection, bank, call, tmp_path) == "bank_account.Deposit.rejected"
 
 
+@pytest.mark.nightly
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("go"), reason="needs Go")

@@ -23,7 +23,7 @@ SCENARIOS = [
     replace(ALONE, name="one run, and a repeated command", commands=REPEATED),
     replace(ALONE, name="one run that warms, markers come late", faults=1, warms=True, scattered=True),
     replace(ALONE, name="a run that may be ended", faults=1, may_be_ended=True),
-    pytest.param(DISTANT, marks=pytest.mark.slow),
+    pytest.param(DISTANT, marks=pytest.mark.nightly),
     pytest.param(NEIGHBOURS, marks=pytest.mark.slow),
     RETRY,
     DEPLOY,

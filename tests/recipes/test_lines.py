@@ -56,6 +56,7 @@ def orders(url: str) -> list[tuple[object, ...]]:
         return db.execute("SELECT order_id, status FROM recent_orders").fetchall()
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(binaries() is None, reason="no PostgreSQL here (Debian: apt-get install postgresql)")
 def test_rows_reach_postgresql(project: Project) -> None:
     """3: the row is there when the sender is answered, and once more in the tables that were made again."""
@@ -74,6 +75,7 @@ def test_rows_reach_postgresql(project: Project) -> None:
         assert orders(url) == [("o-7", "placed")]
 
 
+@pytest.mark.nightly
 def test_changed_rules_take_over(project: Project) -> None:
     """7: the run before ends by itself."""
     open_accounts(project)
@@ -107,6 +109,7 @@ def test_a_lost_disk_is_restored(project: Project) -> None:
         embedded.stop_broker(project.folder)
 
 
+@pytest.mark.nightly
 def test_the_notebook_counts_events(project: Project) -> None:
     """9."""
     open_accounts(project)

@@ -104,13 +104,14 @@ class Sampler:
         try:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            folder = str(Path(f"/proc/{pid}/cwd").readlink())
         except OSError:
             return None
         if self._mark not in environment:
             return None
         program = command.partition(b"\0")[0].rpartition(b"/")[2]
         kind = "java" if program == b"java" else "python" if b"python" in program else "other"
-        if b"kafka.Kafka" in command and os.environ.get("CQRS_TEST_KAFKA_ROOT", "-").encode() in command:
+        if b"kafka.Kafka" in command and folder.startswith(os.environ.get("CQRS_TEST_KAFKA_ROOT", "-")):
             return kind, _SHARED_BROKER
         if pid in current or (parent in current and b"SparkSubmit" in command):
             return kind, None
@@ -214,6 +215,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not config.getoption("--times"):
         return
     if not os.environ.get("PYTEST_XDIST_WORKER"):
+        given = os.environ.get("PYTEST_ADDOPTS", "")
+        os.environ["PYTEST_ADDOPTS"] = given.replace("--times", "")  # not for a pytest that a test starts
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="cqrs-times-")
         config.pluginmanager.register(Measuring(Path(os.environ[FOLDER])))
     config.pluginmanager.register(_Noting(Path(os.environ[FOLDER])))

@@ -45,7 +45,12 @@ def settings(prefix: str) -> "Settings":
     return load_settings({"topic_prefix": prefix}, ROOT)
 
 
-@pytest.fixture(params=["file", "postgres_place", "maria", "duck"])
+@pytest.fixture(
+    params=[
+        "file",
+        *(pytest.param(name, marks=pytest.mark.database) for name in ("postgres_place", "maria", "duck")),
+    ]
+)
 def place(request: pytest.FixtureRequest) -> "DatabaseAddress":
     """An empty database of each kind."""
     found: DatabaseAddress = request.getfixturevalue(request.param)

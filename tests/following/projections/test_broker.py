@@ -32,10 +32,13 @@ from tests.following.projections.topics import expected, write_logs
 from tests.support import ROOT
 from tests.support.brokers import broker
 from tests.support.harness import TopicHarness
+from tests.support.sampling import sampled
 from tests.support.topic_loss import delete
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
+
+DATABASES = ["file", "postgres_place", "maria", "duck"]
 
 
 def prepared(
@@ -151,6 +154,7 @@ sys.exit(bool(said))
 
 @pytest.mark.covers("projected-once")
 @pytest.mark.slow
+@pytest.mark.parametrize("place", sampled(DATABASES, "file", "postgres_place"), indirect=True)
 def test_killed_and_rival_projectors_agree(
     connection: Connection, prefix: str, settings: Settings, place: DatabaseAddress
 ) -> None:

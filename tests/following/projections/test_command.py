@@ -19,6 +19,7 @@ from tests.following.projections.topics import expected, make_orders, write_even
 from tests.support import ROOT
 from tests.support.nobody import free_port
 from tests.support.project import Project
+from tests.support.sampling import sampled
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -88,6 +89,7 @@ def test_raising_projections_end_with_one(
 @pytest.mark.covers("projected-once")
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.parametrize("place", sampled(["file", "postgres_place", "maria", "duck"], "file"), indirect=True)
 def test_new_revision_replaces_under_load(
     shop: Project, connection: Connection, prefix: str, settings: Settings, place: DatabaseAddress
 ) -> None:

@@ -33,6 +33,8 @@ PROJECTING = """
 import sys
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.feeding import *
+
+pytestmark = pytest.mark.database
 logs = {source(p): random_log(p, 20) for p in map(int, sys.argv[2].split(","))}
 sys.exit(bool(errors(projected(plan(logs, DatabaseAddress(sys.argv[1])), logs, recent_orders(), most=1))))
 """

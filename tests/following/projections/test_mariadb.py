@@ -60,6 +60,8 @@ from tests.following.projections.feeding import (
 )
 from tests.support.mariadb import MariaDb
 
+pytestmark = pytest.mark.database
+
 
 def tables_of(*tables: Any) -> LoadedProjection:
     """A projection with tables of these columns."""

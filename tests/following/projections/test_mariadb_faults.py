@@ -30,6 +30,8 @@ from tests.following.projections.feeding import (
 )
 from tests.support.mariadb import MariaDb
 
+pytestmark = pytest.mark.database
+
 pymysql = pytest.importorskip("pymysql", reason="needs the extra `projections`")
 
 

@@ -63,6 +63,8 @@ from cqrs_cli.following.projections.databases import mariadb
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.exchanging import *
 from tests.following.projections.feeding import *
+
+pytestmark = pytest.mark.database
 place, point = DatabaseAddress(sys.argv[1]), sys.argv[2]
 logs = {source(p): random_log(p, 90)[:60] for p in range(2)}
 live = plan(logs, place, "old")

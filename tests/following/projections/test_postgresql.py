@@ -7,6 +7,8 @@ from tests.following.projections.contract import DatabaseContract
 from tests.following.projections.contract.server import ServerContract
 from tests.support.postgres import Postgres
 
+pytestmark = pytest.mark.database
+
 
 class TestPostgres(DatabaseContract, ServerContract):
     @pytest.fixture

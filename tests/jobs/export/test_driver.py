@@ -59,6 +59,7 @@ def test_exports_are_their_owners_only(export: Export, tmp_path: Path) -> None:
     assert [stat.S_IMODE(one.stat().st_mode) for one in (tmp_path / "1", file)] == [0o700, 0o600]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_partitions_do_not_change_rows(export: Export, tmp_path: Path) -> None:
     """Neither those of events, but for their place, nor those of states."""

@@ -72,9 +72,7 @@ def test_everything_has_three_replicas(brokers: Brokers, service: Service) -> No
 
 
 @pytest.mark.covers("one-outcome")
-@pytest.mark.parametrize(
-    "role", sampled([leader, transaction_coordinator, group_coordinator], leader, transaction_coordinator)
-)
+@pytest.mark.parametrize("role", sampled([leader, transaction_coordinator, group_coordinator], leader))
 def test_a_killed_broker_comes_back(brokers: Brokers, service: Service, role: Role) -> None:
     """One of three: the leader or a coordinator."""
     with service.flowing():
@@ -87,6 +85,7 @@ def test_a_killed_broker_comes_back(brokers: Brokers, service: Service, role: Ro
     check(brokers, service)
 
 
+@pytest.mark.nightly
 @pytest.mark.covers("one-outcome")
 def test_it_stalls_without_two_brokers(brokers: Brokers, service: Service) -> None:
     topic = service.harness.topics.outcomes
@@ -103,6 +102,7 @@ def test_it_stalls_without_two_brokers(brokers: Brokers, service: Service) -> No
     check(brokers, service)
 
 
+@pytest.mark.nightly
 @pytest.mark.covers("one-outcome")
 def test_a_paused_broker_wakes_up_replaced(brokers: Brokers, service: Service) -> None:
     with service.flowing():
@@ -114,6 +114,7 @@ def test_a_paused_broker_wakes_up_replaced(brokers: Brokers, service: Service) -
     check(brokers, service)
 
 
+@pytest.mark.nightly
 @pytest.mark.covers("one-outcome")
 def test_an_isolated_broker_joins_again(brokers: Brokers, service: Service) -> None:
     with service.flowing():
@@ -139,6 +140,7 @@ def test_a_half_isolated_broker_only_delays(brokers: Brokers, service: Service) 
     check(brokers, service)
 
 
+@pytest.mark.nightly
 @pytest.mark.covers("growing")
 def test_growth_ends_with_the_broker_back(brokers: Brokers, service: Service) -> None:
     project, growth = service.project, ("repartition", "counter", "--partitions", "4")

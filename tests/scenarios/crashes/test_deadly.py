@@ -31,7 +31,14 @@ def harness(
 
 
 @pytest.mark.covers("deadly-command")
-@pytest.mark.parametrize(("trap", "before"), [("exit", 0), ("segfault", 300), ("kill", 40)])
+@pytest.mark.parametrize(
+    ("trap", "before"),
+    [
+        pytest.param("exit", 0, marks=pytest.mark.nightly),
+        pytest.param("segfault", 300, marks=pytest.mark.nightly),
+        ("kill", 40),
+    ],
+)
 def test_only_the_deadly_command_fails(harness: TopicHarness, trap: str, before: int) -> None:
     steps = [step(f"a-{n}", 0) for n in range(400)]
     steps[before:before] = [step("deadly", 0, trap)]
@@ -48,6 +55,7 @@ def test_only_the_deadly_command_fails(harness: TopicHarness, trap: str, before:
     assert [harness.standing(partition)[1].trial for partition in range(2)] == [None, None]  # type: ignore[union-attr]
 
 
+@pytest.mark.nightly
 @pytest.mark.covers("deadly-command")
 def test_deadly_commands_fail_one_by_one(harness: TopicHarness) -> None:
     steps = [step(f"a-{n}", 0, "exit" if n in (5, 6) else "") for n in range(10)]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.soak import soak
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly]
 
 
 @pytest.mark.covers("one-outcome")

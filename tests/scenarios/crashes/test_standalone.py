@@ -55,6 +55,7 @@ def test_worker_lost_mid_commit_costs_nothing(
     assert project.json("replay", "bank_account")["events"] == 1200
 
 
+@pytest.mark.nightly
 @pytest.mark.covers("one-owner")
 def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Partitions move to a machine that joins; when it is gone, the run goes on with the slots that are left."""
@@ -89,6 +90,7 @@ def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.T
     assert project.json("replay", "counter", "--master", "local[2]")["events"] == 300
 
 
+@pytest.mark.nightly
 @pytest.mark.covers("one-owner")
 def test_drained_machine_gives_all_away(project: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Its partitions move to free slots elsewhere. Then it has no task, and its executor ends; none was lost."""

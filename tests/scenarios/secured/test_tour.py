@@ -151,6 +151,7 @@ def test_each_role_works_without_leaking_secrets(
     assert [path for path, content in kept.items() if SECRET.encode() in content] == []
 
 
+@pytest.mark.nightly
 def test_certificates_work_like_passwords(
     secured: Secured, secured_project: SecuredProject, prefix: str
 ) -> None:

@@ -35,6 +35,7 @@ def taken_over(project: Project, before: set[tuple[str, int]]) -> None:
     eventually(lambda: len(owners(project)) == 1 and owners(project) != before, within=90)
 
 
+@pytest.mark.nightly
 @pytest.mark.covers("one-owner")
 def test_newer_run_takes_over_with_separate_state(project: Project, tmp_path: Path) -> None:
     project.cqrs("init", "counter")
