@@ -177,7 +177,8 @@ def _put_back(ours: dict[str, ModuleType]) -> None:
 
 def _users_code() -> dict[str, ModuleType]:
     packages = ("aggregates", "processes", "projections")
-    return {name: module for name, module in sys.modules.items() if name.partition(".")[0] in packages}
+    names = [name for name in sys.modules if name.startswith(packages)]
+    return {name: sys.modules[name] for name in names if name.partition(".")[0] in packages}
 
 
 @pytest.fixture
