@@ -1,5 +1,5 @@
-"""The long-lived tasks of the driver: it submits again what is lost, and moves places to slots that join and away from
-executors that are drained. `watch` tells it when.
+"""The long-running tasks of a run, as `watch` drives them: resubmits lost tasks, and rebalances partitions to slots
+that join, and away from executors that are drained.
 """
 
 import threading
@@ -19,10 +19,11 @@ from cqrs_cli.words import counted
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-#: Losses of a task in a row that got no further, after which the run ends: it is not the machine, it is us.
+#: Consecutive task failures without progress before the run gives up. So many failures point to a bug, not to the
+#: machine.
 FUTILE = 5
 
-#: In Spark's words for a job that ends with the JVM.
+#: Spark's message for a job that ends with the JVM.
 _SHUT_DOWN = "SparkContext was shut down"
 
 _R = TypeVar("_R", bound=PartitionResult)
@@ -31,24 +32,24 @@ _P = TypeVar("_P")
 
 @dataclass(slots=True, eq=False)
 class _Member(Generic[_R]):
-    """A task: the places that it owns, and the job that it is now."""
+    """A task: the partitions that it owns, and its current job."""
 
     share: Share
     job: LongJob[_R]
     futile: int = 0
     backoff: float = 0.0
-    again: float | None = None  # when it is submitted again, monotonic
+    again: float | None = None  # time of the resubmission, monotonic
 
 
 class Crew(Generic[_R, _P]):
-    """The tasks of one run, at most one for each slot."""
+    """The tasks of one run, at most one task for each slot."""
 
     def __init__(self, context: "SparkContext", work: LongWork[_R, _P], note: Callable[[str], None]) -> None:
         self._context, self._work, self._note = context, work, note
         self._members: list[_Member[_R]] = []
-        self._outgoing: list[LongJob[_R]] = []  # those that have given all their places away
+        self._outgoing: list[LongJob[_R]] = []  # jobs whose partitions have all moved to other tasks
         self._submission = -1
-        self.is_finished = False  # nothing is submitted again
+        self.is_finished = False  # True: no task is resubmitted
         self._woken = threading.Event()
         self._waiting = self._looked = time.monotonic()
 
@@ -57,7 +58,7 @@ class Crew(Generic[_R, _P]):
         return [*(member.job for member in self._members), *self._outgoing]
 
     def begin(self, tasks: int) -> None:
-        """Deal all places out to so many tasks; those before have ended."""
+        """Assign all partitions to this number of new tasks, and submit the tasks; earlier tasks must have ended."""
         self._submission += 1
         self._members, self._outgoing = [], []
         for share in dealt(self._work.places, tasks):
@@ -73,13 +74,15 @@ class Crew(Generic[_R, _P]):
         return any(job.is_alive() or (job.error and not self.is_finished) for job in jobs)
 
     def wait(self, seconds: float) -> None:
-        """Wait until a task has ended, or is to begin again; so many seconds at most."""
+        """Wait until a task ends or is due for resubmission, for at most this number of seconds."""
         due = [] if self.is_finished else [one.again for one in self._members if one.again is not None]
         self._woken.wait(max(0.0, min([seconds, *(at - time.monotonic() for at in due)])))
         self._woken.clear()
 
     def results(self) -> list[_R]:
-        """The ends of owners whose task has ended, by place; a place that moved ends in its last task."""
+        """Return the results of owners whose task has ended, in the order of partitions. The result of a partition that
+        moved comes from its last task.
+        """
         found = {
             place: result
             for member in self._members
@@ -88,23 +91,25 @@ class Crew(Generic[_R, _P]):
         }
         return [result for _, result in sorted(found.items())]
 
-    def submit_due(self) -> None:
-        """Submit the lost tasks again whose pause is over."""
-        for member in () if self.is_finished else self._members:
-            if member.again is not None and member.again <= time.monotonic():
-                member.again = None
-                self._submission += 1
-                self._work.begin(member.share, self._submission)
-                member.job = self._job(member.share)
+    def submit_due(self) -> bool:
+        """Resubmit the lost tasks whose pause is over; return True if a pause was over."""
+        due = [one for one in self._members if one.again is not None and one.again <= time.monotonic()]
+        for member in () if self.is_finished else due:
+            member.again = None
+            self._submission += 1
+            self._work.begin(member.share, self._submission)
+            member.job = self._job(member.share)
+        return bool(due)
 
     def lost(self) -> list[_Member[_R]]:
-        """The tasks that were lost, and have no pause yet."""
+        """Return the lost tasks that have no pause yet."""
         return [one for one in self._members if one.job.error and one.again is None and not self.is_finished]
 
     def pause(self, member: _Member[_R]) -> None:
-        """Let a lost task begin again after a pause: a longer one if it got no further, as of the last look.
+        """Schedule the resubmission of a lost task. The pause is longer if the task made no progress, as of the last
+        poll.
 
-        Raises the error that ends the run.
+        Raises the task's error if the JVM has exited, and `CqrsError` after `FUTILE` failures without progress.
         """
         work, timing, error = self._work, self._work.timing, member.job.error
         assert error is not None, "it was not lost"
@@ -122,9 +127,10 @@ class Crew(Generic[_R, _P]):
         member.again = time.monotonic() + member.backoff
 
     def spread(self) -> None:
-        """Use the slots there are: free ones take places over. Without those that are lost or drained it begins again.
+        """Use the slots of the cluster: free slots take over partitions. If tasks have lost their slots, or wait on
+        drained executors, all tasks restart with the slots that are left.
 
-        Raises `UnavailableError` if tasks found no slot for long.
+        Raises `UnavailableError` if a task has found no slot within `claim_deadline`.
         """
         now, timing, tasks = time.monotonic(), self._work.timing, len(self._members)
         if now - self._looked < timing.spread_every:
@@ -145,9 +151,9 @@ class Crew(Generic[_R, _P]):
             )
 
     def _move(self, found: Slots) -> bool:
-        """Give places to further tasks in free slots: their owners take over from those at work.
+        """Assign partitions to additional tasks in free slots; the new owners take over from the running owners.
 
-        False if tasks are left on drained executors, because no slot is free.
+        Return False if tasks stay on drained executors because no slot is free.
         """
         if not self._work.movable:
             return True
@@ -171,13 +177,15 @@ class Crew(Generic[_R, _P]):
 
 
 def _is_end_of_all(context: "SparkContext", error: Exception) -> bool:
-    """True if the JVM is gone, or about to go. One that tells of a lost worker lives, and is not waited for."""
+    """True if the JVM has exited, or exits within a second. A JVM that reports a lost worker is alive, so there is no
+    wait for its exit.
+    """
     tells = getattr(error, "java_exception", None) is not None and _SHUT_DOWN not in first_line(error)
     return not tells and jvm.is_gone(context, within=1.0)
 
 
 def first_line(error: Any) -> str:
-    """The first line of an error's words, of Spark's own message if it has one."""
+    """Return the first line of an error's message; for an error from the JVM, of Spark's own message."""
     java = getattr(error, "java_exception", None)
     text = str(java.getMessage() if java is not None else error)
     return text.splitlines()[0][:200] if text else type(error).__name__

@@ -1,8 +1,8 @@
-"""The driver of long-lived tasks: it watches them until they are done."""
+"""The driver of long-running tasks: it watches them until they are done."""
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -20,9 +20,9 @@ _P = TypeVar("_P")
 
 
 def run_crew(context: "SparkContext", work: LongWork[_R, _P], tasks: int, note: Callable[[str], None]) -> _P:
-    """Do the work with so many tasks to its end, or for ever; returns how far it came.
+    """Run the work with this number of tasks to its end, or for ever; return the progress.
 
-    Raises the error that ended it: of one of its owners, or `UnavailableError` for places that nobody owns.
+    Raises the error that ended the work: an owner's error, or `UnavailableError` for partitions without an owner.
     """
     crew = Crew(context, work, note)
     try:
@@ -41,29 +41,30 @@ def run_crew(context: "SparkContext", work: LongWork[_R, _P], tasks: int, note: 
     except BaseException:
         if work.stop(crew.jobs):
             with suppress(UnavailableError):
-                work.show(work.look()())  # what was done until the very end
+                work.show(work.look()())  # the progress until the very end
         raise
 
 
 def _watch(crew: Crew[_R, _P], work: LongWork[_R, _P], note: Callable[[str], None]) -> None:
-    """Watch until all tasks have ended: show progress; end the run when it is over, or a place has no owner."""
-    patience = work.timing.claim_deadline
-    deadline = time.monotonic() + patience
+    """Watch until all tasks have ended: show the progress, and end the run when it is over or a partition has no owner.
+    """
+    unowned = UnownedPlaces(work.timing.claim_deadline)
     ending = False
     look: _Look[_P] | None = None
     while crew.is_at_work():
         crew.wait(work.timing.progress_interval)
         crew.is_finished = crew.is_finished or work.is_over(crew.results())
-        crew.submit_due()
+        if crew.submit_due():
+            unowned.restart()
         lost, look = crew.lost(), look or _Look(work)
         if look.is_late():
-            progress, lost = None, crew.lost()  # judged by the look before
+            progress, lost = None, crew.lost()  # the previous poll counts
         else:
             progress, look = _found(look, note), None
         for member in lost:
             crew.pause(member)
         if progress is None:
-            deadline = max(deadline, time.monotonic() + patience)  # nobody can claim meanwhile
+            unowned.restart()  # without an answer, no claim is possible
             continue
         work.show(progress)
         for text in work.fresh_notes():
@@ -77,16 +78,34 @@ def _watch(crew: Crew[_R, _P], work: LongWork[_R, _P], note: Callable[[str], Non
         if work.endless:
             crew.spread()
         if work.needs_time():
-            deadline = max(deadline, time.monotonic() + patience)
-        if (missing := work.unowned(progress)) and time.monotonic() > deadline:
+            unowned.restart()
+        if overdue := unowned.overdue(work.unowned(progress)):
             raise UnavailableError(
-                f"nobody owns {', '.join(missing)} after {patience:.0f} s",
+                f"no owner of {', '.join(overdue)} for {work.timing.claim_deadline:.0f} s",
                 "are there enough task slots, and do the workers reach the broker? cqrs doctor, and Spark's log",
             )
 
 
+class UnownedPlaces:
+    """Measures how long each place has had no owner: a place that loses its owner after hours has the whole timeout."""
+
+    def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._timeout, self._clock = timeout, clock
+        self._since: dict[str, float] = {}
+
+    def restart(self) -> None:
+        """Measure all places from the next call of `overdue` on: a task has just been submitted, or Kafka is away."""
+        self._since.clear()
+
+    def overdue(self, places: Iterable[str]) -> list[str]:
+        """Take in the places without an owner now; return those that have had none for longer than the timeout."""
+        now = self._clock()
+        self._since = {place: self._since.get(place, now) for place in places}
+        return [place for place, since in self._since.items() if now - since > self._timeout]
+
+
 class _Look(threading.Thread, Generic[_P]):
-    """One look at the progress, in a thread of its own: it may wait long for a lost broker, and lost tasks may not."""
+    """One poll of the progress in a thread of its own: a lost broker may delay it for long, but not the lost tasks."""
 
     def __init__(self, work: LongWork[Any, _P]) -> None:
         super().__init__(name=f"{work.group} look", daemon=True)
@@ -102,12 +121,12 @@ class _Look(threading.Thread, Generic[_P]):
             self._error = error
 
     def is_late(self) -> bool:
-        """Wait for its end. True if it has not ended when its time is over: from then on it is not waited for."""
+        """Wait for the poll until its deadline. True if the poll has not ended by then; further calls do not wait."""
         self.join(max(0.0, self._due - time.monotonic()))
         return self.is_alive()
 
     def progress(self) -> _P:
-        """Note what it found, once it has ended; raises what it met: `UnavailableError` if nobody answered."""
+        """Store and return the result of a poll that has ended; raises the poll's error, such as `UnavailableError`."""
         if self._answer is None:
             assert self._error is not None, "it has not ended"
             raise self._error
@@ -115,7 +134,7 @@ class _Look(threading.Thread, Generic[_P]):
 
 
 def _found(look: _Look[_P], note: Callable[[str], None]) -> _P | None:
-    """The progress that a look found; None if nobody answered."""
+    """Return the progress from a poll; None if there was no answer."""
     try:
         return look.progress()
     except UnavailableError as error:

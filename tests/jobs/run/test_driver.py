@@ -99,10 +99,26 @@ def test_unowned_partitions_end_the_run(counters: TopicHarness) -> None:
         never.wait(30)
         return []
 
-    with pytest.raises(UnavailableError, match="nobody owns counter:0") as raised:
+    with pytest.raises(UnavailableError, match="no owner of counter:0") as raised:
         drive(Context(waits), counters.plan(), claim_deadline=0.2)
     assert raised.value.exit_code == 4
     never.set()
+
+
+def test_lost_task_has_a_deadline_of_its_own(counters: TopicHarness) -> None:
+    """A task that is lost after the first deadline gets as long to claim as the first one."""
+    never = threading.Event()
+
+    def is_lost(plan: Plan) -> list[OwnerResult]:
+        list(works(plan))
+        never.wait(1.5)
+        raise RuntimeError("lost")
+
+    def claims_late(plan: Plan) -> Iterable[OwnerResult]:
+        never.wait(0.5)
+        return works(plan)
+
+    assert drive(Context(is_lost, claims_late), counters.plan(), claim_deadline=1.0)
 
 
 def before_each_look(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:

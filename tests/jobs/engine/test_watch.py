@@ -1,0 +1,41 @@
+"""The time that a place may be without an owner."""
+
+from cqrs_cli.jobs.engine.watch import UnownedPlaces
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_each_place_has_its_own_timeout() -> None:
+    clock = Clock()
+    unowned = UnownedPlaces(60, clock)
+    assert unowned.overdue(["a:0"]) == []
+    clock.now = 50
+    assert unowned.overdue(["a:0", "a:1"]) == []
+    clock.now = 61
+    assert unowned.overdue(["a:0", "a:1"]) == ["a:0"]
+
+
+def test_a_place_with_an_owner_starts_over() -> None:
+    clock = Clock()
+    unowned = UnownedPlaces(60, clock)
+    unowned.overdue(["a:0"])
+    clock.now = 3600
+    assert unowned.overdue([]) == unowned.overdue(["a:0"]) == []
+
+
+def test_a_submission_restarts_all() -> None:
+    clock = Clock()
+    unowned = UnownedPlaces(60, clock)
+    unowned.overdue(["a:0"])
+    clock.now = 59
+    unowned.restart()
+    unowned.overdue(["a:0"])
+    clock.now = 118
+    assert unowned.overdue(["a:0"]) == []
