@@ -5,7 +5,7 @@ import pkgutil
 import statistics
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -16,7 +16,7 @@ import cqrs_cli
 import cqrs_cli.core
 import cqrs_cli.proof
 import cqrs_cli.testing
-from tests.support import ROOT
+from tests.support import ROOT, limits
 
 PACKAGE = ROOT / "cqrs_cli"
 HEAVY = {
@@ -163,46 +163,16 @@ def test_no_folders_import_in_a_circle() -> None:
     assert circle(graph) == []
 
 
-def public_names(path: Path) -> Iterator[str]:
-    """The names that a module defines for others."""
-    for node in ast.parse(path.read_text()).body:
-        match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                names = [name]
-            case ast.Assign(targets=targets):
-                names = [target.id for target in targets if isinstance(target, ast.Name)]
-            case ast.AnnAssign(target=ast.Name(id=name)):
-                names = [name]
-            case _:
-                names = []
-        yield from (name for name in names if not name.startswith("_"))
-
-
-def test_a_public_name_has_one_home() -> None:
-    homes: dict[str, list[str]] = defaultdict(list)
-    for module, path in MODULES.items():
-        for name in public_names(path):
-            homes[name].append(module)
-    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
-
-
-#: Files of more than 250 lines, each with the reason why it is one file.
+#: Files of more than 300 lines, each with the reason why it is one file.
 LONG: dict[str, str] = {
-    "cqrs_cli/following/gateway/follower.py": "one follower: its opening, following and growing share its replicas",
-    "cqrs_cli/kafka/admin/topics.py": "the admin's client, and the questions that are asked of it alone",
-    "cqrs_cli/kafka/writer.py": "all that goes into one transaction of an owner",
-    "cqrs_cli/settings/settings.py": "one list of all settings, each with its words",
+    "cqrs_cli/kafka/admin/topics.py": "the admin client, and the questions that only it answers",
 }
 
 
-def test_files_and_folders_stay_small() -> None:
-    """No file is cut in two for a limit's sake: a long one gives its reason, and nine in ten stay below 220 lines."""
+def test_long_files_have_a_reason() -> None:
     lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in MODULES.values()}
-    assert {path for path, count in lines.items() if count > 250} == LONG.keys()
-    assert statistics.median(lines.values()) <= 100
+    limits.warn("300 lines", (path for path, count in lines.items() if count > 300), LONG)
     assert statistics.quantiles(lines.values(), n=10)[-1] <= 220
-    folders = Counter(path.parent for path in MODULES.values() if path.name != "__init__.py")
-    assert [path.name for path, count in folders.items() if count == 1] == []
 
 
 def test_whatever_lies_in_jobs_names_spark() -> None:
@@ -218,13 +188,13 @@ def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def test_functions_stay_small() -> None:
-    long = {
-        f"{path}:{node.name}": body_lines(node)
+    long = [
+        f"{path.relative_to(ROOT)}:{node.name}"
         for path in MODULES.values()
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and body_lines(node) > 50
-    }
-    assert long == {}
+    ]
+    limits.warn("50 lines of a function", long)
 
 
 @pytest.mark.parametrize("module", PURE)

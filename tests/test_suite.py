@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from tests.support import ROOT
+from tests.support import ROOT, limits
 
 TESTS = {path: path.read_text() for path in sorted((ROOT / "tests").rglob("*.py"))}
 
@@ -33,17 +33,17 @@ def test_few_attributes_are_patched() -> None:
     assert sum(patches.values()) <= PATCHES
 
 
-def test_files_of_tests_stay_small() -> None:
-    lines = {str(path): len(text.splitlines()) for path, text in TESTS.items()}
-    assert {path: count for path, count in lines.items() if count > 250} == {}
+def test_long_files_have_a_reason() -> None:
+    lines = {str(path.relative_to(ROOT)): len(text.splitlines()) for path, text in TESTS.items()}
+    limits.warn("300 lines", (path for path, count in lines.items() if count > 300))
 
 
 def test_tests_have_short_names() -> None:
-    """At most seven words: the docstring may say more."""
+    """At most seven words: the docstring may add more."""
     names = {
         node.name
         for text in TESTS.values()
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     }
-    assert {name for name in names if name.count("_") > 7} == set()
+    limits.warn("seven words of a test's name", (name for name in names if name.count("_") > 7))

@@ -41,7 +41,7 @@ sys.exit(bool(errors(projected(plan(logs, DatabaseAddress(sys.argv[1])), logs, r
 
 
 class TestDuckDb(DatabaseContract):
-    count = 40
+    count = 15
     meanwhile = "begins"
 
     @pytest.fixture

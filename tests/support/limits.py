@@ -1,0 +1,15 @@
+"""Limits on sizes: code over a limit gives a warning, unless its reason is listed."""
+
+import warnings
+from collections.abc import Iterable, Mapping
+
+#: The beginning of each warning, for `filterwarnings` of pyproject.toml.
+OVER = "over the limit"
+
+
+def warn(limit: str, found: Iterable[str], reasons: Mapping[str, str] | None = None) -> None:
+    """Warn of what is over a limit without a listed reason. Fails for a reason that is no longer needed."""
+    over = set(found)
+    if unexplained := sorted(over - set(reasons or ())):
+        warnings.warn(f"{OVER} ({limit}): {', '.join(unexplained)}", stacklevel=2)
+    assert set(reasons or ()) - over == set(), "these reasons are not needed any more"

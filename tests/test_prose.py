@@ -1,0 +1,40 @@
+"""The prose of each area has few idioms that a reader must read twice; the numbers may only be lowered."""
+
+import pytest
+
+from tests.support import ROOT
+from tests.support.prose import IDIOMS, rate, tracked
+
+#: Idioms in 10,000 words that an area may have at most.
+MOST = {
+    "code": (["cqrs_cli/*.py", "aggregates/*.py", "projections/*.py", "processes/*.py"], 190),
+    "docs": (["*.md"], 12),
+    "tests": (["tests/*.py"], 235),
+    "benchmarks and examples": (["benchmarks/*.py", "examples/*.py", "docs/*.py"], 190),
+}
+
+#: A limit further above the rate than this is to be lowered.
+SLACK = 10
+
+
+@pytest.mark.parametrize("area", MOST)
+def test_prose_is_plain(area: str) -> None:
+    patterns, most = MOST[area]
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a clone")
+    found = rate(tracked(*patterns))
+    assert found <= most, f"{found:.0f} idioms in 10,000 words of {area}"
+    assert found > most - SLACK, f"lower the limit of {area} to {found + 2:.0f}"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("The owner that was fenced stops.", 0),
+        ("Those of a run that nobody fenced say so.", 3),
+        ("What is committed stands in the log.", 2),
+        ("The claim stands by itself.", 0),
+    ],
+)
+def test_idioms_are_counted(text: str, count: int) -> None:
+    assert len(IDIOMS.findall(text)) == count
