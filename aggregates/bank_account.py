@@ -3,7 +3,7 @@
     cqrs send bank_account acc-42 Open owner=ann
     cqrs send bank_account acc-42 Deposit amount:=100
 
-The names of the events and of their fields are the storage format: add to them, never rename.
+The log contains the names of the events and of their fields: add new names, never change a name.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class Withdraw(cqrs.Command):
 
 
 class Close(cqrs.Command):
-    """The account must be empty. Closing it again changes nothing; it is never opened again."""
+    """Close the empty account, for ever. Closing it again changes nothing."""
 
 
 class Opened(cqrs.Event):

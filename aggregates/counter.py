@@ -1,12 +1,12 @@
-"""A running tally that several people may change, with compare-and-set where it matters.
+"""A counter that several people may change, with compare-and-set for a reset.
 
-Increments commute, so they need no expected version. A reset does not: say which version you saw, and it is
-refused if somebody else came first.
+Increments commute, so they need no expected version. A reset does not commute: send the version that you saw, and
+the reset is rejected if the counter has changed since then.
 
     cqrs send counter visits Increment by:=3
     cqrs send counter visits Reset --expect 7
 
-The names of the events and of their fields are the storage format: add to them, never rename.
+The log contains the names of the events and of their fields: add new names, never change a name.
 """
 
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ import cqrs_cli as cqrs
 
 
 class Increment(cqrs.Command):
-    """Count up, or down by a negative number. By nothing changes nothing."""
+    """Count up, or down with a negative number. Zero changes nothing."""
 
     by: int = 1
 
 
 class Reset(cqrs.Command):
-    """Go to a value. Where the counter is there already, nothing happens."""
+    """Set the counter to a value. If it has this value already, nothing changes."""
 
     to: int = 0
 

@@ -1,12 +1,12 @@
 """An order: placed, filled with lines, then shipped, cancelled or deleted.
 
-A deleted order keeps its history and its version but forgets customer and lines. It refuses every change until
-it is placed again, which starts it afresh.
+A deleted order keeps its history and its version, but customer and lines are dropped. It rejects every change
+until it is placed again as a new order.
 
     cqrs send order o-7 Place customer=ann
     cqrs send order o-7 AddLine sku=tea quantity:=2
 
-The names of the events and of their fields are the storage format: add to them, never rename.
+The log contains the names of the events and of their fields: add new names, never change a name.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
-"""A payment: requested for an order, then paid or called off.
+"""A payment, which is requested for an order, then paid or called off.
 
     cqrs send payment o-7 Request customer=ann
     cqrs send payment o-7 Pay reference=tr-93
 
-The names of the events and of their fields are the storage format: add to them, never rename.
+The log contains the names of the events and of their fields: add new names, never change a name.
 """
 
 from collections.abc import Iterator

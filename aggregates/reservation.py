@@ -1,11 +1,11 @@
-"""A seat that is held for a quarter of an hour, then free again unless it was bought: a rule about time.
+"""A seat that can be held for 15 minutes. Then it is free again, unless it was bought: a rule about time.
 
     cqrs send reservation seat-12 Hold guest=ann
     cqrs send reservation seat-12 Buy guest=ann
 
-No clock is asked. `at.time` is when the broker took the command, so the answer is the same whenever it is decided.
+`decide` reads no clock. `at.time` is the broker's timestamp of the command, so repeated decisions are equal.
 
-The names of the events and of their fields are the storage format: add to them, never rename.
+The log contains the names of the events and of their fields: add new names, never change a name.
 """
 
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ HELD_FOR = timedelta(minutes=15)
 
 
 class Hold(cqrs.Command):
-    """Hold the seat. The guest who holds it already holds it from now on."""
+    """Hold the seat. If the guest holds it already, the 15 minutes start again."""
 
     guest: str
 
 
 class Buy(cqrs.Command):
-    """Buy the seat. Only who holds it may."""
+    """Buy the seat. Only the guest who holds it can buy it."""
 
     guest: str
 

@@ -1,9 +1,9 @@
-"""A sensor: the moving average of its last readings. However many are recorded, the state stays small.
+"""A sensor with the moving average of its last readings. The state stays small for any number of readings.
 
     cqrs send sensor boiler Configure window:=3
     cqrs send sensor boiler Record value:=21.5
 
-The names of the events and of their fields are the storage format: add to them, never rename.
+The log contains the names of the events and of their fields: add new names, never change a name.
 """
 
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from typing import assert_never
 
 import cqrs_cli as cqrs
 
-MAX_WINDOW = 1000  # readings kept at most
+MAX_WINDOW = 1000  # the maximal number of readings in the state
 MAX_READING = 1e300  # so that the sum of a whole window is still a finite number
 
 
 class Configure(cqrs.Command):
-    """Average over this many readings from now on; surplus old ones are dropped."""
+    """Average over this many readings from now on; older readings are dropped."""
 
     window: int
 

@@ -1,5 +1,5 @@
-"""Every figure in docs/figures.md, one command each: `python -m benchmarks.backlog --help`.
+"""The benchmarks for the figures in docs/figures.md, one command each: `python -m benchmarks.backlog --help`.
 
-`--peer DIR` runs Kafka Streams in turn with ours, with and without recognising repeated ids (`benchmarks.peer`).
-`python -m benchmarks.picture FILE…` draws what they print as an SVG.
+`--peer DIR` alternates runs of Kafka Streams with runs of cqrs, with and without dedup of ids (`benchmarks.peer`).
+`python -m benchmarks.picture FILE…` draws their output as an SVG.
 """

@@ -1,4 +1,4 @@
-"""The place of the benchmarks: a project of their own with the embedded broker, filled topics, and processor times."""
+"""The environment of the benchmarks: a temporary project with the embedded broker, filled topics, processor times."""
 
 import json
 import os
@@ -28,37 +28,37 @@ AGGREGATES = Path(__file__).parent.parent / "aggregates"
 
 @dataclass(frozen=True)
 class Arena:
-    """A project folder and the broker that belongs to it."""
+    """A project folder and its broker."""
 
     root: Path
     connection: Connection
     broker_pid: int
 
     def topics(self, name: str, partitions: int, prefix: str = "", personal: bool = False) -> Topics:
-        """The aggregate's topics, made if they are missing."""
+        """Return the aggregate's topics; create them if they are missing."""
         topics = Topics(name, prefix)
         with Admin(self.connection) as admin:
             ensure_topics(admin, topics, TopicPlan(partitions=partitions, personal=personal))
         return topics
 
     def cqrs(self, *arguments: str) -> dict[str, Any]:
-        """Run the command here; its JSON document."""
+        """Run a `cqrs` command in the project; return its JSON document."""
         done = subprocess.run(
             [*command(*arguments), "-o", "json"], cwd=self.root, stdout=subprocess.PIPE, check=True
         )
         return dict(json.loads(done.stdout))
 
     def broker_cpu(self) -> float:
-        """CPU seconds the broker has used so far."""
+        """Return the CPU seconds of the broker so far."""
         return cpu_seconds(self.broker_pid)
 
 
 @contextmanager
 def arena() -> Iterator[Arena]:
-    """A fresh project and broker, gone afterwards, also when SIGTERM ends the benchmark."""
+    """Yield a new project and broker, and remove them afterwards, also if SIGTERM ends the benchmark."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     root = Path(tempfile.mkdtemp(prefix="cqrs-benchmark-"))
-    os.environ["SPARK_LOCAL_DIRS"] = str(root / "spark")  # what a JVM that is killed leaves behind
+    os.environ["SPARK_LOCAL_DIRS"] = str(root / "spark")  # for files that a killed JVM leaves
     try:
         (root / "cqrs.toml").touch()
         shutil.copytree(AGGREGATES, root / "aggregates")
@@ -70,18 +70,18 @@ def arena() -> Iterator[Arena]:
 
 
 def command(*arguments: str) -> list[str]:
-    """`cqrs` with these arguments, as this Python has it."""
+    """Return the command line of `cqrs` with these arguments, for this Python."""
     return [sys.executable, "-m", "cqrs_cli", *arguments]
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process, from /proc (fields 14 and 15, in clock ticks)."""
+    """Return the user and system time of a process, from /proc (fields 14 and 15, in clock ticks)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def greatest_memory(process: "subprocess.Popen[bytes]") -> int:
-    """The most RssAnon of any Python worker below a process, until that ends."""
+    """Return the largest RssAnon of any Python worker below a process, until the process ends."""
     greatest = 0
     while process.poll() is None:
         for pid in workers(process.pid):
@@ -91,9 +91,9 @@ def greatest_memory(process: "subprocess.Popen[bytes]") -> int:
 
 
 def workers(pid: int) -> list[int]:
-    """The Python workers below a process: Spark's daemon and what it forked."""
+    """Return the Python workers below a process: Spark's daemon and its forks."""
     found = []
-    with suppress(OSError):  # one of them has just ended
+    with suppress(OSError):  # a process has just ended
         for task in Path(f"/proc/{pid}/task").glob("*/children"):
             for child in map(int, task.read_text().split()):
                 name = Path(f"/proc/{child}/comm").read_text().strip()
@@ -102,7 +102,7 @@ def workers(pid: int) -> list[int]:
 
 
 def anonymous(pid: int) -> int:
-    """Bytes of a process's own memory, RssAnon; 0 if it is gone."""
+    """Return a process's anonymous memory in bytes (RssAnon); 0 if the process is gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
@@ -113,12 +113,12 @@ def anonymous(pid: int) -> int:
 
 
 def new_id(kind: str) -> str:
-    """A command id: `uuid7`, in order of time, or `random`."""
+    """Return a command id: `uuid7`, which ascends with time, or `random`."""
     return uuid7() if kind == "uuid7" else str(uuid.uuid4())
 
 
 def message(kind: str, subject: str, data: str, command_id: str, name: str = "bank_account") -> bytes:
-    """A command on the wire."""
+    """Return a serialized command."""
     return (
         f'{{"specversion":"1.0","id":"{command_id}","source":"/benchmark","type":"{name}.{kind}",'
         f'"subject":"{subject}","data":{data}}}'
@@ -126,7 +126,7 @@ def message(kind: str, subject: str, data: str, command_id: str, name: str = "ba
 
 
 def open_accounts(arena: Arena, topics: Topics, accounts: int) -> None:
-    """One `Open` for each account."""
+    """Send one `Open` for each account."""
     with CommandProducer(arena.connection, "murmur2", bulk=True, reports=False) as sender:
         for number in range(accounts):
             subject = f"acc-{number}"
@@ -146,7 +146,7 @@ def deposit(
     ids: str = "uuid7",
     data: str = '{"amount":5}',
 ) -> None:
-    """So many deposits into accounts drawn at random."""
+    """Send this number of deposits to random accounts."""
     draw = random.Random(1)
     with CommandProducer(arena.connection, "murmur2", bulk=True, reports=False) as sender:
         for _ in range(commands):

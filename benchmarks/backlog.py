@@ -1,4 +1,4 @@
-"""Backlog throughput: how fast `cqrs run --once` decides what has piled up, first decision to last commit."""
+"""Backlog throughput: how fast `cqrs run --once` decides a backlog, from the first decision to the last commit."""
 
 import argparse
 import time
@@ -53,7 +53,7 @@ def _filled(here: Arena, given: argparse.Namespace, prefix: str, personal: bool 
 def _ours(
     here: Arena, given: argparse.Namespace, prefix: str, warmth: str, fields: int = 0
 ) -> dict[str, object]:
-    """`fields`: the personal ones of each command."""
+    """Measure cqrs. `fields`: the number of personal fields in each command."""
     topics = _filled(here, given, prefix, personal=fields > 0)
     run = ("run", topics.aggregate, "--once", "--topic-prefix", prefix)
     here.cqrs(*run)
@@ -75,14 +75,14 @@ def _ours(
 
 
 def _special(given: argparse.Namespace, fields: int) -> str:
-    """The ids and personal fields, where they are not those of other figures."""
+    """Describe ids and personal fields that differ from the default figures."""
     kind = "" if given.ids == "uuid7" else f", {given.ids} ids"
     kind += f", {fields} personal" if fields else ""
     return kind + (f", {given.remembered:,} remembered a shard" if given.remembered else "")
 
 
 def _remember(here: Arena, given: argparse.Namespace, prefix: str) -> None:
-    """Fill each shard with the ids that deciding this many commands would leave."""
+    """Fill each shard with the ids that decisions of this many commands would leave."""
     settings = load_settings({"topic_prefix": prefix}, here.root)
     aggregate = load_aggregate("bank_account", settings.aggregates, settings.root)
     plan = prepare(settings, here.connection, {"bank_account": aggregate})

@@ -1,4 +1,4 @@
-"""The blows of `benchmarks.gaps`: each case makes ready what it needs, and knows what is to come."""
+"""The faults of `benchmarks.gaps`: each case prepares its environment, injects a fault, and checks for its effects."""
 
 import signal
 import time
@@ -12,12 +12,12 @@ from benchmarks.runs import Runs
 from tests.support.processes import family
 from tests.support.standalone import Cluster, cluster
 
-#: The event that strikes the run at work; what more is to be known of it, in seconds.
+#: Injects a fault into the active run; returns additional measurements in seconds.
 Blow = Callable[[], Mapping[str, float] | None]
 
 
 class Case(NamedTuple):
-    """A blow: how it is made ready, if all that it leads to is there, and the fewest seconds of sending."""
+    """A fault: its preparation, a check whether all its effects have happened, and the least seconds of sending."""
 
     prepare: Callable[[Runs], Blow]
     came: Callable[[Runs], bool]
@@ -25,15 +25,15 @@ class Case(NamedTuple):
 
 
 def steady(runs: Runs) -> Blow:
-    """Nothing happens."""
+    """Inject no fault."""
     runs.at_work()
     return lambda: None
 
 
 def executor_killed(runs: Runs, slots: int = 1) -> Blow:
-    """One of two executors of a standalone cluster is killed with -9; its worker starts another one.
+    """Kill one of two executors of a standalone cluster with -9; its worker starts another executor.
 
-    `slots`: of each executor. The tasks that are lost begin again in what is free in the other one.
+    `slots`: of each executor. Lost tasks restart in the free slots of the other executor.
     """
     spark = _at_work_on_executors(runs, 2, slots)
 
@@ -45,7 +45,7 @@ def executor_killed(runs: Runs, slots: int = 1) -> Blow:
 
 
 def executor_joins(runs: Runs) -> Blow:
-    """A second worker of a standalone cluster is started: half of the partitions move to its executor."""
+    """Start a second worker of a standalone cluster: half of the partitions move to its executor."""
     spark = _at_work_on_executors(runs, 1, 2)
 
     def has_registered() -> bool:
@@ -60,13 +60,13 @@ def executor_joins(runs: Runs) -> Blow:
 
 
 def executor_drained(runs: Runs) -> Blow:
-    """One of two workers is told to leave: its partitions move to the other one, whose executor could hold all."""
+    """Drain one of two workers: its partitions move to the other worker, whose executor could hold all."""
     spark = _at_work_on_executors(runs, 2, 4)
     return partial(_until_moved, runs, partial(spark.drain, 0))
 
 
 def _at_work_on_executors(runs: Runs, workers: int, slots: int) -> Cluster:
-    """A standalone cluster with a run at work; `slots`: of each worker's one executor."""
+    """Return a standalone cluster with an active run. `slots`: of each worker's only executor."""
     folder = runs.here.root / "cluster"
     folder.mkdir(exist_ok=True)
     spark = runs.stack.enter_context(cluster(folder, workers, slots))
@@ -78,7 +78,7 @@ def _at_work_on_executors(runs: Runs, workers: int, slots: int) -> Cluster:
 
 
 def _until_moved(runs: Runs, act: Callable[[], object]) -> Mapping[str, float]:
-    """Do it, and wait until partitions have moved inside the run: how many seconds later."""
+    """Call `act`, and wait until partitions have moved inside the run; return the seconds since the end of the call."""
     act()
     began = time.monotonic()
     runs.wait_until("partition that moved", runs.has_moved)
@@ -90,7 +90,7 @@ def _is_executor(pid: int) -> bool:
 
 
 def broker_ended(runs: Runs, how: signal.Signals) -> Blow:
-    """The leader of a partition, one of three brokers, is killed with -9, or stopped, and gives its partitions away."""
+    """Kill the leader of a partition, one of three brokers, with -9, or stop it, so that it moves its partitions."""
     runs.at_work()
     brokers = runs.brokers
     assert brokers is not None
@@ -98,7 +98,7 @@ def broker_ended(runs: Runs, how: signal.Signals) -> Blow:
 
 
 def newer_run(runs: Runs) -> Blow:
-    """Another run is started, which takes over."""
+    """Start another run, which takes over."""
     runs.at_work()
 
     def blow() -> None:
@@ -108,20 +108,20 @@ def newer_run(runs: Runs) -> Blow:
 
 
 def worker_killed(runs: Runs) -> Blow:
-    """A Python worker is killed with -9."""
+    """Kill a Python worker with -9."""
     runs.at_work()
     return runs.kill_worker
 
 
 def run_killed_beside_standby(runs: Runs) -> Blow:
-    """The run is killed with -9; another one stands by."""
+    """Kill the active run with -9 while a standby run waits."""
     runs.at_work()
     runs.standing_by()
     return runs.kill
 
 
 def run_killed_and_started(runs: Runs) -> Blow:
-    """The run is killed with -9, and another one is started at once."""
+    """Kill the run with -9, and start another run at once."""
     runs.at_work()
 
     def blow() -> None:
@@ -132,7 +132,7 @@ def run_killed_and_started(runs: Runs) -> Blow:
 
 
 def peer_killed(runs: Runs, session_timeout: float) -> Blow:
-    """One of two instances of Kafka Streams is killed with -9."""
+    """Kill one of two instances of Kafka Streams with -9."""
     given = runs.given
     call = peer.pair(runs.here, given.peer, runs.topics, session_timeout)
     first, _ = runs.stack.enter_context(call)
@@ -144,20 +144,22 @@ CASES = {
     "newer run": Case(newer_run, Runs.is_taken_over),
     "worker": Case(worker_killed, Runs.has_struck),
     "executor": Case(executor_killed, Runs.has_struck),
-    "executor, room": Case(partial(executor_killed, slots=4), Runs.has_struck),  # each could hold all
+    # Each executor could hold all tasks.
+    "executor, room": Case(partial(executor_killed, slots=4), Runs.has_struck),
     "executor joins": Case(executor_joins, Runs.has_moved),
     "executor drained": Case(executor_drained, Runs.has_moved),
     "standby": Case(run_killed_beside_standby, lambda runs: runs.has_struck() and runs.is_taken_over()),
     "restart": Case(run_killed_and_started, lambda runs: runs.has_struck() and runs.is_taken_over()),
-    # These blows end with the election of another leader.
+    # These faults end with the election of another leader.
     "broker": Case(partial(broker_ended, how=signal.SIGKILL), lambda _: True),
     "broker stopped": Case(partial(broker_ended, how=signal.SIGTERM), lambda _: True),
 }
 
-#: Those that have brokers of their own.
+#: The cases with brokers of their own.
 ON_THREE = ("broker", "broker stopped")
 
-#: Of Kafka Streams: its seconds of silence until another instance takes over, 45 by default.
+#: The cases of Kafka Streams, by its session timeout in seconds (45 by default), after which another instance takes
+#: over.
 PEERS = {
     f"peer, {session} s": Case(partial(peer_killed, session_timeout=session), Runs.has_struck, session + 25.0)
     for session in (45, 6)

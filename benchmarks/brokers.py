@@ -1,4 +1,4 @@
-"""Three brokers of the embedded Kafka on this machine, one of which may be killed; a project folder that uses them."""
+"""Three brokers of the embedded Kafka on this machine, which may be killed, and a project folder that uses them."""
 
 import os
 import shutil
@@ -27,7 +27,8 @@ from cqrs_cli.system.process import end
 
 _NODES = (1, 2, 3)
 
-#: The differences from one embedded broker. A broker's session has Kafka's own 9 s: so long it may seem to be alive.
+#: The differences from one embedded broker. The broker session timeout is Kafka's default, 9 s: a dead broker looks
+#: alive for so long.
 _MORE = """\
 node.id={node}
 controller.quorum.voters={voters}
@@ -44,7 +45,7 @@ broker.heartbeat.interval.ms=2000
 
 
 class Brokers:
-    """Those that were started, by their node."""
+    """The started brokers, by their node id."""
 
     def __init__(self, root: Path, states: dict[int, BrokerState]) -> None:
         self.root, self.states = root, states
@@ -52,7 +53,7 @@ class Brokers:
         self._admin = AdminClient(self.connection.librdkafka(), logger=LIBRDKAFKA_LOG)
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The node that leads a partition, as a broker that answers knows; -1 if there is none, or no answer."""
+        """Return the node that leads a partition, according to a live broker; -1 without a leader or an answer."""
         try:
             found = self._admin.list_topics(topic, timeout=1).topics[topic].partitions.get(partition)
         except KafkaException:
@@ -60,7 +61,7 @@ class Brokers:
         return -1 if found is None else int(found.leader)
 
     def end_leader(self, topic: str, how: signal.Signals) -> float:
-        """Send this signal to the leader of partition 0; the seconds until there is another one."""
+        """Send this signal to the leader of partition 0; return the seconds until the partition has another leader."""
         ended = self.leader(topic)
         assert ended in self.states, f"nobody leads {topic}"
         began = time.monotonic()
@@ -73,7 +74,7 @@ class Brokers:
 
 @contextmanager
 def three_brokers() -> Iterator[tuple[Arena, Brokers]]:
-    """A fresh project with three fresh brokers, gone afterwards."""
+    """Yield a new project with three new brokers, and remove them afterwards."""
     root = Path(tempfile.mkdtemp(prefix="cqrs-benchmark-"))
     started: dict[int, BrokerState] = {}
     try:
@@ -104,5 +105,6 @@ def _start(root: Path, started: dict[int, BrokerState]) -> None:
             [str(java), "-cp", f"{library}/*", *tool], cwd=folder, check=True, stdout=subprocess.DEVNULL
         )
         started[node] = process.spawn_broker(java, library, folder, cluster, ports[node], more)
-    for node, folder in folders.items():  # none serves before two are there
+    # No broker is ready before two brokers run.
+    for node, folder in folders.items():
         process.wait(folder, started[node], 0)

@@ -1,7 +1,7 @@
 """Time until a machine has decided its first command: with its shards, with checkpoints and a tail, with the log alone.
 
-The owners of all partitions are in one process, without Spark; `--whole` measures `cqrs run`, too, from its start until
-a command that waits for it has its outcome. With its own shards there is nothing to fold: the difference counts.
+The owners of all partitions run in one process, without Spark. `--whole` also measures `cqrs run`, from its start until
+a waiting command has its outcome. A machine with its own shards folds nothing: the difference counts.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _written(here: Arena, copies: Path) -> dict[str, object]:
-    """Checkpoints of all shards, and the time that they took."""
+    """Write checkpoints of all shards, and measure the time."""
     settings = load_settings({}, here.root)
     aggregate = load("bank_account", settings.aggregates, settings.root)
     plan = replace(prepare(settings, here.connection, {"bank_account": aggregate}), checkpoints=str(copies))
@@ -80,7 +80,7 @@ def _measured(
 
 
 def _owners(here: Arena, state: Path, copies: Path | None) -> float:
-    """The seconds of the owners, from opening their shards until the last command is decided and they are closed."""
+    """Return the seconds of the owners, from the opening of their shards until the last decision and their close."""
     settings = load_settings({}, here.root)
     aggregates = {"bank_account": load("bank_account", settings.aggregates, settings.root)}
     plan = replace(
@@ -95,7 +95,7 @@ def _owners(here: Arena, state: Path, copies: Path | None) -> float:
 
 
 def _first_decision(here: Arena, state: Path, copies: Path | None = None) -> float:
-    """The seconds from the start of a run until a command that waits for it has its outcome."""
+    """Return the seconds from the start of a run until a waiting command has its outcome."""
     environment = os.environ | ({} if copies is None else {"CQRS_CHECKPOINTS": str(copies)})
     began = time.perf_counter()
     run = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Commands that wait: parked, idle beside them, and said again when they are due."""
+"""Deferred commands: the rate of deferrals, the cost of idle owners, and the rate and latency of resubmission."""
 
 import argparse
 import statistics
@@ -20,7 +20,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 ACCOUNTS = 1000
 PARTITIONS = 4
 
-#: A time that does not come.
+#: A time that never comes.
 NEVER = "2999-01-01T00:00:00.000Z"
 
 
@@ -79,7 +79,7 @@ def _once(here: Arena, what: str, count: int, status: str) -> dict[str, object]:
 
 
 def _idle(here: Arena, topics: Topics, seconds: float) -> dict[str, object]:
-    """The part of a core, and the memory, that the owners take while nothing happens."""
+    """Return the share of a core, and the memory, of idle owners."""
     with deciding(here, topics, PARTITIONS) as run:
         time.sleep(5)
         pids = workers(run.pid)
@@ -90,7 +90,7 @@ def _idle(here: Arena, topics: Topics, seconds: float) -> dict[str, object]:
 
 
 def _low_load(here: Arena, topics: Topics, seconds: float) -> dict[str, object]:
-    """ms from the moment that a command is due to its final outcome, twenty a second."""
+    """Measure ms from a command's due time to its final outcome, at twenty commands a second."""
     reader = clients.consumer(here.connection, fetch_wait_max_ms=500)
     ends = bounds(here.connection, topics.outcomes, range(PARTITIONS))
     reader.assign([confluent_kafka.TopicPartition(topics.outcomes, p, end) for p, (_, end) in ends.items()])

@@ -1,4 +1,4 @@
-"""Deposits at a steady rate while partitions grow: when each was sent, and when and where it had its final outcome."""
+"""Deposits at a steady rate during repartitioning: when each was sent, and when and where it had its final outcome."""
 
 import random
 import threading
@@ -19,7 +19,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: Seconds that a client pauses after each outcome that it has waited for.
+#: Seconds that a client pauses after each outcome.
 _PAUSE = 0.02
 
 
@@ -28,7 +28,7 @@ def _deposit(number: int, subject: str) -> bytes:
 
 
 class Final(NamedTuple):
-    """The time and place of a command's final outcome, as it was read, and the version that it left its account at."""
+    """The time and partition of a command's final outcome, as it was read, and the resulting version of its account."""
 
     at: float  # seconds, as `time.perf_counter` counts
     partition: int
@@ -36,7 +36,9 @@ class Final(NamedTuple):
 
 
 class Flow:
-    """A sender, which is told of each growth, and a reader, a thread each. Commands are numbered as they are sent."""
+    """A sender, which is informed of each repartitioning, and a reader, each in a thread. Commands are numbered in the
+    order of sending.
+    """
 
     def __init__(self, here: Arena, topics: Topics, rate: int, accounts: int, partitions: int) -> None:
         self._here, self._topics, self._rate, self._accounts = here, topics, rate, accounts
@@ -53,17 +55,17 @@ class Flow:
             thread.start()
 
     def read_more(self, count: int) -> None:
-        """The topics have grown: when this returns, the outcomes of all partitions are read."""
+        """Read the outcomes of all partitions after a repartitioning; returns when the reader has them."""
         self._grow = count
         self._grown.wait()
         self._grown.clear()
 
     def look_again(self) -> None:
-        """The sender hears of the growth, and sends by it."""
+        """Make the sender refresh its metadata, and use the new number of partitions."""
         self._sender.look_again(self._topics.commands)
 
     def finish(self, patience: float) -> None:
-        """Send no more, and wait for the outcomes that are to come."""
+        """Stop sending, and wait for the remaining outcomes."""
         self._stopping.set()
         self._threads[0].join()
         deadline = time.monotonic() + patience
@@ -74,7 +76,7 @@ class Flow:
         self._reader.close()
 
     def repeat(self, topics: Topics) -> None:
-        """Send all of it to other topics, as fast as it goes."""
+        """Send all commands to other topics, as fast as possible."""
         with CommandProducer(self._here.connection, "murmur2", bulk=True, reports=False) as sender:
             for number, account in enumerate(self.accounts):
                 subject = f"acc-{account}"
@@ -122,7 +124,7 @@ class Flow:
         self._read_from = count
 
     def overtaken(self) -> int:
-        """The commands that were decided after one to the same account that was sent later."""
+        """Return the number of commands that were decided after a later command to the same account."""
         last, found = Counter[int](), 0
         for number, account in enumerate(self.accounts):
             if number in self.done:
@@ -133,7 +135,7 @@ class Flow:
 
 
 class Waiting(threading.Thread):
-    """A client that waits for each outcome before it sends again, to an account of its own."""
+    """A client that waits for each outcome before it sends the next command, to an account of its own."""
 
     def __init__(
         self, here: Arena, topics: Topics, number: int, sender: Callable[[], CommandProducer]

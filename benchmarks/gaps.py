@@ -1,4 +1,4 @@
-"""The longest that a command waits for its outcome while an owner is killed or taken over, as a client sees it."""
+"""The longest wait for an outcome while an owner is killed or taken over, as a client measures it."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ from benchmarks.report import report
 from benchmarks.runs import MissedError, Runs, shards
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: Seconds of quiet work before the blow, and after a run has come up, so that its shards and its code are warm.
+#: Seconds of steady work before the fault, and after the start of a run, so that its shards and its code are warm.
 _QUIET = 5.0
 
 
@@ -74,14 +74,16 @@ def _is_on_one_broker(name: str) -> bool:
 
 
 def _prepare(here: Arena, topics: Topics, given: argparse.Namespace) -> None:
-    """Open the accounts; every run finds the shards of so many, and folds what came after. No run trusts copies.
+    """Open the accounts, and prepare a shard folder for each run, so that it folds only later records. The second
+    folder is rebuilt, because no run trusts copied shards.
 
-    A broker that has just started takes more than one core to compile its code.
+    The warm-up is necessary because a new broker needs more than one core to compile its code.
     """
     open_accounts(here, topics, given.aggregates)
     if given.aggregates > ACCOUNTS:
         here.cqrs("run", "bank_account", "--once", "--state-dir", shards(0))
-        here.cqrs("rebuild", "bank_account", "--state-dir", shards(1))  # another run would have nothing to do
+        # A second `run --once` would have nothing to do.
+        here.cqrs("rebuild", "bank_account", "--state-dir", shards(1))
     with deciding(here, topics, given.partitions, "--state-dir", shards(0)):
         warm_up(here, topics, given)
 
@@ -117,9 +119,9 @@ def _play(here: Arena, topics: Topics, given: argparse.Namespace, name: str) -> 
 def _place(
     here: Arena, topics: Topics, given: argparse.Namespace, name: str
 ) -> Iterator[tuple[Arena, Topics, Brokers | None]]:
-    """A broker that is killed, and the peer, get topics of their own.
+    """Yield the environment of a case: cases that kill a broker, and cases of the peer, get topics of their own.
 
-    The peer is given no accounts to begin with: it needs none.
+    The peer gets no accounts, because it needs no accounts.
     """
     if name in ON_THREE:
         with three_brokers() as (here, brokers):
@@ -133,7 +135,7 @@ def _place(
 
 
 def _strike(blow: Blow, came: Callable[[], bool], runs: Runs, ended: threading.Event) -> Mapping[str, float]:
-    """Strike after a while of quiet work, unless all has ended before, and wait for what comes of it."""
+    """Inject the fault after a while of steady work, unless the case has ended, and wait for the effects."""
     if ended.wait(_QUIET):
         return {}
     more = blow() or {}

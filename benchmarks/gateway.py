@@ -1,6 +1,6 @@
-"""The gateway beside a client of its own: a command with its outcome, one at a time, and reads.
+"""The gateway compared with a client: commands with their outcomes, one at a time, and reads.
 
-Reads are given per second of the gateway's own processor time: what one core serves. The slow clients ask for events
+Reads are given per second of the gateway's own processor time: the rate of one core. The slow clients request events
 from the beginning, and never read.
 """
 
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def _measure(given: argparse.Namespace) -> None:
-    """Measure, report."""
+    """Measure and report."""
     rows: list[dict[str, object]] = []
     with arena() as here, ExitStack() as stack:
         topics = here.topics("bank_account", 4)
@@ -68,7 +68,7 @@ def _measure(given: argparse.Namespace) -> None:
 
 
 def _attack() -> None:
-    """Attack a gateway, report."""
+    """Attack a gateway and report."""
     with arena() as here:
         hostile.fill(here)
         with _serving(here) as (server, port):
@@ -78,7 +78,7 @@ def _attack() -> None:
 
 @contextmanager
 def _serving(here: Arena) -> Iterator[tuple[int, int]]:
-    """A gateway; its process and port."""
+    """Run a gateway; yield its process id and port."""
     call = command("serve", "bank_account", "--port", "0", "-b", here.connection.bootstrap_server)
     with subprocess.Popen(call, cwd=here.root, stderr=subprocess.PIPE, text=True) as serving:
         try:

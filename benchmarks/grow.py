@@ -1,7 +1,8 @@
-"""Growing partitions under load: the longest pause of a partition, and whether a command was lost, twice or overtaken.
+"""Repartitioning under load: the longest pause of a partition, and the numbers of lost, repeated and overtaken
+commands.
 
-Deposits come at a steady rate, and beside them from clients that wait for each outcome; half of those never hear of a
-growth. Each growth doubles the partitions; then another run is started, which takes over and splits.
+Deposits arrive at a steady rate. Other clients wait for each outcome; half of these clients never learn of a
+repartitioning. Each repartitioning doubles the partitions; then another run starts, takes over and splits.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from tests.support.traffic import StaleProducer
 
 _ONCE = ("run", "bank_account", "--once")
 
-#: Clients that wait.
+#: The number of clients that wait for each outcome.
 _WAITING = 8
 
 Row = dict[str, object]
@@ -55,7 +56,7 @@ def main() -> None:
 
 
 def _growing(here: Arena, topics: Topics, given: argparse.Namespace) -> tuple[list[Row], int, Flow]:
-    """Grow under load: a row for each phase, the number of partitions then, and what was sent."""
+    """Repartition under load; return a row for each phase, the final number of partitions, and the sent commands."""
     count = given.partitions
     with ExitStack() as stack:
         stack.enter_context(_run(here, topics, count))
@@ -84,18 +85,18 @@ def _growing(here: Arena, topics: Topics, given: argparse.Namespace) -> tuple[li
 
 @contextmanager
 def _run(here: Arena, topics: Topics, count: int) -> Iterator[None]:
-    """A run on so many partitions; the one before has ended by then, taken over."""
+    """Start a run on this number of partitions; it takes over from the previous run."""
     with deciding(here, topics, count, "--state-dir", _shards(count)):
         yield
 
 
 def _shards(count: int) -> str:
-    """The folder of the shards of so many partitions."""
+    """Return the folder of the shards for this number of partitions."""
     return f"shards-{count}"
 
 
 def _prepare(here: Arena, count: int) -> None:
-    """Fold the shards of the partitions that are to come, while the run before decides on."""
+    """Fold the shards of the new partitions while the previous run continues."""
     here.cqrs("rebuild", "bank_account", "--partitions", str(count), "--state-dir", _shards(count))
 
 
@@ -114,7 +115,7 @@ def _waiting(here: Arena, topics: Topics, count: int) -> list[Waiting]:
 
 
 def _phases(flow: Flow, phases: list[tuple[str, float]]) -> Iterator[Row]:
-    """A row for each: of the commands that were sent in it, by the partition that has decided them."""
+    """Yield a row for each phase: the waits of the commands sent in it, by the partition that decided them."""
     ends = [*(began for _, began in phases[1:]), float("inf")]
     for (what, began), end in zip(phases, ends, strict=True):
         waits = defaultdict[int, list[float]](list)
@@ -142,7 +143,9 @@ def _verdict(flow: Flow, waiting: list[Waiting]) -> Row:
 
 
 def _steady(here: Arena, topics: Topics, given: argparse.Namespace, count: int, flow: Flow) -> list[Row]:
-    """The backlog of both, in turn. Both have decided the same before: ids that are remembered cost time."""
+    """Measure the backlog rate of both aggregates, in turn. Both have decided equal commands before, because remembered
+    ids cost time.
+    """
     other = here.topics("bank_account", count, "even.")
     open_accounts(here, other, given.aggregates)
     flow.repeat(other)
@@ -160,8 +163,8 @@ def _steady(here: Arena, topics: Topics, given: argparse.Namespace, count: int, 
                     "owners_us": 1e6 * done["cpu_seconds"] / done["commands"],
                 }
             )
-        both.reverse()  # each comes first in turn
-    return rows[2:]  # the first ones fold, and decide what was sent before
+        both.reverse()  # each of the two is first in turn
+    return rows[2:]  # the first two rows include the fold and earlier commands
 
 
 if __name__ == "__main__":

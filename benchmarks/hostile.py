@@ -1,7 +1,7 @@
-"""Clients of a gateway that mean harm, on this machine alone: its limits hold, or memory and `/healthz` show it.
+"""Hostile clients of a gateway, on this machine: if its limits fail, its memory and `/healthz` show it.
 
-During each attack somebody else asks for `/healthz` and for a state. `refused`: answers of 413 and 503 that the
-attackers got. Memory is the gateway's own (RssAnon), the last figure five seconds after the attack.
+During each attack another client requests `/healthz` and a state. `refused`: the number of answers 413 and 503 to the
+attackers. Memory is the gateway's own (RssAnon), the last figure five seconds after the attack.
 """
 
 import base64
@@ -27,22 +27,22 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are it
 from benchmarks.arena import Arena, anonymous, deposit, open_accounts
 from cqrs_cli.system.limits import raise_descriptors
 
-#: Events of the one account, whose history is asked for.
+#: Events of the only account, whose history is requested.
 EVENTS = 20_000
 
-#: Seconds that an attack lasts at least, and that pass before the next one.
+#: Least seconds of an attack, and seconds before the next attack.
 LASTING, AFTERWARDS = 3.0, 5.0
 
 HISTORY = "/bank_account/acc-0/history"
 
-#: The statuses of the answers that attackers got.
+#: The statuses of the answers to attackers.
 Answers = list[int]
 
 Attack = Callable[[int, Answers], AbstractContextManager[None]]
 
 
 def fill(here: Arena) -> None:
-    """An account with a long history, and a commands topic that takes no command of half a megabyte."""
+    """Create an account with a long history, and a commands topic that rejects commands of half a megabyte."""
     topics = here.topics("bank_account", 1)
     entry = ConfigEntry("max.message.bytes", "500000", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topics.commands, incremental_configs=[entry])
@@ -55,7 +55,7 @@ def fill(here: Arena) -> None:
 
 
 def attack_all(server: int, port: int) -> list[dict[str, Any]]:
-    """A row for each attack on the gateway with this process id."""
+    """Return a row for each attack on the gateway with this process id."""
     raise_descriptors(10_000)
     while _asked(port, "/readyz")[0] != 200:
         time.sleep(0.2)
@@ -95,7 +95,7 @@ def _attacked(server: int, port: int, what: str, attack: Attack) -> dict[str, An
 
 
 def _asked(port: int, path: str) -> tuple[int, float]:
-    """The status of a GET, and the milliseconds until its answer."""
+    """Return the status of a GET, and the milliseconds until its answer."""
     began = time.perf_counter()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     connection.request("GET", path)
@@ -106,7 +106,7 @@ def _asked(port: int, path: str) -> tuple[int, float]:
 
 
 def _crowd(clients: int, said: bytes) -> Attack:
-    """Clients that say this, and take no answer."""
+    """Return an attack by clients that send these bytes, and read no answer."""
 
     @contextmanager
     def attack(port: int, answers: Answers) -> Iterator[None]:
@@ -116,7 +116,7 @@ def _crowd(clients: int, said: bytes) -> Attack:
                 one = stack.enter_context(socket.socket())
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 one.connect(("127.0.0.1", port))
-                with suppress(OSError):  # cut off already
+                with suppress(OSError):  # the gateway has closed the connection
                     one.sendall(said)
                 crowd.append(one)
             yield
@@ -130,7 +130,7 @@ def _crowd(clients: int, said: bytes) -> Attack:
 
 
 def _leaving(clients: int) -> Attack:
-    """Clients that ask for the history, and go."""
+    """Return an attack by clients that request the history, and disconnect."""
 
     @contextmanager
     def attack(port: int, answers: Answers) -> Iterator[None]:
@@ -144,8 +144,8 @@ def _leaving(clients: int) -> Attack:
 
 @contextmanager
 def _too_large(port: int, answers: Answers) -> Iterator[None]:
-    """Commands that the topic does not take, one after the other."""
-    noise = base64.b64encode(os.urandom(750_000)).decode()  # the topic's limit is one of compressed bytes
+    """Send commands that the topic rejects, one after the other."""
+    noise = base64.b64encode(os.urandom(750_000)).decode()  # the topic limits compressed bytes
     body = json.dumps({"owner": noise}).encode()
 
     def send() -> None:

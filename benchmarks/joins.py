@@ -14,10 +14,10 @@ from benchmarks.report import report
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: The selections that are read: all events, and those of one type. Each row is made and thrown away.
+#: The selections to read: all events, and the events of one type. Each row is created and dropped.
 READS: dict[str, dict[str, str]] = {"events": {}, "events of one type": {"type": "Deposited"}}
 
-#: A session of a user's own compiles to fast code, as Java does by default; our jobs' sessions compile fast.
+#: A user's own session compiles to fast code, Java's default; the sessions of cqrs jobs compile quickly.
 AS_USERS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"}
 
 
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def measure(here: Arena, events: int, runs: int) -> list[dict[str, object]]:
-    """Each read several times, on one session, after one that warms it up."""
+    """Measure each selection several times, in one session, after a warm-up."""
     from cqrs_cli.jobs.engine.session import dataframes, session
     from cqrs_cli.spark import register
 
@@ -62,22 +62,22 @@ def measure(here: Arena, events: int, runs: int) -> list[dict[str, object]]:
 
 
 def read(spark: "SparkSession", here: Arena, asked: dict[str, str]) -> "DataFrame":
-    """The events of the accounts."""
+    """Return the events of the accounts."""
     reader = spark.read.format("cqrs").option("project", str(here.root)).option("aggregate", "bank_account")
     return reader.options(**asked).load()
 
 
 def cpu(here: Arena) -> float:
-    """CPU seconds of Spark so far: its JVM and the Python workers that live."""
+    """Return the CPU seconds of Spark so far: its JVM and the live Python workers."""
     used = 0.0
     for pid in below(os.getpid()):
-        with suppress(OSError):  # it has just ended
+        with suppress(OSError):  # the process has just ended
             used += cpu_seconds(pid) if pid != here.broker_pid else 0.0
     return used
 
 
 def below(pid: int) -> list[int]:
-    """All processes that descend from one."""
+    """Return all descendants of a process."""
     found = []
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").glob("*/children"):

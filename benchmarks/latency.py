@@ -1,4 +1,4 @@
-"""Latency at a given rate: from a command sent to its outcome read (read_committed), as a client sees it."""
+"""Latency at a given rate: from a sent command to its outcome (read_committed), as a client measures it."""
 
 import argparse
 import statistics
@@ -63,14 +63,14 @@ def main() -> None:
 def deciding(
     here: Arena, topics: Topics, partitions: int, *arguments: str
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """`cqrs run`, with more arguments if there are any, once it owns every partition."""
+    """Run `cqrs run` with these arguments; yield it once it owns every partition."""
     with subprocess.Popen(command("run", "bank_account", *arguments, "-q"), cwd=here.root) as run:
         try:
             while not is_owned(here, topics, partitions):
                 time.sleep(0.2)
             yield run
         finally:
-            run.terminate()  # SIGINT may be ignored: a shell's background jobs inherit that
+            run.terminate()  # background jobs of a shell inherit an ignored SIGINT
 
 
 def is_owned(here: Arena, topics: Topics, partitions: int) -> bool:
@@ -90,7 +90,7 @@ def _kafka_streams(here: Arena, topics: Topics, given: argparse.Namespace, dedup
 
 
 def warm_up(here: Arena, topics: Topics, given: argparse.Namespace) -> None:
-    """`given.warm_up` seconds at 1,000/s, of which nothing is reported."""
+    """Send at 1,000/s for `given.warm_up` seconds, without a report."""
     busy = {"rate": 1000, "seconds": given.warm_up}
     _measure(here, topics, argparse.Namespace(**{**vars(given), **busy}), "warm-up")
 
@@ -102,7 +102,7 @@ def _measure(here: Arena, topics: Topics, given: argparse.Namespace, what: str) 
 
 
 def waits(here: Arena, topics: Topics, given: argparse.Namespace) -> list[float]:
-    """Seconds from each command to its outcome, ascending: `given.rate` a second for `given.seconds`."""
+    """Send `given.rate` commands a second for `given.seconds`; return the seconds until each outcome, ascending."""
     taken, unanswered = answers(here, topics, given)
     assert not unanswered, f"{unanswered} of {len(taken)} commands have no outcome"
     return taken
@@ -111,9 +111,10 @@ def waits(here: Arena, topics: Topics, given: argparse.Namespace) -> list[float]
 def answers(
     here: Arena, topics: Topics, given: argparse.Namespace, until: Callable[[], bool] = lambda: True
 ) -> tuple[list[float], int]:
-    """The same, and how many commands had no outcome a minute after the last one: these have waited until then.
+    """Measure as `waits` does, but tolerate missing outcomes: return the waits, and the number of commands without an
+    outcome a minute after the last command. Their waits end then.
 
-    `until`: it sends on until this is true, too.
+    `until`: sending continues until this is true, too.
     """
     sent: dict[str, float] = {}
     reader = clients.consumer(here.connection, fetch_wait_max_ms=500)
@@ -136,8 +137,8 @@ def send_meanwhile(
     sent: dict[str, float],
     until: Callable[[], bool] = lambda: True,
 ) -> threading.Thread:
-    """Send deposits at `given.rate` for `given.seconds`, and on `until` this is true, in a thread; `sent` gets the
-    moment of each by its id.
+    """Send deposits at `given.rate` for `given.seconds`, and until `until` is true, in a thread. `sent` gets the due
+    time of each command by its id.
     """
     sending = threading.Thread(target=_send, args=(here, topics, given, sent, until), daemon=True)
     sending.start()
@@ -147,7 +148,7 @@ def send_meanwhile(
 def _send(
     here: Arena, topics: Topics, given: argparse.Namespace, sent: dict[str, float], until: Callable[[], bool]
 ) -> None:
-    """At even intervals; what falls behind is sent at once, its clock running from when it was due."""
+    """Send at even intervals. A late command is sent at once; its wait is measured from its due time."""
     producer = clients.producer(here.connection, linger_ms=0, queue_buffering_max_messages=1_000_000)
     least = int(given.rate * given.seconds)
 
@@ -159,11 +160,11 @@ def _send(
         partition = target("murmur2", key, given.partitions)
         producer.produce(topics.commands, value, key, partition, headers=dict(HEADERS))
 
-    # Its producer id, the metadata and a connection to the leader are the sender's own affair, up to 350 ms.
+    # The sender's start is not measured: its producer id, metadata and connection to the leader take up to 350 ms.
     for number in range(ACCOUNTS):
         produce(number, None)
     producer.flush(30)
-    began, number = time.perf_counter() + 0.5, 0  # by then these are decided
+    began, number = time.perf_counter() + 0.5, 0  # by then these commands are decided
     while number < least or not until():
         due = began + number / given.rate
         if (wait := due - time.perf_counter()) > 0:
@@ -178,7 +179,7 @@ def _send(
 def _read(
     reader: confluent_kafka.Consumer, sent: dict[str, float], sending: threading.Thread
 ) -> Iterator[float]:
-    """Seconds for each outcome as it arrives, until all have come, or a minute after the last command."""
+    """Yield the wait in seconds for each outcome as it arrives; give up a minute after the last command."""
     mark, last = b'"causationid":"', time.monotonic()
     while (busy := sending.is_alive()) or (sent and time.monotonic() < last + 60):
         last = time.monotonic() if busy else last

@@ -1,4 +1,4 @@
-"""The bank account with personal fields in each deposit, its event and its state: who paid the money in."""
+"""The bank account with personal fields in each deposit, its event and its state: the payers' names."""
 
 import json
 import secrets
@@ -11,7 +11,7 @@ NAME = "marked_account"
 
 
 def add_marked_account(root: Path, fields: int) -> None:
-    """Add it to the project in `root`, with so many personal fields, and give the project a ring of keys."""
+    """Add the aggregate, with this number of personal fields, and a keyring to the project in `root`."""
     names = [f"by{number}" for number in range(fields)]
     listed = ", ".join(names)
     kept = ", ".join(f"{name}={name}" for name in names)
@@ -43,5 +43,5 @@ def add_marked_account(root: Path, fields: int) -> None:
 
 
 def deposit_data(fields: int) -> str:
-    """The data of a deposit."""
+    """Return the data of a deposit."""
     return json.dumps({"amount": 5, **{f"by{number}": "Ann Smith" for number in range(fields)}})

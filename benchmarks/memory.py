@@ -1,7 +1,7 @@
-"""Memory: an owner's anonymous memory, at its greatest, with millions of aggregates in its shards.
+"""Memory: the largest anonymous memory of an owner with millions of aggregates in its shards.
 
-With `--within MB` also how fast owners decide whose process may use no more than that, page cache included, beside one
-that may use all: what they need of larger shards is then read from the disk again and again. It takes root.
+`--within MB` also measures the rate of owners whose process may use no more than this memory, page cache included, and
+the rate without a limit. With the limit, parts of large shards are read from the disk again and again. Requires root.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def _within(here: Arena, given: argparse.Namespace, limit: int | None) -> dict[str, object]:
-    """The rate of owners of all partitions, in a process that begins with none of the shards in memory."""
+    """Measure the rate of owners of all partitions, in a process that starts without cached pages of the shards."""
     size = sum(_forgotten(file) for file in (here.root / ".cqrs").rglob("data.mdb"))
     with _group(limit) as group:
         pipe, child = multiprocessing.Pipe()
@@ -66,7 +66,7 @@ def _within(here: Arena, given: argparse.Namespace, limit: int | None) -> dict[s
 
 
 def _forgotten(file: Path) -> int:
-    """Bytes of a file on disk, none of which the page cache holds any more."""
+    """Drop a file from the page cache; return its bytes on disk."""
     with file.open("rb") as opened:
         os.fsync(opened.fileno())
         os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -75,7 +75,7 @@ def _forgotten(file: Path) -> int:
 
 @contextmanager
 def _group(limit: int | None) -> Iterator[Path | None]:
-    """A control group (v1 or v2) of so many MB: the file that takes its processes."""
+    """Yield the file that adds processes to a control group (v1 or v2) with this limit in MB; None without a limit."""
     if limit is None:
         yield None
         return
@@ -105,7 +105,7 @@ def _own(here: Arena, group: Path | None, pipe: "multiprocessing.connection.Conn
 
 
 def _fill(here: Arena, given: argparse.Namespace) -> None:
-    """Accounts straight into the shards, as folding their events would have left them."""
+    """Write accounts straight to the shards, as a fold of their events would have left them."""
     settings = load_settings({}, here.root)
     aggregate = load_aggregate("bank_account", settings.aggregates, settings.root)
     plan = prepare(settings, here.connection, {"bank_account": aggregate})
@@ -121,7 +121,7 @@ def _fill(here: Arena, given: argparse.Namespace) -> None:
 
 
 def _greatest(here: Arena, given: argparse.Namespace) -> int:
-    """The most RssAnon of any Python worker while one task owns all partitions and decides the backlog."""
+    """Return the largest RssAnon of any Python worker while one task owns all partitions and decides the backlog."""
     arguments = command("run", "bank_account", "--once", "--master", "local[1]")
     with subprocess.Popen(arguments, cwd=here.root) as run:
         return greatest_memory(run)

@@ -1,8 +1,8 @@
-"""The same work by Kafka Streams, to run in turn with ours. Its program is not in this repository.
+"""The same work by Kafka Streams, in turn with cqrs. Its program is not in this repository.
 
 `DIR/kstreams/run.sh` (`--peer DIR`) decides the same commands, and prints `commands_per_s=` and `cpu_s=` when it has
-decided `--until` of them. Without `--dedup on` it recognises no repeated id: the fastest that a Kafka user gets today,
-but less work than ours.
+decided `--until` of them. Without `--dedup on` it detects no repeated id: the fastest setup for a Kafka user today, but
+less work than cqrs does.
 """
 
 import os
@@ -20,30 +20,30 @@ from benchmarks.arena import Arena
 from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: With and without recognising repeated ids.
+#: Without and with dedup of ids.
 DEDUP = ("off", "on")
 
-#: Its settings for a backlog: the best that were found for it.
+#: Its settings for a backlog: the best known settings.
 _BULK = ("--commit-ms", "1000")
 
-#: And for low latency.
+#: Its settings for low latency.
 _QUICK = ("producer.linger.ms=0", "producer.retry.backoff.ms=2", "producer.retry.backoff.max.ms=10")
 
 
 def name_of(dedup: str) -> str:
-    """Its name in the tables."""
+    """Return its name in the tables."""
     return "Kafka Streams with dedup" if dedup == "on" else "Kafka Streams"
 
 
 def backlog(here: Arena, folder: Path, topics: Topics, total: int, dedup: str) -> dict[str, float]:
-    """Decide `total` commands that lie there: commands/s and its CPU seconds."""
+    """Decide a backlog of `total` commands; return commands/s and CPU seconds."""
     return _figures([*_call(here, folder, topics, dedup), "--until", str(total), *_BULK, "--cache", "on"])
 
 
 def restore(here: Arena, folder: Path, topics: Topics, total: int) -> dict[str, float]:
-    """Decide `total` commands that lie there, lose the store, and restore it from its changelog: records/s.
+    """Decide a backlog of `total` commands, delete the store, and restore it from its changelog; return records/s.
 
-    Without its cache, so that the changelog has a record for each command, as the events topic has.
+    The cache is off, so that the changelog has a record for each command, like the events topic.
     """
     call = _call(here, folder, topics, "off")
     _figures([*call, "--until", str(total), *_BULK, "--cache", "off"])
@@ -57,7 +57,7 @@ def _figures(call: list[str]) -> dict[str, float]:
 
 @contextmanager
 def serving(here: Arena, folder: Path, topics: Topics, commit_ms: int, dedup: str) -> Iterator[None]:
-    """It decides what comes, at its quickest, until the block ends."""
+    """Run it with the settings for low latency until the block ends."""
     arguments = [*_call(here, folder, topics, dedup), "--until", "1000000000", "--commit-ms", str(commit_ms)]
     arguments += [word for setting in _QUICK for word in ("--set", setting)]
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL) as peer:
@@ -71,9 +71,9 @@ def serving(here: Arena, folder: Path, topics: Topics, commit_ms: int, dedup: st
 def pair(
     here: Arena, folder: Path, topics: Topics, session_timeout: float
 ) -> "Iterator[list[subprocess.Popen[bytes]]]":
-    """Two instances of one application, with a copy of each other's states, once both own partitions.
+    """Yield two instances of one application, each with a replica of the other's state, once both own partitions.
 
-    They recognise repeated ids. Whose death is noticed after `session_timeout` seconds.
+    They detect repeated ids. The death of an instance is noticed after `session_timeout` seconds.
     """
     application = f"peer{time.time_ns()}"
     settings = (
@@ -91,7 +91,7 @@ def pair(
             call = _call(here, folder, topics, "on", application, threads=1)
             call += ["--until", "1000000000", "--commit-ms", "20", "--state-dir", str(own)]
             call += [word for setting in settings for word in ("--set", setting)]
-            # RocksDB unpacks its library, and a process that is killed leaves it behind.
+            # RocksDB unpacks its library, and a killed process does not delete the file.
             environment = os.environ | {"KS_LOG": "error", "ROCKSDB_SHAREDLIB_DIR": str(own)}
             both.append(subprocess.Popen(call, stdout=subprocess.DEVNULL, env=environment))
         _wait_for_both(here, application, both)
@@ -103,7 +103,7 @@ def pair(
 
 
 def _wait_for_both(here: Arena, application: str, both: "list[subprocess.Popen[bytes]]") -> None:
-    """Return when two members of the group have partitions."""
+    """Wait until two members of the group have partitions."""
     admin = AdminClient(here.connection.librdkafka(), logger=LIBRDKAFKA_LOG)
     while True:
         assert all(one.poll() is None for one in both), "an instance of Kafka Streams has ended"

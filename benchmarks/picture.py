@@ -1,6 +1,6 @@
-"""Draw what the benchmarks printed, one SVG: `python -m benchmarks.picture backlog.json latency.json … > figures.svg`.
+"""Draw the output of benchmarks as one SVG: `python -m benchmarks.picture backlog.json latency.json … > figures.svg`.
 
-Each panel has a bar for each `what` that was measured; of several runs their median.
+Each panel has a bar for each measured `what`, with the median of several runs.
 """
 
 import argparse
@@ -15,7 +15,7 @@ _OURS, _THEIRS = "#2f6fb0", "#b8bec6"
 
 
 class Panel(NamedTuple):
-    """One figure of one benchmark, and in which unit."""
+    """One figure of one benchmark, with its unit."""
 
     benchmark: str
     figure: str
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def picture(documents: Sequence[dict[str, Any]]) -> str:
-    """The SVG; panels without figures are left out."""
+    """Return the SVG; panels without figures are left out."""
     parts: list[str] = []
     height = 10
     for panel in PANELS:
@@ -60,11 +60,11 @@ def picture(documents: Sequence[dict[str, Any]]) -> str:
 
 
 def _bars(documents: Sequence[dict[str, Any]], panel: Panel) -> Iterator[tuple[str, float]]:
-    """Each thing that was measured, with its median; a single run is its own."""
+    """Yield each measured `what` with its median, or the value of a single run."""
     found: dict[str, float] = {}
     for document in documents:
         if document["benchmark"] == panel.benchmark:
-            for row in document["rows"]:  # the medians come last
+            for row in document["rows"]:  # the medians are the last rows
                 if panel.figure in row:
                     found[row["what"].partition(", median of ")[0]] = float(row[panel.figure])
     yield from found.items()

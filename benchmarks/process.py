@@ -1,4 +1,4 @@
-"""Process rate: how fast `cqrs process` turns events into commands, one for each; and how soon they are decided."""
+"""Process rate: how fast `cqrs process` turns events into commands, one for each, and how soon they are decided."""
 
 import argparse
 import statistics
@@ -14,8 +14,8 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: Rounds before the first that counts. While the broker's JVM is new, the three transactions that each command leads to
-#: take more than both cores, and all of them several times as long.
+#: Warm-up rounds. While the broker's JVM is new, the three transactions for each command take more than both cores, and
+#: every step takes several times as long.
 WARM_UPS = 3
 
 _PROCESS = """
@@ -70,7 +70,7 @@ def _rates(given: argparse.Namespace) -> list[dict[str, object]]:
 
 
 def _latencies(given: argparse.Namespace) -> list[dict[str, object]]:
-    """ms from a command to its own outcome, and from that, with which its event came, to the reaction's outcome."""
+    """Measure ms from a command to its outcome (and event), and from there to the reaction's outcome."""
     with arena() as here:
         (here.root / "processes").mkdir()
         (here.root / "processes/counting.py").write_text(_PROCESS)

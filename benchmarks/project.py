@@ -1,4 +1,4 @@
-"""Projection rate: how fast `cqrs project` brings events into each database, a row for each event."""
+"""Projection rate: how fast `cqrs project` writes events to each database, a row for each event."""
 
 import argparse
 import shutil
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def databases(stack: ExitStack) -> dict[str, Callable[[int], str]]:
-    """For each kind a function that gives the URL of a new database; the servers where they are installed."""
+    """Return for each kind a function that returns the URL of a new database; servers only if they are installed."""
     from tests.support.mariadb import mariadb, programs
     from tests.support.postgres import binaries, postgres
 
@@ -58,7 +58,7 @@ def databases(stack: ExitStack) -> dict[str, Callable[[int], str]]:
 
 
 def write_deposits(here: Arena, topics: Topics, events: int, partitions: int) -> None:
-    """Events as an owner writes them, without their commands."""
+    """Write events as an owner writes them, without their commands."""
     producer = clients.producer(here.connection, linger_ms=50, queue_buffering_max_messages=1_000_000)
     for number in range(events):
         partition, version = number % partitions, number // 20_000 + 1

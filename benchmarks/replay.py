@@ -1,6 +1,6 @@
 """Replay rate: how fast `cqrs replay` folds all aggregates from the events topic.
 
-With `--peer`, Kafka Streams restores its store beside it: it puts there the state after each command.
+With `--peer`, Kafka Streams also restores its store, from a changelog with the state after each command.
 """
 
 import argparse

@@ -13,7 +13,7 @@ from rich.table import Table
 
 
 def report(title: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Print the rows, and beneath several of one `what` their medians."""
+    """Print the rows, followed by the medians of rows with an equal `what`."""
     shown = [*rows, *medians(rows)]
     table = Table(title=f"{title} ({os.cpu_count()} cores, Python {platform.python_version()})")
     names = list(dict.fromkeys(name for row in shown for name in row))
@@ -27,7 +27,7 @@ def report(title: str, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def medians(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each `what` that was measured more than once."""
+    """Return one row for each `what` that was measured more than once."""
     found = []
     for what in dict.fromkeys(row["what"] for row in rows):
         same = [row for row in rows if row["what"] == what]

@@ -1,4 +1,4 @@
-"""The runs of a case of `benchmarks.gaps`: what one may start, wait for, and kill."""
+"""The runs of a case of `benchmarks.gaps`: how to start them, wait for them, and kill them."""
 
 import argparse
 import os
@@ -18,21 +18,21 @@ from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.system.process import born, end
 from tests.support.processes import family, python_workers
 
-#: Seconds that a run may take to begin, or to stand by.
+#: Timeout in seconds for the start of a run, active or standby.
 _PATIENCE = 300.0
 
 
 def shards(number: int) -> str:
-    """The folder of the shards of a case's first, second, … run."""
+    """Return the folder of the shards of a case's first, second, … run."""
     return f"shards-{number}"
 
 
 class MissedError(Exception):
-    """The event that was to be measured did not happen."""
+    """The event to be measured did not happen."""
 
 
 class Runs:
-    """The runs of one case. Use as a context manager: it ends what is left of them, and what is on its stack."""
+    """The runs of one case. Use as a context manager: it ends the remaining runs, and closes its stack."""
 
     def __init__(
         self, here: Arena, topics: Topics, given: argparse.Namespace, brokers: Brokers | None = None
@@ -60,7 +60,7 @@ class Runs:
             self.stack.close()
 
     def start(self, *arguments: str) -> Path:
-        """Start a run; the file of what it says. What it leaves behind when it is killed lies in the arena."""
+        """Start a run; return the file of its output. Files that a killed run leaves are in the arena."""
         log = self.here.root / f"run-{len(self._started)}.log"
         folder = self.here.root / shards(len(self._started))
         scratch = self.here.root / "tmp"
@@ -88,54 +88,54 @@ class Runs:
         self._owned = self._owners()
 
     def standing_by(self) -> None:
-        """Start a run that stands by, and wait until it does at every partition."""
+        """Start a standby run, and wait until it is a standby for every partition."""
         log, said = self.start("--standby"), b": standing by, run"
         self.wait_until("a run that stands by", lambda: log.read_bytes().count(said) >= self.given.partitions)
 
     def kill(self) -> None:
-        """kill -9 of the first run's driver; its JVM and workers notice that, and end."""
+        """Kill the first run's driver with -9; its JVM and workers notice this, and exit."""
         run = self._started[0]
         self._orphans += _known(family(run.pid))
         self._struck += _known([run.pid])
         os.killpg(run.pid, signal.SIGKILL)
 
     def kill_worker(self) -> None:
-        """kill -9 of one Python worker of the first run in which owners are."""
+        """Kill one Python worker of the first run that has owners with -9."""
         folder = str(self.here.root / shards(0))
         below = python_workers(family(self._started[0].pid))
         self.strike(next(pid for pid in below if folder in Path(f"/proc/{pid}/maps").read_text()))
 
     def strike(self, pid: int) -> None:
-        """kill -9 of a process."""
+        """Kill a process with -9."""
         self._struck += _known([pid])
         os.kill(pid, signal.SIGKILL)
 
     def has_struck(self) -> bool:
-        """True if something was killed, and nothing of it lives."""
+        """True if a process was killed, and all killed processes are gone."""
         return bool(self._struck) and all(born(pid) != birth for pid, birth in self._struck)
 
     def is_taken_over(self) -> bool:
-        """True if every partition is owned by a run that has begun since."""
+        """True if every partition has an owner that is not among the earlier owners."""
         return not {None, *self._owned} & {*self._owners()}
 
     def has_moved(self) -> bool:
-        """True if partitions were given to further tasks of the run."""
+        """True if partitions have moved to additional tasks of the run."""
         return any(claim is not None and claim.submission > 0 for claim in self._claims())
 
     def wait_until(self, what: str, condition: Callable[[], bool]) -> None:
-        """Wait for it. Raises `MissedError` if the last run has ended, or after minutes."""
+        """Wait for the condition. Raises `MissedError` if the last run has ended, or after minutes."""
         deadline = time.monotonic() + _PATIENCE
         while not condition():
             if time.monotonic() > deadline or any(run.poll() is not None for run in self._started[-1:]):
                 raise MissedError(f"no {what}; the last run says:\n{self._last_words()}")
-            time.sleep(0.5)  # it costs processor time, and a case may be under way
+            time.sleep(0.5)  # a poll costs processor time, and a case may be in progress
 
     def _last_words(self) -> str:
         log = self.here.root / f"run-{len(self._started) - 1}.log"
         return log.read_text()[-2000:] if log.exists() else ""
 
     def _owners(self) -> list[str | None]:
-        """The run that owns each partition; None of one that nobody owns."""
+        """Return the run that owns each partition; None for a partition without an owner."""
         return [claim.run if claim and claim.attempt < TERMINAL else None for claim in self._claims()]
 
     def _claims(self) -> list[Claim | None]:
@@ -144,5 +144,5 @@ class Runs:
 
 
 def _known(pids: "set[int] | list[int]") -> list[tuple[int, str]]:
-    """These processes and when each was born, parents first; without those that have ended."""
+    """Return these processes with their start times, parents first; without processes that have ended."""
     return [(pid, birth) for pid in sorted(pids) if (birth := born(pid)) is not None]

@@ -1,7 +1,7 @@
 """Scale: processor time of a command by partitions and workers, and the rate of a `decide` that waits, by tasks.
 
-A backlog is decided by `cqrs run --once` on `local[WORKERS]`, with topics of its own for each row. A task that waits
-needs no core, so two cores show what sixteen would: whether tasks stand in each other's way.
+`cqrs run --once` decides a backlog on `local[WORKERS]`, with new topics for each row. A waiting task needs no core, so
+two cores show whether sixteen tasks obstruct each other.
 """
 
 import argparse
@@ -18,10 +18,10 @@ Row = dict[str, object]
 #: Partitions and workers of the first table.
 _SHAPES = ((4, 1), (4, 2), (4, 4), (8, 2), (16, 2), (32, 2), (32, 4))
 
-#: Tasks of the second one, each with a partition.
+#: The numbers of tasks of the second table, each task with a partition.
 _TASKS = (1, 2, 4, 8, 16)
 
-#: Its aggregate, and the accounts of each partition.
+#: The aggregate of the second table, and the number of accounts in each partition.
 _NAME, _ACCOUNTS = "waiting_account", 16
 
 
@@ -66,7 +66,7 @@ def _decide(here: Arena, given: argparse.Namespace, prefix: str, partitions: int
 
 
 def _waiting(here: Arena, given: argparse.Namespace) -> list[Row]:
-    """The rate of each number of tasks, as a share of so many times the rate of one task."""
+    """Return the rate of each number of tasks, relative to the ideal: that many times the rate of one task."""
     code = (here.root / "aggregates" / "bank_account.py").read_text()
     begin = "    match command:\n        case Close() if"
     assert code.count(begin) == 1
@@ -84,7 +84,7 @@ def _waiting(here: Arena, given: argparse.Namespace) -> list[Row]:
 
 
 def _rate(here: Arena, given: argparse.Namespace, prefix: str, tasks: int) -> float:
-    """One partition for each task, all equally full: the rate is that of the last one to end."""
+    """Return the rate with one partition for each task, all equally full: the last task to end determines it."""
     topics = here.topics(_NAME, tasks, prefix)
     run = ("run", _NAME, "--once", "--topic-prefix", prefix, "--master", f"local[{tasks}]")
     accounts = _even(tasks)
@@ -96,7 +96,7 @@ def _rate(here: Arena, given: argparse.Namespace, prefix: str, tasks: int) -> fl
 
 
 def _even(partitions: int) -> list[str]:
-    """As many accounts on each of the partitions."""
+    """Return an equal number of accounts for each partition."""
     found: dict[int, list[str]] = {partition: [] for partition in range(partitions)}
     for subject in map("acc-{}".format, itertools.count()):
         on_it = found[target("murmur2", subject.encode(), partitions)]

@@ -1,4 +1,4 @@
-"""Verify: how fast `cqrs verify` proves a clean history, and the greatest anonymous memory of a worker meanwhile."""
+"""Verification: how fast `cqrs verify` checks a clean history, and the largest anonymous memory of a worker."""
 
 import argparse
 import json
@@ -29,9 +29,9 @@ def main() -> None:
 
 
 def _measured(here: Arena, commands: int, *flags: str) -> dict[str, object]:
-    """One proof, which must find nothing."""
+    """Run one verification, which must find no violation."""
     arguments = command("verify", "bank_account", *flags, "-o", "json")
-    with tempfile.TemporaryFile() as printed:  # a pipe that nobody reads meanwhile would fill and hold it up
+    with tempfile.TemporaryFile() as printed:  # a pipe without a reader would fill and block the command
         with subprocess.Popen(arguments, cwd=here.root, stdout=printed) as proving:
             memory = greatest_memory(proving)
         printed.seek(0)

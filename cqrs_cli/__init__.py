@@ -1,6 +1,7 @@
-"""The names that aggregates and programs import; docs/clients.md has both. Loads no Spark, Kafka, LMDB or Typer.
+"""The public names for aggregates and client programs; docs/aggregates.md and docs/clients.md describe them.
 
-Each is loaded on first use: a command line without them starts 25 % sooner.
+Each name is imported on first use. So this module imports no Spark, Kafka, LMDB or Typer, and a command line that uses
+none of the names starts 25 % sooner.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""`python -m cqrs_cli` is `cqrs`."""
+"""Run the command line `cqrs` with `python -m cqrs_cli`."""
 
 import sys
 

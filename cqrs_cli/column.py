@@ -1,4 +1,4 @@
-"""The one list of what is told of each row of a result: as a member of JSON, as a column of a table, or both."""
+"""The columns of a result, declared once for both output formats: JSON documents and tables."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,33 +8,33 @@ _R = TypeVar("_R")
 
 
 def unstyled(value: Any) -> str:
-    """No colour."""
+    """Return no style: the default of `Column.style`."""
     return ""
 
 
 def plain(value: Any) -> str:
-    """Numbers with commas; None is nothing."""
+    """Return a number with commas (`2,000`), an empty text for None, and other values as text."""
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[_R]):
-    """One thing that is told of a row: in JSON if it has a name, in tables if it has a header."""
+    """A column of a result. JSON documents contain columns with a name, tables contain columns with a header."""
 
-    name: str  # also the attribute of the row, if there is no `value`
+    name: str  # the member in JSON, and the row's attribute if `value` is None
     value: Callable[[_R], Any] | None = None
     header: str = ""
-    text: Callable[[Any], str] = plain  # of the value, in a table
-    json: Callable[[_R], Any] | None = None  # None: the value
-    left: bool = True  # how cells are aligned
-    whole: bool = False  # its cells are not wrapped
-    style: Callable[[Any], str] = unstyled  # the value's colour, in a table
+    text: Callable[[Any], str] = plain  # formats the value for a table
+    json: Callable[[_R], Any] | None = None  # converts the row for JSON; None: JSON contains the value
+    left: bool = True  # left-aligned cells; False: right-aligned
+    whole: bool = False  # cells are never wrapped
+    style: Callable[[Any], str] = unstyled  # the colour of a value in a table
 
     def of(self, row: _R) -> Any:
-        """The value."""
+        """Return the row's value in this column."""
         return getattr(row, self.name) if self.value is None else self.value(row)
 
 
 def row_document(row: _R, columns: Sequence[Column[_R]]) -> dict[str, Any]:
-    """A row in JSON."""
+    """Return a row as the members of a JSON object."""
     return {column.name: (column.json or column.of)(row) for column in columns if column.name}

@@ -1,15 +1,15 @@
-"""Everything `cqrs` raises on purpose, and the exit code each ends with.
+"""The errors that `cqrs` raises on purpose, each with its exit code.
 
-    CqrsError                1   failed for a reason not below
-    ├── UsageError           2   wrong usage; an aggregate, command or field that does not exist
-    ├── ConfigurationError   3   settings, topics or folders are wrong: correct them, then try again
-    ├── UnavailableError     4   broker or Java not reachable: trying again may help
-    ├── ContradictionError   5   data contradicts itself or would be lost: nothing was written; needs an operator
-    ├── TakenOverError       6   another instance took over these topics: do not restart automatically
-    ├── RefusedError         7   `send --wait`: not accepted, unchanged or deferred, nor a duplicate of one that was
+    CqrsError                1   any other failure
+    ├── UsageError           2   wrong usage, or an aggregate, command or field that does not exist
+    ├── ConfigurationError   3   wrong settings, topics or folders: correct them, then try again
+    ├── UnavailableError     4   the broker or Java is not reachable: a retry may help
+    ├── ContradictionError   5   inconsistent data, or data that would be lost: nothing was written; needs an operator
+    ├── TakenOverError       6   another run took over these topics: do not restart automatically
+    ├── RefusedError         7   `send --wait`: the command was rejected, failed, or repeats a rejected command
     └── NoOutcomeError       8   `send --wait`: no outcome in time; the command may still be decided
 
-A signal ends with 128 + its number (130, 143).
+If a signal ends the process, the exit code is 128 + the number of the signal (130, 143).
 """
 
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ from typing import ClassVar
 
 
 class CqrsError(Exception):
-    """Base of all: `message` says what happened, `hint` what to do about it. Both are one line.
+    """The base class. `message` names the problem and `hint` the remedy, in one line each.
 
-    `more` is what programs get with them, as members of the JSON document.
+    `more` holds additional members of the JSON document that programs read.
     """
 
     exit_code: ClassVar[int] = 1
@@ -39,49 +39,49 @@ class CqrsError(Exception):
 
 
 class UsageError(CqrsError):
-    """The call is wrong. Trying again does not help."""
+    """Wrong usage. A retry does not help."""
 
     exit_code = 2
     code = "USAGE"
 
 
 class ConfigurationError(CqrsError):
-    """A setting, topic or folder is wrong. Trying again helps once it is corrected."""
+    """A setting, topic or folder is wrong. A retry helps after a correction."""
 
     exit_code = 3
     code = "CONFIGURATION"
 
 
 class UnavailableError(CqrsError):
-    """A broker or Java is not there. Trying again may help."""
+    """A broker, a store or Java is not available. A retry may help."""
 
     exit_code = 4
     code = "UNAVAILABLE"
 
 
 class ContradictionError(CqrsError):
-    """The log contradicts itself or what was decided. Nothing was written; the message names the way out."""
+    """Two records contradict each other, or data would be lost. Nothing was written; the message names the remedy."""
 
     exit_code = 5
     code = "CONTRADICTION"
 
 
 class TakenOverError(CqrsError):
-    """A newer run owns these topics. Trying again would take them back: do not automate it."""
+    """A newer run owns these topics. A retry would take them back, so never retry automatically."""
 
     exit_code = 6
     code = "TAKEN_OVER"
 
 
 class RefusedError(CqrsError):
-    """A command was decided, and not as wished. Trying again with the same id gives the same answer."""
+    """The command was rejected or failed. A rejected command gets the same outcome if it is sent again with its id."""
 
     exit_code = 7
     code = "REFUSED"
 
 
 class NoOutcomeError(CqrsError):
-    """No outcome within the time given; the command may still be decided. Sending it again with the same id is safe."""
+    """No outcome within the timeout. The command may still be decided; it is safe to send it again with its id."""
 
     exit_code = 8
     code = "NO_OUTCOME"

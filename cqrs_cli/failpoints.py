@@ -1,13 +1,14 @@
-"""Failpoints: the protocols' arrows by name, at which an owner can be made to die, stop or wait. For tests.
+"""Failpoints: named places in the protocols at which tests kill, stop or delay an owner.
 
     CQRS_FAILPOINT=POINT:NTH:ACTION[@FILE]      e.g. commit.sent:5:kill
 
-The NTH time that an owner of a process is at POINT, it acts. With FILE only the first process to get there does, and
-leaves its id in it. ACTION is `kill` (SIGKILL), `stop` (SIGSTOP) or `wait` (this owner alone, until FILE is removed).
+The action happens when the owners of a process reach POINT for the NTH time. With FILE only the first process that gets
+so far acts, and writes its process id to FILE. ACTION is `kill` (SIGKILL), `stop` (SIGSTOP) or `wait` (only this owner
+waits, until FILE is removed).
 
-The points `grow.` are those of `cqrs repartition`, an operator's command.
+The points `grow.*` are in `cqrs repartition`, an operator's command.
 
-Unset, passing a point costs one comparison, and points lie only where a batch passes, never a single command.
+If the variable is unset, a failpoint costs one comparison. A batch passes failpoints, a single command never does.
 """
 
 import os
@@ -23,7 +24,7 @@ from cqrs_cli.errors import ConfigurationError
 
 VARIABLE = "CQRS_FAILPOINT"
 
-#: In the order of the protocol: what has just been done, or is about to be.
+#: Each failpoint with the state of the protocol there, in the order of the protocol. docs/verification.md repeats it.
 POINTS = {
     "shard.opening": "the shard is there, its marker does not yet say that it is at work",
     "checkpoint.fetched": "the data of a checkpoint is here and checked, not in the shard's place",
@@ -71,7 +72,7 @@ ACTIONS = ("kill", "stop", "wait")
 
 
 class _Armed:
-    """One failpoint, counting how often it was reached."""
+    """The failpoint of `CQRS_FAILPOINT`. It counts how often it was reached."""
 
     def __init__(self, point: str, nth: int, action: str, file: Path | None) -> None:
         self.point, self._nth, self._action, self._file = point, nth, action, file
@@ -87,13 +88,14 @@ class _Armed:
             while self._file is not None and self._file.exists():
                 time.sleep(0.01)
             return
-        # At this thread, which goes no further: sent to the process, it would run on, and stop with a lock in hand.
+        # The signal goes to this thread, which stops here. If the signal went to the process, this thread would run on
+        # for a moment, and might stop while it holds a lock.
         number = signal.SIGKILL if self._action == "kill" else signal.SIGSTOP
         signal.pthread_kill(threading.get_ident(), number)
 
 
 class _Calling(_Armed):
-    """A failpoint of a test that runs owners in its own process."""
+    """The failpoint of a test that runs owners in its own process: it calls a function the first `times`."""
 
     def __init__(self, point: str, act: Callable[[], object], times: int) -> None:
         super().__init__(point, times, "", None)
@@ -110,7 +112,7 @@ _armed: _Armed | None = None
 
 
 def arm() -> None:
-    """Arm the owners of this process as the environment says; raises `ConfigurationError`."""
+    """Arm the failpoint that the environment variable names; raises `ConfigurationError` for a malformed value."""
     global _armed
     if not isinstance(_armed, _Calling):
         _armed = _parse(os.environ.get(VARIABLE, ""))
@@ -118,7 +120,7 @@ def arm() -> None:
 
 @contextmanager
 def acting(point: str, act: Callable[[], object], times: int = 1) -> Iterator[None]:
-    """While the block lasts, an owner of this process calls `act` the first `times` that it is at this point."""
+    """Inside the block, call `act` the first `times` that an owner of this process reaches the point."""
     global _armed
     before, _armed = _armed, _Calling(point, act, times)
     try:
@@ -128,18 +130,18 @@ def acting(point: str, act: Callable[[], object], times: int = 1) -> Iterator[No
 
 
 def environment() -> dict[str, str]:
-    """The environment that a worker needs for it: empty when unset. Raises `ConfigurationError`."""
+    """Return the environment variables for workers, empty if no failpoint is set; raises `ConfigurationError`."""
     text = os.environ.get(VARIABLE, "")
     return {VARIABLE: text} if _parse(text) else {}
 
 
 def armed(point: str) -> bool:
-    """True if an owner of this process will act at this point."""
+    """True if this point is armed in this process."""
     return _armed is not None and _armed.point == point
 
 
 def reached(point: str, visibly: Callable[[], object] | None = None) -> None:
-    """An owner is at this point. Before it acts there, `visibly` lets the broker see what it has done so far."""
+    """Act if the point is due. Before that, `visibly` sends the owner's earlier work to the broker."""
     if _armed is not None and _armed.due(point):
         if visibly is not None:
             visibly()
@@ -147,11 +149,11 @@ def reached(point: str, visibly: Callable[[], object] | None = None) -> None:
 
 
 def during(point: str, call: Callable[[], object], begun: Callable[[], object]) -> None:
-    """Make a call in whose middle this point lies: if an owner is to act there, it does so once `begun` returns."""
+    """Run `call`, which contains this point in its middle: if the point is due, act as soon as `begun` returns."""
     if _armed is None or not _armed.due(point):
         call()
         return
-    from concurrent.futures import ThreadPoolExecutor  # takes 5 ms, which `cqrs --help` has no use for
+    from concurrent.futures import ThreadPoolExecutor  # not at the top: it would slow `cqrs --help` by 5 ms
 
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(call)
@@ -161,7 +163,7 @@ def during(point: str, call: Callable[[], object], begun: Callable[[], object]) 
 
 
 def _first(file: Path) -> bool:
-    """True if this is the first process to act: it leaves its id, whole from the moment the file is there."""
+    """True if this process acts first. The file appears with the whole process id in it, because `link` is atomic."""
     draft = file.with_name(f"{file.name}.{os.getpid()}")
     draft.write_text(str(os.getpid()))
     try:

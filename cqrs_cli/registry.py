@@ -1,4 +1,4 @@
-"""Users' modules by name: those of a package of the project, each ending in the value that it is about."""
+"""Loads users' code by name: each module of a package of the project defines one value, such as a decider."""
 
 import difflib
 import importlib
@@ -25,15 +25,15 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 
 
 class UserCode(NamedTuple):
-    """A kind of code that users write."""
+    """A type of user code: aggregates, process managers or projections."""
 
-    name: str  # to people
-    value: str  # the name of the value that each of its modules ends in
+    name: str  # for messages
+    value: str  # the name of the value that each module defines
     type: type
-    ending: str  # the line that makes it
-    wanted: re.Pattern[str]  # a module's name, which becomes a part of others
-    part_of: str  # these
-    rule: str  # the pattern in words
+    ending: str  # a sample line that creates the value
+    wanted: re.Pattern[str]  # the valid module names
+    part_of: str  # the other names that contain a module's name
+    rule: str  # a description of the pattern `wanted`
 
 
 _AGGREGATE = UserCode(
@@ -41,7 +41,7 @@ _AGGREGATE = UserCode(
     "decider",
     Decider,
     "decider = cqrs.Decider(decide, evolve, initial=…)",
-    # Kafka allows 249 characters of [a-zA-Z0-9._-] in a topic's name; a dot separates the aggregate from the kind.
+    # A topic's name has at most 249 characters of [a-zA-Z0-9._-]; a dot ends the aggregate's name (`order.events`).
     re.compile(r"[A-Za-z0-9_-]{1,200}"),
     "a topic's name",
     "letters A to Z, digits, _ and -, at most 200",
@@ -49,9 +49,9 @@ _AGGREGATE = UserCode(
 
 
 def names(package: str, root: Path) -> list[str]:
-    """The modules in `package` below `root`, sorted; none if there is no such package.
+    """Return the names of the modules in `package` below `root`, sorted; an empty list if the package does not exist.
 
-    Nothing but the package's own `__init__` is executed. Modules whose name starts with `_` do not count.
+    Only the package's own `__init__` is executed. Modules whose name starts with `_` are left out.
     """
     found = _package(package, root)
     if found is None:
@@ -60,17 +60,17 @@ def names(package: str, root: Path) -> list[str]:
 
 
 def load(name: str, package: str, root: Path) -> Aggregate:
-    """The aggregate called `name`, in `package` below `root`: a folder, or an archive made by `source_archive`.
+    """Return the aggregate `name` of `package` below `root`, which is a folder or an archive of `source_archive`.
 
-    Raises `UsageError` if there is none, `ConfigurationError` naming file and line if its code cannot be used.
+    Raises `UsageError` for an unknown name, and `ConfigurationError` with file and line for code that cannot be used.
     """
     return _made(name, user_module(_AGGREGATE, name, package, root), root)
 
 
 def user_module(kind: UserCode, name: str, package: str, root: Path) -> ModuleType:
-    """The module `name` of a package, which ends in a value of this kind.
+    """Return the module `name` of a package; it defines a value of this type of user code.
 
-    Raises `UsageError` if there is none, `ConfigurationError` naming file and line if its code cannot be used.
+    Raises `UsageError` for an unknown name, and `ConfigurationError` with file and line for code that cannot be used.
     """
     known = names(package, root)
     if name not in known:
@@ -94,9 +94,9 @@ def _module(kind: UserCode, name: str, package: str, root: Path) -> ModuleType:
 
 
 def load_from(name: str, module: str, root: Path) -> Aggregate:
-    """The aggregate called `name`, with the code of another module in a package below `root`: `drafts.bank_account`.
+    """Return the aggregate `name` with the code of another module below `root`, such as `drafts.bank_account`.
 
-    Raises as `load` does.
+    Raises the errors of `load`. `cqrs whatif` uses it to decide with changed code.
     """
     package, _, leaf = module.rpartition(".")
     found = _package(package, root) if package else None
@@ -109,7 +109,7 @@ def load_from(name: str, module: str, root: Path) -> Aggregate:
 
 
 def _made(name: str, module: ModuleType, root: Path) -> Aggregate:
-    """The aggregate that a module defines; raises `ConfigurationError` if it cannot be used."""
+    """Return the aggregate that a module defines; raises `ConfigurationError` if its code cannot be used."""
     decider: Decider[Any, Any, Any] = module.decider
     try:
         aggregate = Aggregate.of(name, decider)
@@ -124,16 +124,17 @@ def _made(name: str, module: ModuleType, root: Path) -> Aggregate:
 def event_owners(
     kinds: Iterable[type[Event]], among: list[str], package: str, root: Path, place: str
 ) -> dict[str, Aggregate]:
-    """The aggregates that have these events, by name: all of them for `cqrs.Event`. All that are found have `Erased`.
+    """Return the aggregates that have these events, by name; for `cqrs.Event` all aggregates of `among`.
 
-    Raises `ConfigurationError` for the code at this place if nobody has one of them.
+    `Erased` selects no aggregate. Raises `ConfigurationError` for an event of no aggregate; `place` is the file and
+    line in its message, such as `processes/checkout.py:19`.
     """
     wanted = [kind for kind in kinds if kind is not Erased]
     return {one.name: one for kind in wanted for one in _owners(kind, among, package, root, place)}
 
 
 def _owners(kind: type[Event], among: list[str], package: str, root: Path, place: str) -> list[Aggregate]:
-    """The aggregates that have this event; the module's own first, for speed."""
+    """Return the aggregates that have this event. An event of an aggregate's module loads only that module."""
     known = ", ".join(among) or "none"
     home = kind.__module__.removeprefix(f"{package}.")
     if kind is not Event and home in among:
@@ -149,14 +150,14 @@ def _owners(kind: type[Event], among: list[str], package: str, root: Path, place
 
 
 def source_archive(package: str, root: Path, target: Path) -> Path:
-    """Write a zip of the package's Python files, for Spark's `addPyFile`; `load` takes its path as `root`.
+    """Write the package's Python files as a zip for Spark's `addPyFile`, and return `target`, a `root` for `load`.
 
-    The same sources give the same bytes. Returns `target`.
+    Equal sources give equal bytes.
     """
     files = (root / package.partition(".")[0]).rglob("*.py")
     sources = {path.relative_to(root): path.read_bytes() for path in files}
     for folder in {parent for path in sources for parent in path.parents if parent.name}:
-        sources.setdefault(folder / "__init__.py", b"")  # an archive has no packages without one
+        sources.setdefault(folder / "__init__.py", b"")  # in an archive, each package needs an `__init__`
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(sources):
             archive.writestr(zipfile.ZipInfo(path.as_posix()), sources[path], zipfile.ZIP_DEFLATED)
@@ -164,8 +165,8 @@ def source_archive(package: str, root: Path, target: Path) -> Path:
 
 
 def _package(package: str, root: Path) -> ModuleType | None:
-    """The package below `root`, and only there: one of the same name elsewhere on `sys.path` does not count."""
-    importlib.invalidate_caches()  # a file may be younger than the finder's look at its folder
+    """Return the package below `root`, None if it does not exist. Equal names elsewhere on `sys.path` are ignored."""
+    importlib.invalidate_caches()  # a new file may be missing in the finder's cached listing of its folder
     path, module = [str(root.resolve())], None
     for name in accumulate(package.split("."), "{}.{}".format):
         spec = PathFinder.find_spec(name, path)
@@ -179,11 +180,11 @@ def _package(package: str, root: Path) -> ModuleType | None:
 
 
 def _import(spec: ModuleSpec) -> ModuleType:
-    """Import in place of whatever has that name now, e.g. the package of another project."""
+    """Import a package, and replace a loaded module of the same name, such as the package of another project."""
     for name in [n for n in sys.modules if n == spec.name or n.startswith(f"{spec.name}.")]:
         del sys.modules[name]
     module = sys.modules[spec.name] = module_from_spec(spec)
-    # Without an `__init__` its path would be looked for again, among all of `sys.path`.
+    # Without an explicit path, Python would search all of `sys.path` for a package that has no `__init__`.
     module.__path__ = list(spec.submodule_search_locations or ())
     try:
         if spec.loader is not None:
@@ -195,7 +196,7 @@ def _import(spec: ModuleSpec) -> ModuleType:
 
 
 def _executed(run: Callable[[], ModuleType], name: str, root: Path, kind: str = "aggregate") -> ModuleType:
-    """Run a user's module; whatever it raises becomes a `ConfigurationError` with the place in the user's code."""
+    """Run a user's module. Every exception becomes a `ConfigurationError` with file and line of the user's code."""
     try:
         return run()
     except KeyboardInterrupt:
@@ -216,7 +217,7 @@ def _raised_at(error: BaseException, root: Path) -> str:
 
 
 def place_of(where: object, module: ModuleType, root: Path) -> str:
-    """The file and line of a function or class, as the user knows them; for anything else the file of the module."""
+    """Return file and line of a function or class, such as `processes/checkout.py:19`; else the file of the module."""
     try:
         file = inspect.getsourcefile(where) or module.__file__  # type: ignore[arg-type]
         return f"{spell_file(file, root)}:{inspect.getsourcelines(where)[1]}"  # type: ignore[arg-type]
@@ -225,7 +226,7 @@ def place_of(where: object, module: ModuleType, root: Path) -> str:
 
 
 def spell_file(file: str | None, root: Path) -> str:
-    """A file as the user knows it: relative to the project's root where it is in there."""
+    """Return a file's path relative to the project's root, or its absolute path if it is outside."""
     path = Path(_real(file or "?"))
     base = root.resolve()
     return str(path.relative_to(base) if path.is_relative_to(base) else path)

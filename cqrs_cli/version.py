@@ -1,3 +1,3 @@
-"""The one place that says which version this is."""
+"""The version of the package, defined only here."""
 
 __version__ = "0.9.0"

@@ -1,16 +1,16 @@
-"""Numbers and times as people read them."""
+"""Formatting of counts, durations and rates for people."""
 
-#: The weight of the newest rate in a smoothed one.
+#: The weight of the newest rate in an exponential moving average.
 _NEWEST = 0.4
 
 
 def counted(count: int, thing: str) -> str:
-    """`1 command`, `2,000 commands`."""
+    """Return a count with its noun: `1 command`, `2,000 commands`."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def rough_time(seconds: float) -> str:
-    """`90 s`, `5 min`, `3 h`, `12 days`: in the largest unit of which there are at least two."""
+    """Return a duration in the largest unit that gives at least 2: `90 s`, `5 min`, `3 h`, `12 days`."""
     for unit, size in (("days", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -18,5 +18,5 @@ def rough_time(seconds: float) -> str:
 
 
 def smoothed(before: float, now: float) -> float:
-    """A rate over the last few looks; `before`: the smoothed one of the look before, 0 if there is none."""
+    """Return the moving average after one more measurement `now`; `before` is the previous average, 0 at the start."""
     return max(0.0, now) if before == 0.0 else (1 - _NEWEST) * before + _NEWEST * max(0.0, now)

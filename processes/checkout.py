@@ -1,9 +1,9 @@
-"""Ask for payment when an order is placed; ship it when it is paid; cancel it when it is not paid in time.
+"""Request payment when an order is placed, ship the order when it is paid, cancel it when it is not paid in time.
 
     cqrs process checkout
 
-A process has no state: an order and its payment have the same id, which is all that it needs to know. The cancellation
-waits from the start: an order that is shipped by then refuses it.
+A process manager has no state. No lookup is needed, because an order and its payment have the same id. The cancellation
+is sent at the start and deferred; an order that was shipped in time rejects the cancellation.
 """
 
 from collections.abc import Iterator

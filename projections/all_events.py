@@ -1,4 +1,4 @@
-"""Every event of every aggregate as a row, for questions that nobody has thought of yet.
+"""Writes every event of every aggregate as a row, for any later query.
 
 cqrs project all_events
 """

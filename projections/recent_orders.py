@@ -1,10 +1,10 @@
-"""A customer's last 30 orders, and how many there were in all.
+"""Writes the last 30 orders of each customer, and the number of all orders.
 
     cqrs project recent_orders
 
-A customer's orders are on several partitions, which are projected at the same time. So the number of orders is added to
-where it stands, never read and written back; rows that several partitions share are written in one order, or two
-batches would wait for each other; and the limit is in the query, not in deleting the 31st.
+The orders of a customer are in several partitions, which are projected concurrently. So the database increments the
+number of orders, without a read before the write. Shared rows are written in sorted order, which prevents deadlocks
+between batches. The query applies the limit of 30 orders; no row is deleted.
 """
 
 from collections import Counter
@@ -66,13 +66,13 @@ def project(db: Connection, events: Sequence[cqrs.Recorded[Placed | Shipped | Ca
 
 
 def place(db: Connection, recorded: cqrs.Recorded[Any], customer: str) -> None:
-    """An order; one that was deleted may be placed again."""
+    """Write an order. A deleted order may be placed again, so its row may exist."""
     row = {"customer": customer, "placed_at": recorded.time, "status": "placed"}
     upsert(db, orders, {"order_id": recorded.aggregate_id}, row, row)
 
 
 def last_orders(customer: str, count: int = 30) -> Select[Any]:
-    """The query of a web page."""
+    """Return the query for a web page."""
     of_customer = select(orders).where(orders.c.customer == customer)
     return of_customer.order_by(orders.c.placed_at.desc(), orders.c.order_id).limit(count)
 

@@ -65,13 +65,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make a folder for the run's broker, which all its processes share."""
+    """Make a folder for the run's broker, which all its processes share, and keep all files of the tests in memory."""
     if not os.environ.get("PYTEST_XDIST_WORKER"):
-        os.environ[KAFKA_ROOT] = tempfile.mkdtemp(prefix="cqrs-tests-", dir=_memory())
+        memory = _memory()
+        os.environ[KAFKA_ROOT] = tempfile.mkdtemp(prefix="cqrs-tests-", dir=memory)
+        if memory is not None:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))  # the parent of all tmp_path
 
 
 def _memory() -> Path | None:
-    """A folder in memory, if there is one with room: for a topic made, a broker waits for its disk a dozen times."""
+    """A folder in memory, if there is one with room: databases and brokers wait for a disk with each commit."""
     shared = Path("/dev/shm")
     roomy = shared.is_dir() and shutil.disk_usage(shared).free > 8 << 30
     return shared if roomy else None

@@ -1,4 +1,4 @@
-"""docs/aggregates.md is true: its code runs in its order, in one project, and its table of types is JSON's."""
+"""docs/aggregates.md is correct: its code runs in sequence in one project, and its table of types agrees with JSON."""
 
 import os
 import re
@@ -21,7 +21,7 @@ BLOCKS = re.findall(r"^```(python|console)\n(.*?)^```$", PAGE, re.MULTILINE | re
 
 
 def types() -> Iterator[tuple[str, str]]:
-    """The rows of the table of field types."""
+    """Yield the rows of the table of field types."""
     table = PAGE.partition("| annotation | in JSON |\n|---|---|\n")[2].partition("\n\n")[0]
     for row in table.splitlines():
         match = re.fullmatch(r"\| `(.+)` \| `(.+)` \|", row)
@@ -36,7 +36,7 @@ def test_types_are_written_as_told(annotation: str, written: str) -> None:
 
 
 class Project:
-    """A project in which the page is worked through."""
+    """A project in which the page's steps are executed."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -45,14 +45,14 @@ class Project:
         (root / "cqrs.toml").touch()
 
     def python(self, block: str) -> None:
-        """A block that begins with the name of a file is that file, any other one is run."""
+        """Write a block that begins with a file name to this file, and run any other block."""
         if match := re.match(r"# (aggregates/\w+\.py)\n", block):
             (self.root / match[1]).write_text(block.removeprefix(match[0]))
         else:
             self._run("-c", block)
 
     def console(self, block: str) -> None:
-        """Commands that need no broker are run, the others read."""
+        """Parse all commands, and run those which need no broker."""
         for line in block.splitlines():
             assert line.startswith("$ cqrs ")
             arguments = shlex.split(line.removeprefix("$ cqrs "))
@@ -89,7 +89,7 @@ def test_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
 
 
 def test_page_has_its_parts() -> None:
-    """Of each kind of block, so that none is dropped by a misspelt fence."""
+    """All kinds of blocks are counted, so that a misspelt fence is noticed."""
     assert len(BLOCKS) == PAGE.count("\n```\n") == PAGE.count("\n```python\n") + PAGE.count("\n```console\n")
     assert [block[:25] for language, block in BLOCKS if block.startswith("# aggregates/")] == [
         '# aggregates/wallet.py\n""',

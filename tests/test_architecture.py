@@ -1,4 +1,4 @@
-"""The rules of the layout: who may import whom, what loads nothing heavy, which names are public."""
+"""The rules of the layout: allowed imports, modules that load nothing heavy, and public names."""
 
 import ast
 import pkgutil
@@ -36,10 +36,10 @@ HEAVY = {
     "hypothesis",
 }
 
-#: What anybody may import: values and errors that know nothing of the rest.
+#: Modules that every module may import: values and errors without further imports of the package.
 LEAVES = {"column", "errors", "version", "failpoints", "words"}
 
-#: What else the modules of each part may import. A part is a folder or a file of `cqrs_cli`.
+#: What the modules of each part may import in addition. A part is a folder or a file of `cqrs_cli`.
 _LOW = {"core", "keys", "payloads", "settings", "system"}
 _MIDDLE = _LOW | {"state", "storage", "kafka", "registry", "proof", "telemetry"}
 _OWNING = _MIDDLE | {"ownership", "deciding"}
@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "payloads": {"core", "storage"},
     "scaffold": set(),
     "storage": set(),
-    "testing": {"core", "following"},  # the type of a projection, for checkers alone
+    "testing": {"core", "following"},  # the type of a projection, for type checkers only
     "system": {"core"},
     "settings": {"core", "keys", "system", "storage", "payloads"},
     "registry": {"core", "settings", "system"},
@@ -85,7 +85,7 @@ PURE = ["cqrs_cli", "cqrs_cli.errors", "cqrs_cli.registry", "cqrs_cli.testing", 
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Every module that a file names in an import, wherever in the file."""
+    """Yield every module that a file imports, at any place in the file."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -96,7 +96,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def parts(path: Path) -> set[str]:
-    """The parts of `cqrs_cli` that a file imports."""
+    """Return the parts of `cqrs_cli` that a file imports."""
     names = (name.split(".") for name in imported(path))
     found = {name[1] for name in names if name[0] == "cqrs_cli" and len(name) > 1}
     return {part for part in found if (PACKAGE / part).is_dir() or (PACKAGE / f"{part}.py").is_file()}
@@ -124,7 +124,7 @@ def test_imports_point_in_one_direction(part: str) -> None:
 
 
 def test_readers_cannot_fetch_payloads() -> None:
-    """All that talks to Kafka takes a cluster; only a connection knows where payloads rest."""
+    """All code that uses Kafka takes a cluster, and only a connection knows the payload store."""
     knowing = {path.name for path in files("kafka") if f"{_CONNECTION}.Connection" in set(imported(path))}
     assert knowing == set()
 
@@ -136,7 +136,7 @@ MODULES = {
 
 
 def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
-    """The first circle of a graph of imports, or none."""
+    """Return the first cycle of a graph of imports, or an empty list."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -145,7 +145,7 @@ def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def imports(path: Path) -> set[str]:
-    """The modules of this package that a file imports; a package only if no module of it is meant."""
+    """Return the modules of this package that a file imports; a package only if none of its modules is imported."""
     known = set(imported(path)) & MODULES.keys()
     return {name for name in known if not any(other.startswith(f"{name}.") for other in known)}
 
@@ -176,13 +176,13 @@ def test_long_files_have_a_reason() -> None:
 
 
 def test_whatever_lies_in_jobs_names_spark() -> None:
-    """Code that needs no Spark has its room elsewhere: `scans`, `runs`, `status`."""
+    """Code without Spark belongs into other parts: `scans`, `runs`, `status`."""
     named = {path: any(name.startswith("pyspark") for name in imported(path)) for path in files("jobs")}
     assert [str(path) for path, names in named.items() if not names and path.name != "__init__.py"] == []
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """The lines of a function without its signature and docstring."""
+    """Return the number of a function's lines without its signature and docstring."""
     body = function.body[1 if ast.get_docstring(function) is not None else 0 :]
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 

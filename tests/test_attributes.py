@@ -1,4 +1,4 @@
-"""One line in the list of what commands hand on is all that one more attribute needs."""
+"""Adding a propagated attribute takes one line in the list of propagated attributes."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ from tests.mutations.harness import copy, run
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-#: All of them; a `tracestate` has to have a trace, and none has to be any text but these two.
+#: All of them. A `tracestate` needs a trace, and the texts of these two have a fixed form.
 TEXTS: dict[str, Any] = dict.fromkeys(HANDED_ON, "a=1") | {"traceparent": TRACE}
 
 LIST, LAST = "cqrs_cli/core/messages/attributes.py", "    tracestate: str | None = None\n"
@@ -93,7 +93,7 @@ def test_asyncapi_describes_it(kind: str) -> None:
 
 @pytest.mark.skipif(len(HANDED_ON) > 2, reason="a copy with one more")
 def test_one_line_is_all(tmp_path: Path) -> None:
-    """The tests here pass with an attribute that nothing else in the code names."""
+    """The tests of this file pass with an attribute that no other code names."""
     root = copy(tmp_path)
     text = (root / LIST).read_text(encoding="utf-8")
     (root / LIST).write_text(text.replace(LAST, LAST + "    baggage: str | None = None\n"), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`make nightly`: an audit that nobody answered is not taken for a clean one."""
+"""`make nightly`: an audit without an answer does not count as a clean audit."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ UNKNOWN = {"name": "c", "skip_reason": "not found on PyPI"}
 
 
 def audited(*packages: Any) -> tuple[int, str]:
-    """The exit status and the words of an audit for which pip-audit finds this."""
+    """Return the exit code and the output of an audit for which pip-audit finds these packages."""
     report = json.dumps({"dependencies": packages}) if packages else "no JSON"
     program = [sys.executable, ".ci/audit", sys.executable, "-c", f"print({report!r})"]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""The last line of `.ci/run` tells what all runs of pytest came to."""
+"""The last line of `.ci/run` sums up the results of all pytest runs."""
 
 import subprocess
 from pathlib import Path
@@ -18,7 +18,7 @@ KILLED = "....\nmake: *** [Makefile:28: test] Interrupt\n"
 
 
 def closing(folder: Path, *logs: str) -> list[str]:
-    """The lines that `.ci/closing` prints for these logs."""
+    """Return the lines that `.ci/closing` prints for these logs."""
     for number, log in enumerate(logs):
         (folder / f"{number}.log").write_text(log)
     program = f". {ROOT}/.ci/closing; closing *.log"

@@ -1,4 +1,4 @@
-"""docs/clients.md is true: its programs send, read and survive kills."""
+"""docs/clients.md is correct: its programs send, read and survive kills."""
 
 import os
 import random
@@ -55,7 +55,7 @@ def bank(connection: "Connection", prefix: str) -> Topics:
 
 
 def decided(connection: "Connection", topics: Topics, account: str) -> str:
-    """The outcomes of the commands on the account's partition, by the rules that the owner applies."""
+    """Return the outcomes of the commands on the account's partition, by the rules that the owner applies."""
     partition = partition_for("murmur2", account.encode(), 4) or 0
     aggregate: Aggregate = registry.load("bank_account", "aggregates", ROOT)
     opened = Folded(1, aggregate.decider.initial, 0, 0)
@@ -97,7 +97,7 @@ def test_the_consumer_stays_short() -> None:
 @pytest.mark.kafka
 @pytest.mark.parametrize("seed", [1, 2])
 def test_consumers_survive_kills(connection: "Connection", bank: Topics, tmp_path: Path, seed: int) -> None:
-    """Killed again and again, and once started twice, it ends with the rows of a fold in one go."""
+    """The consumer is killed many times and once started twice. It ends with the rows of a fold in one go."""
     choice = random.Random(seed)
     owner = Owner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
     producer = CommandProducer(connection, "murmur2", bulk=True)
@@ -118,7 +118,7 @@ def test_consumers_survive_kills(connection: "Connection", bank: Topics, tmp_pat
             try:
                 return dict(db.execute(query))
             except sqlite3.OperationalError:
-                return {}  # no such table yet
+                return {}  # the table does not exist yet
 
     def read() -> int:
         return sum(rows("SELECT partition, next FROM positions").values())
@@ -187,14 +187,14 @@ def test_javascript_sends_and_reads(connection: "Connection", bank: Topics, tmp_
 
 
 def named(program: str, bank: Topics) -> str:
-    """The program with the topics of this test."""
+    """Return the program with the topics of this test."""
     return program.replace("bank_account.commands", bank.commands).replace(
         "bank_account.outcomes", bank.outcomes
     )
 
 
 def reply(connection: "Connection", bank: Topics, program: list[str], folder: Path) -> str:
-    """The output of a program that sends a command and waits for its outcome."""
+    """Return the output of a program that sends a command and waits for its outcome."""
     owner = Owner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
     with owner.deciding():
         command = [*program, connection.bootstrap_server, "acc-9"]

@@ -1,4 +1,4 @@
-"""docs/comparison.md says where it has its claims from."""
+"""docs/comparison.md names the sources of its claims."""
 
 import re
 
@@ -11,7 +11,7 @@ TEXT, _, SOURCES = PAGE.text.partition("## Sources")
 
 
 def cells(row: str) -> list[str]:
-    """The rivals' cells of a row of the table."""
+    """Return the rivals' cells of a row of the table."""
     (line,) = re.findall(rf"^\| {re.escape(row)} \|(.*)\|$", TEXT, re.MULTILINE)
     return [cell.strip() for cell in line.split("|")[1:]]
 

@@ -1,4 +1,4 @@
-"""`compose/` does as `compose/README.md` says."""
+"""`compose/` agrees with `compose/README.md`."""
 
 import re
 import shlex
@@ -27,7 +27,7 @@ def test_addresses_are_the_published_ones() -> None:
 
 
 def test_its_variables_have_their_defaults() -> None:
-    """Each is in a row of the page, and its default, too."""
+    """A row of the page has each variable and its default."""
     rows = [line for line in TEXT.splitlines() if line.startswith("| `")]
     for name, default in set(re.findall(r"\$\{(\w+):-([^}]+)\}", COMPOSE)):
         (row,) = [row for row in rows if f"`{re.sub(r'_PORT_[23]', '_PORT_1', name)}`" in row]
@@ -41,7 +41,7 @@ def test_its_profiles_are_explained() -> None:
 @pytest.mark.docker
 @pytest.mark.parametrize("profile", PROFILES)
 def test_each_profile_stands_alone(profile: str) -> None:
-    """Compose takes the file with it, and starts its services, the brokers, and what these need."""
+    """Compose accepts the file with the profile, and starts its services, the brokers, and their dependencies."""
     find_compose()
     said = run(["docker", "compose", "--profile", profile, "config", "--services"], ROOT / "compose")
     wanted = {name for name, one in SERVICES.items() if profile in one.get("profiles", [profile])}

@@ -1,4 +1,4 @@
-"""Documents point at what exists: files, and names in the code."""
+"""Documents refer to existing files and names in the code."""
 
 import inspect
 import json
@@ -38,14 +38,14 @@ DOCUMENTS = [
 ]
 TEXTS = [document.read_text(encoding="utf-8") for document in DOCUMENTS]
 
-#: `ownership.claim.judge`: a dotted name in code style that begins with a folder of the package.
+#: A dotted name in code style that begins with a folder of the package, such as `ownership.claim.judge`.
 _FOLDERS = "|".join(
     sorted(path.name for path in (ROOT / "cqrs_cli").iterdir() if path.is_dir() and path.name != "spark")
     + [rf"spark\.{path.stem}" for path in (ROOT / "cqrs_cli/spark").glob("*.py")]
 )  # any other `spark.x.y` is a setting of Spark
 _NAME = re.compile(rf"`((?:{_FOLDERS})(?:\.\w+)+)`")
 
-#: `tests/deciding/test_owner.py::test_…`: a test as pytest names it.
+#: A test as pytest names it, such as `tests/deciding/test_owner.py::test_…`.
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 NAMED = {named for text in TEXTS for named in _TEST.findall(text)}
@@ -64,7 +64,7 @@ def test_a_name_in_a_document_exists(name: str) -> None:
 
 
 def test_a_name_in_a_document_is_used() -> None:
-    """The package itself uses it: what only tests call is no part of the design."""
+    """The package itself uses the name, because code that only tests call is not part of the design."""
     code = "\n".join(path.read_text() for path in (ROOT / "cqrs_cli").rglob("*.py"))
     used = Counter(re.findall(r"\w+", code))
     names = {name for text in TEXTS for name in _NAME.findall(text)}
@@ -81,7 +81,7 @@ def test_every_promise_is_covered() -> None:
 
 
 def test_every_promise_is_covered_in_ci() -> None:
-    """At least one of its tests runs in `make test` or `make test-slow`: the nightly tests alone are not enough."""
+    """At least one test of each promise runs in `make test` or `make test-slow`, not only in the nightly tests."""
     collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "covers and not nightly"]
     files = sorted({cover.file for cover in covers()})
     printed = subprocess.run([*collect, *files], cwd=ROOT, capture_output=True, text=True).stdout
@@ -101,7 +101,7 @@ MESSAGE_TYPES = (
 
 
 def rows(header: str) -> list[str]:
-    """The rows of the table whose header begins like this."""
+    """Return the rows of the table whose header begins with `header`."""
     _, _, table = MESSAGES.partition(f"\n{header}")
     return table.partition("\n\n")[0].splitlines()[2:]
 
@@ -155,7 +155,7 @@ def test_the_stream_shown_is_real() -> None:
 
 
 def shape(document: Any) -> Any:
-    """The members of a document, at every depth."""
+    """Return the members of a document, at every depth."""
     return {name: shape(value) for name, value in document.items()} if isinstance(document, dict) else None
 
 

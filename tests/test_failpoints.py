@@ -1,4 +1,4 @@
-"""Failpoints: one variable arms one of them, and every arrow has one."""
+"""Failpoints: an environment variable arms one failpoint, and every arrow of the protocol has a failpoint."""
 
 import os
 import re
@@ -19,7 +19,7 @@ DOCUMENT = PACKAGE.parent / "docs" / "verification.md"
 
 @pytest.fixture(autouse=True)
 def disarmed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Disarm the point that a test armed."""
+    """Disarm the failpoint that a test armed."""
     yield
     monkeypatch.delenv(failpoints.VARIABLE, raising=False)
     failpoints.arm()
@@ -31,7 +31,7 @@ def arm(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def passing(text: str, *points: str) -> int:
-    """The end of a process that passes these points."""
+    """Return the exit code of a process that passes these failpoints."""
     passes = ";".join(f"failpoints.reached({point!r})" for point in points)
     program = f"from cqrs_cli import failpoints; failpoints.arm(); {passes}"
     environment = os.environ | {failpoints.VARIABLE: text}
@@ -97,7 +97,7 @@ def test_workers_inherit_the_drivers_point(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_tests_act_at_a_point() -> None:
-    """In their own process, also once an owner has armed what the environment says."""
+    """A test's action stays active, also after an owner has armed the failpoint of the environment."""
     acted: list[str] = []
     with failpoints.acting("apply.inside", lambda: acted.append("here"), times=2):
         for point in ("apply.before", "apply.inside", "apply.inside", "apply.inside"):

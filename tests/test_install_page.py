@@ -1,4 +1,4 @@
-"""docs/install.md names what is there. tests/scenarios/installs/ tries its lines."""
+"""docs/install.md names existing versions and extras. tests/scenarios/installs/ runs its commands."""
 
 import tomllib
 

@@ -1,4 +1,4 @@
-"""docs/metrics.md, the alerts and the dashboard name what a run exposes, no more and no less."""
+"""docs/metrics.md, the alerts and the dashboard name exactly the metrics that a run exposes."""
 
 import json
 import re
@@ -34,15 +34,15 @@ PROJECTED = _ROW.findall(_REST)
 ALERTS = yaml.safe_load((ROOT / "compose/alerts.yaml").read_text(encoding="utf-8"))["groups"][0]["rules"]
 DASHBOARD = json.loads((ROOT / "compose/grafana.json").read_text(encoding="utf-8"))
 
-#: A name in an expression: not one of PromQL's functions, which stand before a bracket, nor a label.
+#: A metric's name in an expression. PromQL's functions and labels do not begin with `cqrs_`.
 _METRIC = re.compile(r"\bcqrs_\w+")
 
-#: The endings of a histogram's own series.
+#: The suffixes of a histogram's series.
 _SERIES = re.compile(r"_(bucket|sum|count)$")
 
 
 def families(text: str) -> dict[str, tuple[str, set[str]]]:
-    """The metrics of an exposition: type, and labels without those of every partition."""
+    """Return type and labels of each metric of an exposition, without the labels of every partition."""
     found = {}
     for family in text_string_to_metric_families(text):
         name = family.name + ("_total" if family.type == "counter" else "")
@@ -52,7 +52,7 @@ def families(text: str) -> dict[str, tuple[str, set[str]]]:
 
 
 def exposed() -> dict[str, set[str]]:
-    """Every metric and its labels, of a look at a run in which everything is measured."""
+    """Return the labels of every metric of a snapshot in which everything is measured."""
     metrics, registry = Metrics(), CollectorRegistry()
     metrics.snapshot = replace(look(report()), processes=reacting())
     registry.register(metrics)
@@ -61,7 +61,7 @@ def exposed() -> dict[str, set[str]]:
 
 
 def projecting() -> "ProjectionMetrics":
-    """The metrics of a projection of two partitions, one of them three events behind."""
+    """Return the metrics of a projection of two partitions, one of which lags by three events."""
     from cqrs_cli.following.projections.plan import ProjectionProgress
     from cqrs_cli.status.metrics import ProjectionMetrics
 
@@ -72,7 +72,7 @@ def projecting() -> "ProjectionMetrics":
 
 
 def hearing() -> "ProcessMetrics":
-    """The metrics of a run that only hears."""
+    """Return the metrics of a run with process managers only."""
     from cqrs_cli.status.metrics import ProcessMetrics
 
     metrics = ProcessMetrics()
@@ -88,7 +88,7 @@ def expressions() -> list[str]:
 
 @pytest.mark.kafka
 def test_page_names_what_a_run_exposes(counters: TopicHarness) -> None:
-    """Of a real run, over HTTP."""
+    """The metrics are those of a real run, over HTTP."""
     counters.send(*increments(5))
     endpoint: Endpoint[Snapshot] = Endpoint(Metrics(), "127.0.0.1", 0)
     try:
@@ -101,7 +101,7 @@ def test_page_names_what_a_run_exposes(counters: TopicHarness) -> None:
 
 
 def test_page_names_what_a_process_exposes() -> None:
-    """That of a process in `cqrs run`, and of the run what it knows; it is ready when each partition is claimed."""
+    """The metrics include the run's general ones. The run is ready when each partition is claimed."""
     metrics, registry = hearing(), CollectorRegistry()
     registry.register(metrics)
     found = families(generate_latest(registry).decode())

@@ -1,4 +1,4 @@
-"""docs/operations.md is true: its unit, its commands, and its backup, which is restored."""
+"""docs/operations.md is correct: its unit file, its commands, and its backup, which is restored."""
 
 import configparser
 import re
@@ -60,7 +60,7 @@ def test_unit_starts_what_exists() -> None:
 
 
 def test_unit_waits_for_the_last_checkpoint() -> None:
-    """The driver waits for its tasks that long; then Spark ends, which takes a few seconds."""
+    """The driver waits for its tasks so long. Then Spark ends, which takes a few seconds."""
     timing = Timing()
     needed = timing.quiet_end + timing.retire_deadline
     assert needed + 10 <= float(unit()["Service"]["TimeoutStopSec"]) == 60
@@ -103,4 +103,4 @@ def test_backup_is_restored_as_told(tmp_path: Path) -> None:
             said = done.stdout
     finally:
         embedded.stop_broker(tmp_path)
-    assert '"version":2' in said  # what came between backup and loss is gone
+    assert '"version":2' in said  # events between backup and loss are gone

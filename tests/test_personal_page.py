@@ -1,4 +1,4 @@
-"""docs/personal.md is true: its code can be run, its commands are understood, its rings can be read."""
+"""docs/personal.md is correct: its code runs, its commands are valid, and its keyrings can be read."""
 
 import re
 import shlex
@@ -51,7 +51,7 @@ def test_recipes_name_a_command(recipe: str) -> None:
 
 
 def test_rings_are_as_told() -> None:
-    """A JSON object in what a command prints, the current key first."""
+    """The keyring is a JSON object in a command's output, with the current KEK first."""
     ring = msgspec.json.encode({"2026-11": "A" * 86 + "==", "2025-11": "B" * 86 + "=="}).decode()
     found = load_ring(f"exec:echo {shlex.quote(ring)}")
     assert found.current == "2026-11"
@@ -64,7 +64,7 @@ def test_http_erases_as_told() -> None:
 
 
 def test_commands_are_deleted_as_told() -> None:
-    """The file that `kafka-delete-records.sh` reads has the topic of the commands, and the place that `tail` prints."""
+    """The file for `kafka-delete-records.sh` has the commands topic, and partition and offset as `tail` prints them."""
     (block,) = PAGE.blocks("json")
     (place,) = msgspec.json.decode(block)["partitions"]
     assert place.pop("topic") == Topics("customer", "").commands

@@ -1,4 +1,4 @@
-"""The figures as a picture: a bar for each thing measured, with its median."""
+"""The figures as a picture: a bar with its median for each measured thing."""
 
 from typing import Any
 from xml.etree import ElementTree
@@ -10,13 +10,13 @@ _SVG = "{http://www.w3.org/2000/svg}"
 
 
 def document(benchmark: str, figure: str, **values: list[float]) -> dict[str, Any]:
-    """The output of a benchmark: a row for each run, and their medians."""
+    """Return the output of a benchmark: a row for each run, and the medians."""
     rows = [{"what": what, figure: value} for what, runs in values.items() for value in runs]
     return {"benchmark": benchmark, "rows": [*rows, *medians(rows)]}
 
 
 def drawn(*documents: dict[str, Any]) -> list[str | None]:
-    """The texts of a picture, from top to bottom."""
+    """Return the texts of a picture, from top to bottom."""
     return [text.text for text in ElementTree.fromstring(picture(documents)).iter(f"{_SVG}text")]
 
 

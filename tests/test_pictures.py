@@ -1,4 +1,4 @@
-"""The pictures of the command line: they are there, and drawn from what a terminal shows."""
+"""The pictures of the command line exist, and are drawn from a terminal's output."""
 
 import re
 import runpy
@@ -38,7 +38,7 @@ def test_pictures_show_their_command(name: str, shown: list[str]) -> None:
 
 
 def test_pictures_load_nothing() -> None:
-    """A reader's browser asks nobody for fonts."""
+    """A reader's browser must not download fonts."""
     for name in PICTURES:
         drawn = (GENERATOR["TARGET"] / f"{name}.svg").read_text(encoding="utf-8")
         assert re.findall(r"url\((?!#)", drawn) == []

@@ -1,4 +1,4 @@
-"""The names that users import stay."""
+"""The names that users import are stable."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""The README is short, and true in every line that can be run."""
+"""The README is short, and its examples are correct."""
 
 import json
 import os
@@ -25,7 +25,7 @@ START, INSTALL, TOUR = PAGE.blocks("console")
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """The project that `cqrs new shop` makes, with the README's aggregate in it."""
+    """A project of `cqrs new shop` with the README's aggregate in it."""
     create(tmp_path / "shop")
     (tmp_path / "shop/aggregates/theatre.py").write_text(AGGREGATE)
     return tmp_path / "shop"

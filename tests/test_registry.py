@@ -33,7 +33,7 @@ Project = Callable[..., Path]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """Writes these modules into the package `aggregates` of a folder; the folder."""
+    """A function that writes modules into the package `aggregates` of a folder, and returns the folder."""
 
     def write(package: str = "aggregates", **modules: str) -> Path:
         folder = tmp_path / package

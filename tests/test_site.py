@@ -1,4 +1,4 @@
-"""The site has every page, and every link and anchor in it leads somewhere."""
+"""The site has every page, and all its links and anchors resolve."""
 
 import importlib.util
 from pathlib import Path

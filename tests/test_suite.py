@@ -1,4 +1,4 @@
-"""The rules of the tests themselves: where helpers lie, and how long names and files are."""
+"""The rules of the tests themselves: the place of helpers, and the length of names and files."""
 
 import ast
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ def is_test_module(module: str) -> bool:
 
 
 def imported_tests(text: str) -> Iterator[str]:
-    """The test modules that a module imports."""
+    """Yield the test modules that a module imports."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):
             named = [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
@@ -24,7 +24,7 @@ def test_helpers_are_not_in_test_modules() -> None:
     assert {str(path): found for path, text in TESTS.items() if (found := [*imported_tests(text)])} == {}
 
 
-#: Patched attributes in all tests. Parameters and fakes are better.
+#: The number of patched attributes in all tests. Parameters and fakes are better.
 PATCHES = 31
 
 
@@ -39,7 +39,7 @@ def test_long_files_have_a_reason() -> None:
 
 
 def test_tests_have_short_names() -> None:
-    """At most seven words: the docstring may add more."""
+    """A name has at most seven words. The docstring may contain more."""
     names = {
         node.name
         for text in TESTS.values()

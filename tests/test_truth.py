@@ -1,4 +1,4 @@
-"""Texts about the code are true: counts, figures and words that a change elsewhere makes wrong."""
+"""Texts about the code are correct: counts, figures and words that become wrong when other code changes."""
 
 import ast
 import re
@@ -42,14 +42,14 @@ def test_exit_codes_name_what_passes() -> None:
 
 
 def test_docstrings_name_no_class_for_a_word() -> None:
-    """As a careless renaming of `Record` leaves them: `OwnerRecord records, handed out …`."""
+    """A careless renaming of `Record` leaves texts like `OwnerRecord records, handed out …`."""
     classes = {name for text in MODULES.values() for name in re.findall(r"^class (\w+)", text, re.MULTILINE)}
     first = (text.split(maxsplit=1)[0] for text in docstrings() if text)
     assert [word for word in first if word in classes and re.search(r"[a-z][A-Z]", word)] == []
 
 
 def test_pages_repeat_the_figures_of_readme() -> None:
-    """A page that names a benchmark of the README's table has no other figure of it."""
+    """A page that names a benchmark of the README's table has the README's figure for it."""
     for page, text in PAGES.items():
         for paragraph in text.split("\n\n"):
             if any(f"`python -m {name}`" in README for name in re.findall(r"benchmarks\.\w+", paragraph)):

@@ -1,4 +1,4 @@
-"""docs/tutorial.md is walked from its first line to its last: files are written, commands are typed."""
+"""docs/tutorial.md is executed from its first line to its last: files are written, and commands are run."""
 
 import os
 import re
@@ -21,7 +21,7 @@ STEP = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Reader:
-    """Somebody who does as the page says, in a folder that is empty at first."""
+    """Follows the page's instructions in a folder that is empty at first."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, free_port()
@@ -35,12 +35,12 @@ class Reader:
         self.environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
 
     def write(self, code: str) -> None:
-        """A block of code names its file in its first line."""
+        """Write a block of code to the file that its first line names."""
         name, _, text = code.partition("\n")
         (self.folder / name.removeprefix("# ")).write_text(text)
 
     def type(self, line: str, shown: str) -> None:
-        """A line must succeed, and print what is shown if anything is."""
+        """Run a line, which must succeed and print the shown output, if any."""
         line = line.replace("8080", str(self.port))
         if line.startswith("cd "):
             self.folder /= line.removeprefix("cd ")
@@ -62,7 +62,7 @@ class Reader:
             assert not shown or essence(done.stdout) == essence(shown)
 
     def leave(self) -> None:
-        """Nothing goes on."""
+        """Stop all processes and the broker."""
         for process in self.at_work:
             process.send_signal(signal.SIGTERM)
             process.wait(120)
@@ -71,7 +71,7 @@ class Reader:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
-    """Somebody new."""
+    """A reader with an empty folder."""
     reader = Reader(tmp_path)
     try:
         yield reader

@@ -54,9 +54,7 @@ Data goes to stdout, everything else to stderr; -o json makes it JSON. Exit code
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help shows a flag without the `<bool>` that Typer puts behind it, and whose usage has the options
-    that it must be given.
-    """
+    """A command whose help shows a flag without Typer's `<bool>`, and whose usage line has the required options."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         first, *rest = super().collect_usage_pieces(ctx)
@@ -83,17 +81,17 @@ class PlainGroup(TyperGroup):
 
 
 class RootGroup(PlainGroup):
-    """`cqrs` itself: its commands are listed in the order of `PANELS`, whatever was loaded first."""
+    """The group `cqrs`. It lists its commands in the order of `PANELS`, in any order of loading."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [name for name in PANELS if name in self.commands]
 
 
 class CallableGroup(PlainGroup):
-    """A command that has commands of its own, as `cqrs verify [AGGREGATE]...` has `cqrs verify process NAME`.
+    """A command that has subcommands, as `cqrs verify [AGGREGATE]...` has `cqrs verify process NAME`.
 
-    The first word decides: the name of a command calls that, anything else is an argument of the group's own call. So
-    these names are reserved. Behind `--` they are arguments like others: `cqrs verify -- process`.
+    If the first word is the name of a subcommand, the subcommand is called; any other word is an argument of the
+    group's own call. So these names are reserved. After `--` they are ordinary arguments: `cqrs verify -- process`.
     """
 
     allow_extra_args = False
@@ -102,7 +100,7 @@ class CallableGroup(PlainGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] in self.commands:
             super().parse_args(ctx, [])
-            ctx._protected_args, ctx.args = args[:1], args[1:]  # as `TyperGroup.parse_args` leaves them
+            ctx._protected_args, ctx.args = args[:1], args[1:]  # the result of `TyperGroup.parse_args`
             return list(ctx.args)
         given = list(args)
         super().parse_args(ctx, args)
@@ -111,7 +109,7 @@ class CallableGroup(PlainGroup):
         return []
 
     def _refuse_reserved(self, ctx: Any) -> None:
-        """Refuse arguments that are called like a command: it may stand behind an option by mistake."""
+        """Reject arguments that are names of subcommands: the name may be after an option by mistake."""
         arguments = [param.name for param in self.params if param.param_type_name == "argument"]
         for word in (word for name in arguments for word in ctx.params.get(name) or ()):
             if word in self.commands:
@@ -123,13 +121,13 @@ class CallableGroup(PlainGroup):
         return [*pieces, f"| {commands}"]
 
 
-#: Modules that Typer imports for help and that we do not need. Skipping Markdown saves 20 % of `cqrs --help`, skipping
-#: coloured tracebacks 14 %.
+#: Modules that Typer imports for help although cqrs does not use them. Without Markdown `cqrs --help` takes 20 % less
+#: time, without coloured tracebacks 14 %.
 _UNUSED = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
 
 
 def _load_help() -> None:
-    """Load what writes the help, without what it does not use."""
+    """Load Typer's module that writes the help, without the modules that cqrs does not use."""
     if "typer.rich_utils" in sys.modules:
         return
     absent = [name for name in _UNUSED if name not in sys.modules]
@@ -152,7 +150,7 @@ def _plain(params: list[Any]) -> list[Any]:
 
 
 def group(name: str, help: str, cls: type[PlainGroup] = PlainGroup) -> typer.Typer:
-    """A new group of commands. Called without a command it prints its help and ends with 0."""
+    """Return a new group of commands. Without a subcommand it prints its help and exits with status 0."""
     made = typer.Typer(
         name=name,
         cls=cls,
@@ -166,7 +164,7 @@ def group(name: str, help: str, cls: type[PlainGroup] = PlainGroup) -> typer.Typ
 
 
 def subgroup(name: str, help: str, cls: type[PlainGroup] = PlainGroup) -> typer.Typer:
-    """A new group of commands below `cqrs`."""
+    """Return a new group of commands below `cqrs`."""
     made = group(name, help, cls)
     app.add_typer(made)
     return made
@@ -179,7 +177,7 @@ def _print_version(wanted: bool) -> None:
 
 
 def version_option(panel: str | None = None) -> OptionInfo:
-    """`-V`, shown in this panel of the help."""
+    """Return the option `-V`, for this panel of the help."""
     option: OptionInfo = typer.Option(
         "-V",
         "--version",

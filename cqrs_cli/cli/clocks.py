@@ -1,4 +1,4 @@
-"""A clock that differs from the broker's, said before it surprises anybody."""
+"""A warning about a clock that differs from the broker's clock."""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def note_clock(cli: Cli, connection: "Connection", own: "OwnClock | None" = None) -> None:
-    """Say by how much this machine's clock differs, if that is more than `clock_tolerance`, and the broker tells."""
+    """Warn if this machine's clock differs by more than `clock_tolerance` from a broker that reports its time."""
     from cqrs_cli.kafka.admin.clock import clocks_text, this_clock
     from cqrs_cli.kafka.admin.topics import Admin
 

@@ -23,7 +23,7 @@ from cqrs_cli.cli.options import (
     Version,
 )
 
-#: A command: `Cli` first, then its own parameters; the value is the exit status, None for 0.
+#: A command: its parameters are `Cli`, then the command's own; it returns the exit status, None for 0.
 Function = TypeVar("Function", bound=Callable[..., int | None])
 
 
@@ -32,9 +32,9 @@ def command(
 ) -> Callable[[Function], Function]:
     """Register a function as a command of `app` and give it the common options.
 
-    The function stays as it is, for tests to call. Its docstring is the help, which ends with the examples;
-    each is a whole command line that begins with `cqrs`. A parameter whose type is a dataclass stands for several
-    options, its fields: they are spelled once, where several commands take them.
+    The function is returned unchanged, so that tests can call it. Its docstring is the help, which ends with the
+    examples; each example is a whole command line that begins with `cqrs`. If the type of a parameter is a dataclass,
+    each of its fields is an option, so that commands can share options.
     """
 
     def register(function: Function) -> Function:
@@ -51,7 +51,7 @@ def command(
 
 
 def call(app: typer.Typer, *, examples: Sequence[str]) -> Callable[[Function], Function]:
-    """As `command`, for the call of a `CallableGroup` itself."""
+    """Register a function as `command` does, for the call of a `CallableGroup` itself."""
 
     def register(function: Function) -> Function:
         listed = app.callback(
@@ -67,22 +67,22 @@ def call(app: typer.Typer, *, examples: Sequence[str]) -> Callable[[Function], F
 
 
 def _epilog(examples: Sequence[str]) -> str:
-    """The examples as an epilog."""
+    """Return the examples as an epilog."""
     return "\n".join(["Examples:", *map(_escaped, examples)])
 
 
 def _escaped(text: str) -> str:
-    """The text with its square brackets escaped, once: Typer takes them for markup, and leaves them out."""
+    """Return the text with escaped square brackets, each escaped once: Typer would remove them as markup."""
     return re.sub(r"(?<!\\)\[", r"\\[", text)
 
 
 def _unwrapped(docstring: str | None) -> str:
-    """Each paragraph on one line: Typer wraps to the terminal's width, but keeps the line ends that it finds."""
+    """Return the text with each paragraph on one line: Typer wraps lines, but keeps the line ends that it finds."""
     return _escaped("\n\n".join(" ".join(part.split()) for part in (docstring or "").split("\n\n")))
 
 
 def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
-    """The function that Typer calls: it takes the command's own options and the common ones, and returns a `Call`."""
+    """Return the function that Typer calls: its parameters are all options, its result is a `Call`."""
     _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
     types: dict[str, Any] = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
     bundles = {name: list(inspect.signature(kind).parameters.values()) for name, kind in types.items()}
@@ -118,7 +118,7 @@ def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
 
 
 def _named(parameter: inspect.Parameter) -> inspect.Parameter:
-    """The parameter as keyword-only, its help with square brackets that are shown."""
+    """Return the parameter as keyword-only, with escaped square brackets in its help."""
     for option in getattr(parameter.annotation, "__metadata__", ()):
         if isinstance(option, ParameterInfo):
             option.help = _escaped(option.help or "")

@@ -1,4 +1,4 @@
-"""The options that name commands, for `cqrs dead-letters` and `cqrs deferred`."""
+"""The options that select commands, for `cqrs dead-letters` and `cqrs deferred`."""
 
 from dataclasses import astuple, dataclass
 from typing import Annotated
@@ -8,18 +8,18 @@ from cqrs_cli.cli.options import option
 
 @dataclass(frozen=True)
 class CommandFilter:
-    """The commands that are meant; without an option all of them."""
+    """The selected commands; without an option, all commands."""
 
     id: Annotated[str | None, option("--id ID", "Only the command with this id.")] = None
     aggregate_id: Annotated[str | None, option("--aggregate-id ID", "Only commands for this one.")] = None
     types: Annotated[list[str] | None, option("--type NAME", "Only this command; repeatable.")] = None
 
     def __bool__(self) -> bool:
-        """True if an option narrows it."""
+        """True if an option narrows the selection."""
         return any(astuple(self))
 
     def means(self, aggregate: str, id: str, subject: str | None, kind: str | None) -> bool:
-        """True for a command with these attributes, for all that these options say."""
+        """True if these options select a command with these attributes."""
         wanted = [name if "." in name else f"{aggregate}.{name}" for name in self.types or ()]
         return (
             (self.id is None or id == self.id)

@@ -36,15 +36,15 @@ class Cli(Printer):
 
     @cached_property
     def settings(self) -> "Settings":
-        """Flag, environment, file, default; read on first use. Raises `ConfigurationError`."""
+        """The settings from flags, environment, file and defaults; read on first use. Raises `ConfigurationError`."""
         from cqrs_cli.settings.settings import load_settings
 
         return load_settings(self.flags)
 
     def connection(self, start: bool = True) -> "Connection":
-        """The configured broker, or the embedded one, which `start` starts when it is down.
+        """Return the configured broker, or the embedded broker; `start`: start the embedded broker if it does not run.
 
-        Raises `ConfigurationError` for client properties that cannot be used, before it connects.
+        Raises `ConfigurationError` for invalid client properties, before it connects.
         """
         from cqrs_cli.kafka.connection.connection import Connection
 
@@ -63,9 +63,9 @@ class Cli(Printer):
         return running.bootstrap_server
 
     def broker(self, brief: bool = False) -> "Broker":
-        """The embedded broker, started when it is down: `brief`, if it is to be stopped soon.
+        """Return the embedded broker, and start it if it does not run. `brief`: the broker will be stopped soon.
 
-        Only the first start downloads it, and shows how far it is.
+        Only the first start downloads the broker, and shows the progress.
         """
         from cqrs_cli.kafka.embedded import broker as embedded
 
@@ -78,7 +78,7 @@ class Cli(Printer):
             return embedded.start_broker(self.settings.root, now, now, brief=brief)
 
     def aggregate(self, name: str) -> "Aggregate":
-        """The aggregate of that name; raises `UsageError` naming those that exist."""
+        """Return the aggregate with this name; raises `UsageError`, which lists the existing aggregates."""
         from cqrs_cli import registry
         from cqrs_cli.following.processes.load import process_names
 
@@ -93,20 +93,20 @@ class Cli(Printer):
         return aggregate
 
     def aggregate_names(self) -> list[str]:
-        """All aggregates of the project, sorted."""
+        """Return the names of all aggregates of the project, sorted."""
         from cqrs_cli import registry
 
         return registry.names(self.settings.aggregates, self.settings.root)
 
     def check_aggregates(self, *names: str) -> None:
-        """Raise `UsageError`, naming those that exist, if one of these is not there; their code is not loaded."""
+        """Raise `UsageError`, which lists the existing aggregates, if a name is unknown; no code is loaded."""
         known = self.aggregate_names()
         for name in names:
             if name not in known:
                 self.aggregate(name)
 
     def chosen(self, names: Sequence[str] | None) -> dict[str, "Aggregate"]:
-        """The aggregates with these names, all if no name is given; raises `UsageError` if the project has none."""
+        """Return the aggregates with these names, or all; raises `UsageError` if the project has no aggregate."""
         names = names or self.aggregate_names()
         if not names:
             place = self.settings.root / self.settings.aggregates.replace(".", "/")
@@ -114,9 +114,10 @@ class Cli(Printer):
         return {name: self.aggregate(name) for name in names}
 
     def usable(self, names: Sequence[str] | None) -> dict[str, "Aggregate"]:
-        """As `chosen`; if no name is given, without those whose code cannot be used, each of which gets a note.
+        """Return aggregates as `chosen` does; without names, leave out aggregates with unusable code, each with a
+        message.
 
-        Raises the error of the first one if all are like that.
+        Raises the first error if no aggregate is usable.
         """
         found, broken = dict[str, "Aggregate"](), list[ConfigurationError]()
         for name in () if names else self.aggregate_names():
@@ -129,15 +130,15 @@ class Cli(Printer):
         return found or self.chosen(names)
 
     def failure(self, error: CqrsError, cause: BaseException | None = None) -> None:
-        """As `Printer.failure`. A command in the hint gets the flags that choose this call's cluster."""
+        """Print an error as `Printer.failure` does. A command in the hint gets the flags for this call's cluster."""
         super().failure(type(error)(error.message, self.with_flags(error.hint), error.more), cause)
 
     def with_flags(self, hint: str) -> str:
-        """The hint; the command after its colon gets the flags that choose this call's cluster and topics."""
+        """Return the hint; the command after its colon gets the flags that choose this call's cluster and topics."""
         return with_flags(hint, self.flags)
 
     def topics(self, name: str) -> "Topics":
-        """The five topics of the aggregate of that name."""
+        """Return the five topics of the aggregate with this name."""
         from cqrs_cli.kafka.topics.topics import Topics
 
         return Topics(name, self.settings.topic_prefix)
@@ -145,7 +146,7 @@ class Cli(Printer):
 
 @dataclass(frozen=True)
 class Call:
-    """A command line that has been read: a function and its arguments. Nothing has run yet."""
+    """A parsed command line: a function and its arguments. Nothing has run yet."""
 
     cli: Cli
     function: Callable[..., int | None]

@@ -1,4 +1,4 @@
-"""Adds the flags of a call to the commands that its hints name."""
+"""Adds the flags of a call to the commands in its hints."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ _NAMED = re.compile(
 
 
 def with_flags(hint: str, flags: Mapping[str, object]) -> str:
-    """The hint, with the flags that choose the cluster and the topics added to the command after its colon."""
+    """Return the hint, with the flags that choose the cluster and the topics added to the command after its colon."""
     given = "".join(
         f" {flag} {shlex.quote(str(value))}"
         for name, flag in _PLACE.items()
@@ -30,7 +30,7 @@ def with_flags(hint: str, flags: Mapping[str, object]) -> str:
 
 
 def _several(value: object) -> list[object]:
-    """A flag's values: none if it was not given."""
+    """Return a flag's values: an empty list if the flag was not given."""
     if isinstance(value, (list, tuple)):
         return list(value)
     return [] if value is None else [value]

@@ -1,4 +1,4 @@
-"""The signals that end a command are raised where Ctrl-C would be, but nowhere where that leaves a lock taken."""
+"""The signals that end a command. They raise an exception as Ctrl-C does, but never where a lock would stay locked."""
 
 import os
 import signal
@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import NamedTuple
 
-#: The code of Python's imports. An exception may leave the lock of all imports taken, so that other threads which
-#: import wait for ever, and we for them (CPython 3.11, `_get_module_lock`).
+#: The module of Python's import system. An exception may leave the global import lock locked, so that other threads
+#: which import wait for ever, and this thread waits for them (CPython 3.11, `_get_module_lock`).
 _IMPORTS = "importlib._bootstrap"
 
-#: Code of the standard library that takes locks, or enters blocks, in Python. `with` does not help where `__enter__` or
-#: `__exit__` is a Python function: an exception between two of its steps leaves the lock taken (CPython issue 74174).
+#: Modules of the standard library that acquire locks, or enter blocks, in Python. `with` does not help if `__enter__`
+#: or `__exit__` is a Python function: an exception between its steps leaves the lock locked (CPython issue 74174).
 _HOLDING = {
     "concurrent.futures._base",
     "concurrent.futures.thread",
@@ -23,12 +23,12 @@ _HOLDING = {
     "threading",
 }
 
-#: Seconds after which a signal that came at a bad moment is sent again.
+#: Seconds after which a signal that came at an unsafe point is sent again.
 _MOMENT = 0.01
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP, raised where Ctrl-C would be, so that one `except KeyboardInterrupt` cleans up after all."""
+    """SIGTERM or SIGHUP, raised as Ctrl-C is, so that one `except KeyboardInterrupt` cleans up after all signals."""
 
     def __init__(self, number: int = signal.SIGTERM) -> None:
         super().__init__()
@@ -36,22 +36,22 @@ class Terminated(KeyboardInterrupt):
 
 
 class Spot(NamedTuple):
-    """The frame that a thread is in, kept so that no later one has its identity, and the instruction."""
+    """A thread's frame and instruction. The reference to the frame prevents that a later frame gets its identity."""
 
     frame: FrameType
     instruction: int
 
 
 def spot_of(frame: FrameType) -> Spot:
-    """The spot of a thread with this frame."""
+    """Return the spot of a thread with this frame."""
     return Spot(frame, frame.f_lasti)
 
 
 def is_bad_moment(frame: FrameType, before: Spot | None) -> bool:
-    """True where an exception would leave a lock taken, or a thread half started.
+    """True if an exception at this point would leave a lock locked, or a thread half started.
 
-    `before`: the spot of the main thread a moment ago. If it still is there it waits for a lock, which it has not got:
-    then it may be interrupted. Never in an import or the start of a thread: these do not take long.
+    `before`: the spot of the main thread at the last signal. If the thread is still there, it waits for a lock that it
+    has not acquired, and may be interrupted. An import and the start of a thread are never interrupted: they are short.
     """
     module = frame.f_globals.get("__name__")
     if module == _IMPORTS or _starts_a_thread(frame):
@@ -60,12 +60,12 @@ def is_bad_moment(frame: FrameType, before: Spot | None) -> bool:
 
 
 def _waits(frame: FrameType) -> bool:
-    """True in `Condition.wait` once it has let go of its lock: whatever is raised now, it takes it again."""
+    """True in `Condition.wait` after the release of its lock: after an exception the method acquires it again."""
     return frame.f_code.co_qualname == "Condition.wait" and "saved_state" in frame.f_locals
 
 
 def _starts_a_thread(frame: FrameType | None) -> bool:
-    """If `Thread.start` is interrupted, the thread may begin after its owner has looked if it runs, and ended it."""
+    """True during `Thread.start`: an interrupted start could leave a thread that begins after its owner has gone."""
     while frame is not None:
         if frame.f_code.co_qualname == "Thread.start" and frame.f_globals.get("__name__") == "threading":
             return True
@@ -82,10 +82,10 @@ def _send_again(number: int) -> None:
 
 @contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """Within the block SIGTERM and SIGHUP raise `Terminated`, except SIGHUP that is ignored, as `nohup` has it. Neither
-    they nor Ctrl-C interrupt at a bad moment: they are sent again.
+    """Within the block SIGTERM and SIGHUP raise `Terminated`; an ignored SIGHUP stays ignored, as `nohup` needs it. At
+    an unsafe point these signals and Ctrl-C raise nothing: they are sent again.
 
-    Only the main thread can set this; elsewhere nothing changes.
+    Only the main thread can install signal handlers; in other threads nothing changes.
     """
     terminals = [number for number in (1, 2) if os.isatty(number)]
     before: Spot | None = None
@@ -99,7 +99,7 @@ def terminated_like_interrupted() -> Iterator[None]:
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         for lost in (one for one in terminals if not os.isatty(one)):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), lost)  # what is said while cleaning up must not fail
+            os.dup2(os.open(os.devnull, os.O_WRONLY), lost)  # output during cleanup must not fail
         raise Terminated(number)
 
     def is_ours(number: int) -> bool:

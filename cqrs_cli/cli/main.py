@@ -1,4 +1,4 @@
-"""`cqrs`: reads a command line, calls the command, turns errors into exit codes (`cqrs_cli.errors`)."""
+"""The entry point `cqrs`: parses a command line, calls the command, and converts errors to exit codes."""
 
 import importlib
 import os
@@ -15,7 +15,7 @@ from cqrs_cli.cli.interrupts import Terminated, terminated_like_interrupted
 from cqrs_cli.cli.output import Printer
 from cqrs_cli.errors import CqrsError, UsageError
 
-#: `-o json` in all its spellings, also behind other short flags: `-qojson`.
+#: `-o json` in all its spellings, also after other short flags: `-qojson`.
 _JSON = re.compile(r"(?<!\S)(-[fhqvV]*o ?|--output[ =])json(?!\S)")
 
 SIGNAL = 128  # a process ended by signal n has exit status 128 + n, by convention of the shells
@@ -24,9 +24,9 @@ SIGNAL = 128  # a process ended by signal n has exit status 128 + n, by conventi
 def main(
     arguments: Sequence[str] | None = None, read: Callable[[Sequence[str]], Call | int] | None = None
 ) -> int:
-    """Run one command line, and return the exit status. The only place where errors become exit codes.
+    """Run one command line, and return the exit status. Errors become exit codes only here.
 
-    `read` stands in for `parse`.
+    `read` replaces `parse`.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     output = Printer("json" if _wants_json(arguments) else "text")
@@ -40,7 +40,7 @@ def main(
             status = call()
             output.flush()
             return status
-    except BrokenPipeError:  # the reader has seen enough: `cqrs tail … | head`
+    except BrokenPipeError:  # the reader has closed the pipe: `cqrs tail … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SIGNAL + signal.SIGPIPE
     except Terminated as ending:
@@ -57,14 +57,14 @@ def main(
 
 
 def load_commands(arguments: Sequence[str] = ()) -> None:
-    """Have the command that these arguments name register itself on `app`; every command if they name none."""
+    """Import the command that these arguments name, which registers it on `app`; every command if they name none."""
     named = next((one for one in arguments if not one.startswith("-")), None)
     for name in (named,) if named in PANELS else PANELS:
         importlib.import_module(f"cqrs_cli.cli.commands.{name.replace('-', '_')}")
 
 
 def parse(arguments: Sequence[str]) -> Call | int:
-    """The call that a command line asks for; an exit status if it is done (help, version). Raises `UsageError`."""
+    """Return the call that a command line asks for, or an exit status after help or version. Raises `UsageError`."""
     load_commands(arguments)
     root = typer.main.get_command(app)
     try:
@@ -75,7 +75,7 @@ def parse(arguments: Sequence[str]) -> Call | int:
 
 
 def _usage_error(error: typer.TyperException) -> UsageError:
-    """Typer's `Missing argument 'ID'.` in our form: `missing argument 'ID'; see cqrs send --help`."""
+    """Convert Typer's `Missing argument 'ID'.` to the form `missing argument 'ID'; see cqrs send --help`."""
     text = " ".join(error.format_message().replace("Value error, ", "").split()).rstrip(".")
     text, _, meant = text.partition(" Did you mean ")
     context = getattr(error, "ctx", None)
@@ -85,7 +85,7 @@ def _usage_error(error: typer.TyperException) -> UsageError:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Tell if an error is to be JSON where the command line itself cannot be read."""
+    """True if errors should be JSON although the command line cannot be parsed."""
     return _JSON.search(" ".join(arguments)) is not None
 
 

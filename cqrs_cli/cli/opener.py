@@ -1,4 +1,4 @@
-"""The opener of the personal fields of events for commands that show records as they stand in the log."""
+"""The decryptor of personal fields for commands that show events as they are in the log."""
 
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 def opener_of(cli: Cli, aggregate: str) -> "EventOpener | None":
-    """The opener of an aggregate's events; None where its code is not at hand: they are shown sealed then."""
+    """Return the decryptor of an aggregate's events; None if its code is not available: the events stay encrypted."""
     from cqrs_cli.core.sealed_events import event_marks
     from cqrs_cli.kafka.keys_log import event_opener
 
     try:
         marks = event_marks(cli.aggregate(aggregate))
-    except ConfigurationError:  # records can be looked at without it
+    except ConfigurationError:  # records can be shown without the code
         return None
     connection = cli.connection()
     return event_opener(connection, connection.keys, cli.topics(aggregate), marks)

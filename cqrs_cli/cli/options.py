@@ -1,4 +1,4 @@
-"""The options and arguments that several commands take, each spelled once, as a type."""
+"""The options and arguments that several commands take, each defined once, as a type."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -17,12 +17,12 @@ from cqrs_cli.settings.moments import parse_deadline, parse_moment
 #: The panel of the options that every command takes.
 COMMON = "Common options"
 
-#: Shell completion: the words that go on from what is typed.
+#: Shell completion: returns the words that complete the typed text.
 Complete = Callable[..., list[str]]
 
 
 def option(spelled: str, help: str, *, complete: Complete | None = None, **more: Any) -> Any:
-    """An option as its help shows it, like `-n --lines N`: its names, then what stands for its value."""
+    """Return an option, spelled as in its help, like `-n --lines N`: its names and the placeholder of its value."""
     words = spelled.split()
     names = [word for word in words if word.startswith("-")]
     metavar = next((word for word in words if not word.startswith("-")), None)
@@ -30,7 +30,7 @@ def option(spelled: str, help: str, *, complete: Complete | None = None, **more:
 
 
 def argument(metavar: str, help: str, *, complete: Complete | None = None) -> Any:
-    """An argument as its help shows it."""
+    """Return an argument with the name that its help shows."""
     return typer.Argument(metavar=metavar, help=help, autocompletion=complete)
 
 
@@ -59,19 +59,19 @@ Version = Annotated[bool, version_option(COMMON)]
 
 
 def completing(known: Callable[[typer.Context], Iterable[str]]) -> Complete:
-    """Shell completion from the words that `known` gives; silence rather than an error in the middle of a line."""
+    """Return a shell completion from the words of `known`; an error completes nothing."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         try:
             return [name for name in known(ctx) if name.startswith(incomplete)]
-        except Exception:  # the command itself reports it when it runs
+        except Exception:  # the command itself reports the error
             return []
 
     return complete
 
 
 def complete_from(package: str) -> Complete:
-    """Shell completion: the files of a package of the project, `processes` or `projections`."""
+    """Return a shell completion from the modules of one of the project's packages, `processes` or `projections`."""
 
     def known(_: typer.Context) -> list[str]:
         from cqrs_cli import registry
@@ -101,12 +101,12 @@ MetricsAddress = Annotated[
     ),
 ]
 
-#: Names of the properties that Spark itself hides: the default of its `spark.redaction.regex`.
+#: The names of properties that Spark redacts: the default of its `spark.redaction.regex`.
 _SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
 
 def spark_properties(conf: Iterable[str]) -> dict[str, str]:
-    """`--conf K=V` as Spark properties; raises `UsageError` for one that has no `=`, and for a secret."""
+    """Return `--conf K=V` as Spark properties; raises `UsageError` for an entry without `=`, and for a secret."""
     pairs = [text.partition("=") for text in conf]
     for name, equals, _ in pairs:
         if _SECRET.search(name):
@@ -123,7 +123,7 @@ _P = TypeVar("_P")
 
 
 def parsed(flag: str, text: str, parse: Callable[[str], _P], example: str) -> _P:
-    """The value that a flag was given; raises `UsageError`, which names an example."""
+    """Return a flag's parsed value; raises `UsageError`, which contains an example."""
     try:
         return parse(text)
     except ValueError as error:
@@ -131,22 +131,22 @@ def parsed(flag: str, text: str, parse: Callable[[str], _P], example: str) -> _P
 
 
 def moment(flag: str, text: str) -> int:
-    """The time (ms) that a flag was given: a moment, or a duration ago; raises `UsageError`."""
+    """Return a flag's time in ms: a time, or a duration before now; raises `UsageError`."""
     return parsed(flag, text, parse_moment, "1d, or a time")
 
 
 def deadline(flag: str, text: str) -> int:
-    """The time to come (ms) that a flag was given: a moment, or a duration from now; raises `UsageError`."""
+    """Return a flag's future time in ms: a time, or a duration from now; raises `UsageError`."""
     return parsed(flag, text, parse_deadline, "30s, or a time to come")
 
 
 def duration(flag: str, text: str) -> timedelta:
-    """The duration that a flag was given, like `30s`; raises `UsageError`."""
+    """Return a flag's duration, like `30s`; raises `UsageError`."""
     return parsed(flag, text, parse_duration, "30s")
 
 
 def metrics_at(address: str | None, port: int | None) -> tuple[str, int] | None:
-    """The host and the port of `--metrics-address [HOST:]PORT` or `--metrics-port N`; raises `UsageError`."""
+    """Return the host and the port of `--metrics-address [HOST:]PORT` or `--metrics-port N`; raises `UsageError`."""
     if address is not None and port is not None:
         raise UsageError("--metrics-port says the same as --metrics-address", "give one of them")
     if address is None:
@@ -162,7 +162,7 @@ def metrics_at(address: str | None, port: int | None) -> tuple[str, int] | None:
 
 
 def check_sqlalchemy() -> None:
-    """Raises `ConfigurationError` where the extra `projections` is not installed."""
+    """Raise `ConfigurationError` if the extra `projections` is not installed."""
     from importlib.util import find_spec
 
     if find_spec("sqlalchemy") is None:

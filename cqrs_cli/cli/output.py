@@ -22,37 +22,36 @@ if TYPE_CHECKING:
     Document = Mapping[str, Any] | msgspec.Raw
     Text = RenderableType | list[str] | Callable[[], RenderableType]
 
-#: The weight of a note.
+#: The level of a message.
 NoteLevel = Literal["info", "warning"]
 
-#: Seconds between two lines off a terminal that say how far something is.
+#: Seconds between two progress lines if stderr is not a terminal.
 PLAIN_EVERY = 10.0
 
 #: Characters of the bar in a line that changes.
 _BAR = 24
 
-#: Columns where stdout is not a terminal: tables in a pipe or a file are not squeezed to 80.
+#: Columns if stdout is not a terminal: tables in a pipe or a file are not squeezed to 80.
 WIDE = 240
 
 
 class Printer:
-    """Prints in one of two forms: text, or JSON documents of one line each."""
+    """Prints results in one of two forms: text, or JSON documents of one line each."""
 
     def __init__(self, output: Literal["text", "json"] = "text", quiet: bool = False) -> None:
         self.output = output
         self.quiet = quiet
         self.timestamped = (
-            False  # lines on stderr begin with time and level: for what runs for days, with a log
+            False  # lines on stderr begin with time and level: for long-running commands with a log
         )
-        self.withholds = (
-            False  # an aggregate of the call has personal fields: words of errors may hold a value
-        )
-        self.streaming = False  # notes are JSON Lines on stdout, between the lines of progress
+        self.withholds = False  # an aggregate of the call has personal fields: errors may contain a value
+        self.streaming = False  # messages are JSON Lines on stdout, between the lines of progress
 
     def result(self, document: "Document", text: "Text") -> None:
-        """The result of a command, or one of many: the document as a line of JSON, or the text (a string as it is).
+        """Print the result of a command, or one of many: the document as a line of JSON, or the text (a string as it
+        is).
 
-        Text may be a list of lines. If it takes Rich to build, it is a function, called only when it is wanted.
+        Text may be a list of lines. If Rich builds it, it is a function, which is called only for text output.
         """
         if self.output == "json":
             self.line(json_line(document))
@@ -67,17 +66,17 @@ class Printer:
             self.stdout.print(text)
 
     def line(self, line: bytes) -> None:
-        """Bytes and a line end to stdout; shown at once on a terminal, else with `flush`."""
+        """Write bytes and a line end to stdout; shown at once on a terminal, else with `flush`."""
         sys.stdout.buffer.write(line + b"\n")
         if sys.stdout.isatty():
             self.flush()
 
     def flush(self) -> None:
-        """Hand on everything printed so far."""
+        """Flush stdout."""
         sys.stdout.flush()
 
     def note(self, text: str, level: NoteLevel = "info") -> None:
-        """A line on stderr: worth knowing, but not data. In a stream of JSON Lines it is one of them."""
+        """Print a message on stderr that is not data. In a stream of JSON Lines it is a line of the stream."""
         if self.quiet:
             return
         if self.streaming:
@@ -88,7 +87,7 @@ class Printer:
             )
 
     def event(self, kind: str, document: Mapping[str, Any]) -> None:
-        """One line of a stream of JSON Lines, handed on at once."""
+        """Write one line of a stream of JSON Lines, and flush it."""
         now = rfc3339(time.time_ns() // 1_000_000)
         self.line(json_line({"time": now, "kind": kind, **document}))
         self.flush()
@@ -98,7 +97,9 @@ class Printer:
 
     @contextmanager
     def working(self, text: str, every: float = PLAIN_EVERY) -> Iterator[Callable[[str], None]]:
-        """Show a spinner during the block, off a terminal a line `every` few seconds. Yields what changes the text."""
+        """Show a spinner during the block; without a terminal, a line every `every` seconds. Yield a function that sets
+        the text.
+        """
         if self.quiet:
             yield lambda text: None
         elif not sys.stderr.isatty():
@@ -107,7 +108,7 @@ class Printer:
         else:
             from rich.text import Text
 
-            with self.stderr.status(Text(text)) as status:  # Rich reads a spinner's string as markup, always
+            with self.stderr.status(Text(text)) as status:  # Rich always reads a spinner's string as markup
                 yield lambda text: status.update(Text(text))
 
     @property
@@ -117,16 +118,16 @@ class Printer:
 
     @cached_property
     def stdout(self) -> "Console":
-        """Rich on stdout; NO_COLOR and pipes are respected by Rich itself."""
+        """Rich's console on stdout. Rich itself respects NO_COLOR and pipes."""
         return _console(width=None if sys.stdout.isatty() else WIDE)
 
     @cached_property
     def stderr(self) -> "Console":
-        """Rich on stderr."""
+        """Rich's console on stderr."""
         return _console(stderr=True)
 
     def failure(self, error: CqrsError, cause: BaseException | None = None) -> None:
-        """An error on stderr: one line, or one JSON document; with the traceback of `cause` if given."""
+        """Print an error on stderr: one line, or one JSON document; with the traceback of `cause` if given."""
         show = traced_without_words if self.withholds else traced
         trace = "" if cause is None else show(cause)
         if self.output == "json":
@@ -146,25 +147,25 @@ class Printer:
             )
 
     def words(self, error: Exception) -> str:
-        """The words of an error that nobody expected; its class alone where a personal value may stand in them."""
+        """Return the text of an unexpected error, or only its class if the text may contain a personal value."""
         if isinstance(error, OSError):
             return str(error)
         kind = type(error).__name__
         try:
             return kind if self.withholds else f"{kind}: {error}"
-        except Exception:  # Spark's errors ask the JVM for their words, and it may have ended
+        except Exception:  # Spark's errors ask the JVM for their text, and the JVM may have exited
             return kind
 
 
 def _console(**options: Any) -> "Console":
-    """A console that prints strings as they are: Rich would drop `[projections]` as markup, and draw `:bug:`."""
+    """Return a console that prints strings as they are: Rich would drop `[projections]` as markup, and draw `:bug:`."""
     from rich.console import Console
 
     return Console(markup=False, emoji=False, highlight=False, **options)
 
 
 class Paced:
-    """Hands on a text of how far something is, every `every` seconds at most, the first one after that time."""
+    """Forwards a progress text at most once in `every` seconds, and the first text only after that time."""
 
     def __init__(
         self,
@@ -183,16 +184,16 @@ class Paced:
 
 
 def job_text(title: str, now: "JobProgress", things: str, bar: bool = True) -> str:
-    """The progress of a job on Spark, as `share_text`."""
+    """Return the progress of a job on Spark in the form of `share_text`."""
     return share_text(title, (now.done, now.offsets), now.records, things, now.seconds, bar)
 
 
 def share_text(
     title: str, work: tuple[int, int], count: int, things: str, seconds: float, bar: bool = True
 ) -> str:
-    """The progress of long work: the part that is done, the rate, and the time that is left at this rate.
+    """Return the progress of long work: the part that is done, the rate, and the remaining time at this rate.
 
-    `work`: what is done, of how much; `count` of `things` took `seconds`. The bar is for terminals.
+    `work`: (done, total); `count` of `things` took `seconds`. The bar is for terminals.
     """
     done, whole = work
     part = done / max(1, whole)
@@ -206,19 +207,19 @@ def _rest(seconds: float) -> str:
 
 
 def json_line(document: object) -> bytes:
-    """One line of JSON. A value that JSON cannot hold (a path, say) becomes its text."""
-    import msgspec  # neither the help nor what a person reads needs it
+    """Return one line of JSON. A value without a JSON form, such as a path, is converted to text."""
+    import msgspec  # help and text output do not need it
 
     return msgspec.json.encode(document, enc_hook=str)
 
 
 def printable(text: str) -> str:
-    """Text from others for a terminal: control characters, which could move the cursor, become escapes."""
+    """Escape foreign text for a terminal: control characters, which could move the cursor, become escapes."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def printable_lines(text: str) -> str:
-    """The same, but for its line ends."""
+    """Escape foreign text for a terminal, but keep its line ends."""
     return "\n".join(map(printable, text.splitlines()))
 
 

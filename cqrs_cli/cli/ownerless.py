@@ -1,4 +1,4 @@
-"""The partitions that nobody decides, as far as their committed claims tell."""
+"""The partitions without an owner, according to their committed claims."""
 
 from collections.abc import Iterable
 
@@ -10,14 +10,15 @@ from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, parse_claim
 
-#: Seconds for the answer. It is asked for on the way, by a sender who may not be allowed to look at the group.
+#: Timeout in seconds for the broker's answer. The caller is a sender, who may not be allowed to describe the group.
 TIMEOUT = 2.0
 
 
 def ownerless(connection: Connection, topics: Topics, partitions: Iterable[int]) -> list[int]:
-    """Those of these partitions that no run has claimed, or whose last run stopped cleanly; none if it is not known.
+    """Return the partitions that no run has claimed, or whose last run stopped cleanly; an empty list if this is
+    unknown.
 
-    A run that was killed leaves a claim that looks alive.
+    A run that was killed leaves an open claim, so its partitions count as owned.
     """
     client = consumer(connection, group=topics.group, isolation="read_uncommitted")
     try:

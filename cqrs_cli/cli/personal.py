@@ -1,4 +1,4 @@
-"""The option that writes personal values where nothing erases them."""
+"""The option that writes personal values to files, which no erasure reaches."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,9 +19,9 @@ PersonalValues = Annotated[
 
 
 def check_personal(wanted: bool, aggregate: "Aggregate", ring: "KeyRingAddress | None") -> None:
-    """Check that there are values to write, and a ring of keys for them: before anything connects.
+    """Check, before any connection, that the aggregate has personal values, and that a keyring is set.
 
-    Raises `UsageError` for an aggregate without personal fields, `ConfigurationError` without ring.
+    Raises `UsageError` for an aggregate without personal fields, `ConfigurationError` without a keyring.
     """
     if not wanted:
         return

@@ -1,4 +1,4 @@
-"""Offsets of partitions from a file, as a place in time: `--until @positions.json`, `--at @positions.json`."""
+"""Offsets of partitions from a file, as a point in time: `--until @positions.json`, `--at @positions.json`."""
 
 import json
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ _SHAPE = 'an offset for each partition, {"0": 1200, "1": 0}, or a file of cqrs c
 
 
 class PositionsFile:
-    """A file of offsets, a JSON object or a certificate: then it is where each topic ended."""
+    """A file of offsets: a JSON object, `{"0": 1200, "1": 0}`, or a certificate, which has the end of each topic."""
 
     def __init__(self, flag: str, file: Path) -> None:
         """Raises `UsageError` for a file that cannot be read."""
         self._flag, self._file = flag, file
-        self._topic = ""  # that offsets without a topic were taken for
+        self._topic = ""  # the topic that used the offsets, if the file names no topic
         try:
             self._found = json.loads(file.read_bytes())
         except OSError as error:
@@ -32,8 +32,8 @@ class PositionsFile:
             raise UsageError(f"{self._flag}: {self._file} has no offsets of events here", f"write {_SHAPE}")
 
     def of(self, topic: str) -> dict[int, int]:
-        """The offset of each partition of a topic; raises `UsageError` if the file has none, or had them for another
-        one and does not say for which they are.
+        """Return the offset of each partition of a topic. Raises `UsageError` if the file has no offsets for the topic,
+        or if it names no topic and another topic has used its offsets.
         """
         offsets = _offsets(self._found, topic)
         if offsets is None:
@@ -49,16 +49,16 @@ class PositionsFile:
 
 
 def positions_file(flag: str, text: str | None) -> PositionsFile | None:
-    """The file that a text names, None for one that does not begin with `@`."""
+    """Return the file that a text names; None for a text that does not begin with `@`."""
     if text is None or not text.startswith("@"):
         return None
     return PositionsFile(flag, Path(text[1:]).expanduser())
 
 
 def positions_of(flag: str, text: str | None, topic: str) -> dict[int, int] | None:
-    """The offset of each partition at which a topic is cut, None for a text that does not begin with `@`.
+    """Return the offset of each partition at which a topic is cut; None for a text that does not begin with `@`.
 
-    Raises `UsageError` as a `PositionsFile` does.
+    Raises `UsageError` as `PositionsFile` does.
     """
     file = positions_file(flag, text)
     return None if file is None else file.of(topic)

@@ -1,4 +1,4 @@
-"""The processes of a call: which are meant."""
+"""The processes that a call selects."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def usable_processes(cli: "Cli", names: Sequence[str] | None) -> "list[LoadedProcess]":
-    """The processes with these names; without names all whose code can be used, the others get a note."""
+    """Return the processes with these names; without names, all with usable code, and report the other processes."""
     from cqrs_cli.following.processes.load import load_process, process_names
 
     settings = cli.settings
@@ -30,7 +30,7 @@ def usable_processes(cli: "Cli", names: Sequence[str] | None) -> "list[LoadedPro
 def chosen_processes(
     cli: "Cli", connection: "Connection", names: Sequence[str] | None
 ) -> "list[LoadedProcess]":
-    """The same without those that have no topic yet, unless they are named."""
+    """Return processes as `usable_processes` does; without names, leave out processes that have no topic yet."""
     from cqrs_cli.kafka.admin.topics import Admin
     from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 

@@ -1,4 +1,4 @@
-"""`cqrs send --projected`: read your own write. A command's events are waited for in a projection."""
+"""`cqrs send --projected` reads its own write: it waits for a command's events in a projection."""
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import check_sqlalchemy
@@ -8,7 +8,7 @@ class ReadModelWait:
     """A projection, and its database."""
 
     def __init__(self, cli: Cli, aggregate: str, name: str, database: str) -> None:
-        """Raises `ConfigurationError` where the projection was never run for this aggregate."""
+        """Raises `ConfigurationError` if the projection has never run for this aggregate."""
         check_sqlalchemy()
         from cqrs_cli.following.projections.database import open_database, parse_database
 
@@ -17,7 +17,7 @@ class ReadModelWait:
         self._wait_for(0, -1, 0.0)
 
     def wait(self, subject: str, patience: float) -> None:
-        """Wait until the projection has all events that are there now for this aggregate.
+        """Wait until the projection has all present events of this aggregate.
 
         Raises `NoOutcomeError` after `patience` seconds.
         """

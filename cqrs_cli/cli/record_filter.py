@@ -1,4 +1,4 @@
-"""The choice of records that `cqrs tail` prints."""
+"""The filter of the records that `cqrs tail` prints."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -18,10 +18,10 @@ def record_filter(
     statuses: Collection[str],
     reasons: Collection[str],
 ) -> Callable[[Record], bool]:
-    """True for a record with this key and one of each that is named.
+    """Return a function that is true for a record with this key and one of the given types, statuses and reasons.
 
-    A type is told with or without the aggregate's name; for outcomes it is the command's, with or without the status.
-    Raises `UsageError` for a status or a reason that there is not, or that the topic does not have.
+    A type is given with or without the aggregate's name; for outcomes it is the command's type, with or without the
+    status. Raises `UsageError` for an unknown status or reason, and for a topic without statuses or reasons.
     """
     _check("--status", statuses, STATUSES, kind in ("outcomes",), "outcomes")
     names = [reason.name for reason in Reason]

@@ -1,4 +1,4 @@
-"""The result of a command: what programs read, and what people read. A list of columns makes both of many rows."""
+"""The result of a command, for programs and for people. For rows, a list of columns defines both forms."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _R = TypeVar("_R")
 
-#: Violations, changes and the like that are listed for people; JSON has all.
+#: The largest number of violations or changes that are listed for people; JSON has all.
 MOST_LINES = 10
 
 
@@ -27,7 +27,7 @@ class Result(NamedTuple):
 def table(
     rows: Iterable[_R], columns: Sequence[Column[_R]], headers: bool = True, margin: int = 0
 ) -> "Table":
-    """Rows for people, in the columns that have a header."""
+    """Return rows for people, in the columns that have a header."""
     from rich.table import Table
     from rich.text import Text
 
@@ -43,7 +43,7 @@ def table(
 
 
 def listed(found: Sequence[object], count: int | None = None) -> list[str]:
-    """The first of them as lines, and how many more there are."""
+    """Return the first findings as lines, and the number of further findings."""
     lines = [str(one) for one in found[:MOST_LINES]]
     more = (len(found) if count is None else count) - len(lines)
     return [*lines, f"and {more:,} more: see -o json"] if more > 0 else lines

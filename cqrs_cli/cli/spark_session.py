@@ -11,8 +11,8 @@ from cqrs_cli.cli.options import Conf, Master, spark_properties
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-#: Properties for long-lived tasks. Their executors do little but start them: with code that is compiled fast one that
-#: takes the place of a lost one is there after half the processor time (2.7 s instead of 5.6 s, measured).
+#: Properties for long-running tasks. Their executors do little but start them, so fast compilation matters more than
+#: fast code: the replacement of a lost executor starts in half the processor time (2.7 s instead of 5.6 s, measured).
 LONG_LIVED = {"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
@@ -24,7 +24,7 @@ class SparkOptions:
     conf: Conf = None
 
     def apply(self, cli: Cli) -> dict[str, str]:
-        """Use the master from now on; the properties are returned. Raises `UsageError` for one that is not accepted."""
+        """Set the master for this call; return the properties. Raises `UsageError` for an invalid property."""
         cli.flags.update(master=self.master)
         return spark_properties(self.conf or ())
 
@@ -40,7 +40,7 @@ class StartedSpark(NamedTuple):
 def spark_session(
     cli: Cli, job: str, what: Iterable[str], properties: Mapping[str, str], packages: Iterable[str] = ()
 ) -> Iterator[StartedSpark]:
-    """A session of the project for a job (`run`, say) about `what`; a spinner shows that it starts."""
+    """Yield a session of the project for a `job` such as `run`, on the aggregates `what`; a spinner shows the start."""
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
 

@@ -1,4 +1,4 @@
-"""The folder that `--out` names, and the `--format` of its files."""
+"""The folder of `--out`, and the `--format` of its files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def target_folder(out: str, format: "FileFormat") -> "Target":
-    """The place to write to; raises `UsageError` for a full local folder, before Spark is started."""
+    """Return the folder to write to; raises `UsageError` for a local folder with files, before Spark starts."""
     from cqrs_cli.jobs.engine.staging import Target, refuse_full
 
     if "://" in out:
@@ -23,7 +23,7 @@ def target_folder(out: str, format: "FileFormat") -> "Target":
 
 
 def optional_target(out: str | None, format: Literal["parquet", "json"] | None) -> "Target | None":
-    """The place to write to if one is given; raises `UsageError` for a format without a place."""
+    """Return the folder to write to if there is one; raises `UsageError` for a format without a folder."""
     if out is None:
         if format is not None:
             raise UsageError("--format is of what --out writes", "name a folder: --out DIR")

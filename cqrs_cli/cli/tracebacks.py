@@ -7,14 +7,14 @@ from cqrs_cli.errors import CqrsError
 
 
 def traced(error: BaseException) -> str:
-    """The traceback of an error and of what led to it."""
+    """Return the traceback of an error and of its causes."""
     return "".join(traceback.format_exception(error))
 
 
 def traced_without_words(error: BaseException) -> str:
-    """The same with the class of each error in place of its words, in which a personal value may stand.
+    """Return the traceback with only the class of each error, because its text may contain a personal value.
 
-    Errors of cqrs keep their words: they are made without such values.
+    Errors of cqrs keep their text, which never contains personal values.
     """
     return "\n".join(reversed([_of_one(one) for one in _chain(error)]))
 

@@ -1,4 +1,4 @@
-"""An AsyncAPI 3 document of aggregates: their topics, and the messages on them."""
+"""An AsyncAPI 3 document of aggregates: their topics, and the messages in each topic."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ _COUNT = {"type": "integer", "minimum": 0}
 _TIME = {"type": "string", "format": "date-time"}
 _HANDED_ON = dict.fromkeys(HANDED_ON, _TEXT)
 
-#: The attributes of a command besides type and data, as docs/messages.md has them.
+#: The attributes of a command besides type and data, as in docs/messages.md.
 _COMMAND = {
     "specversion": {"const": "1.0"},
     "id": {**_TEXT, "minLength": 1, "description": "The idempotency key."},
@@ -55,7 +55,7 @@ _EVENT = {
 
 
 def asyncapi(aggregates: Mapping[str, Aggregate], prefix: str) -> dict[str, Any]:
-    """The document; `prefix` stands before the names of the topics."""
+    """Return the document; `prefix` is the prefix of the topic names."""
     channels: dict[str, Any] = {}
     operations: dict[str, Any] = {}
     schemas: dict[str, Any] = {}
@@ -83,7 +83,7 @@ def asyncapi(aggregates: Mapping[str, Aggregate], prefix: str) -> dict[str, Any]
 
 
 def _messages(aggregate: Aggregate, schemas: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The messages by topic; what their data look like is added to `schemas`, under `<aggregate>.<Class>`."""
+    """Return the messages by topic, and add the schemas of their data to `schemas` as `<aggregate>.<Class>`."""
     template = f"#/components/schemas/{aggregate.name}.{{name}}"
     facts = aggregate.events | ({ERASED: Erased} if aggregate.has_personal_fields else {})
     classes = [*aggregate.commands.values(), *facts.values()]
@@ -107,7 +107,7 @@ def _key(wire_type: str) -> str:
 def _document(
     wire_type: str, data: Mapping[str, Any], attributes: Mapping[str, Any], optional: Collection[str] = ()
 ) -> dict[str, Any]:
-    """A CloudEvent of this type."""
+    """Return the JSON schema of a CloudEvent of this type."""
     return {
         "type": "object",
         "required": [*(name for name in attributes if name not in optional), "type"],
@@ -130,7 +130,7 @@ def _message(name: str, payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _operations(name: str) -> dict[str, Any]:
-    """The view of the application, as AsyncAPI has it: commands are received, events and outcomes are sent."""
+    """Return the operations. In AsyncAPI the application receives commands, and sends events and outcomes."""
 
     def on(kind: str) -> dict[str, str]:
         return {"$ref": f"#/channels/{name}.{kind}"}

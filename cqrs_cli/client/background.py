@@ -1,4 +1,4 @@
-"""The thread of a client: it sends commands, sends them again when a connection was lost, and takes in outcomes."""
+"""The thread of `Client`: it sends commands, resends commands after a lost connection, and receives outcomes."""
 
 import threading
 import time
@@ -15,48 +15,48 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.payloads.address import PayloadUnavailableError
 
-#: Seconds between two looks for new commands while outcomes are awaited.
+#: Seconds between two checks for new commands while outcomes are pending.
 _LOOK_EVERY = 0.005
 
-#: Seconds between two looks at the outcomes of others, which would pile up, while nothing is awaited.
+#: Seconds between two polls while no outcome is pending. Without polls the outcomes of other clients would pile up.
 _IDLE = 0.05
 
-#: Seconds between two looks for commands whose time is up, and between two attempts to reach a lost broker.
+#: Seconds between two checks for expired commands, and between two attempts to reach a lost broker.
 _TIDY_EVERY = 1.0
 
 
 class Unsent(NamedTuple):
-    """The commands that could not be sent: their number, and the id of the first. A sender does not keep them."""
+    """The number of commands that could not be sent, and the id of the first command. The commands are not kept."""
 
     number: int = 0
     first: str = ""
 
 
 class BackgroundSender:
-    """Sends commands and takes in their outcomes, in a thread of its own.
+    """Sends commands and receives their outcomes, in its own thread.
 
-    A command keeps its id when it is sent again, so it is decided once however often that happens.
+    A resent command keeps its id, so it is decided once, however often it is sent.
     """
 
     def __init__(self, connection: Connection, partitioner: Partitioner) -> None:
         self._connection, self._partitioner = connection, partitioner
         self._new: SimpleQueue[PendingOutcome | None] = SimpleQueue()  # None: close
-        self._open: dict[int, PendingOutcome] = {}  # by the waiter's numbers
-        self._again: list[PendingOutcome] = []  # to be sent by the next connection
+        self._open: dict[int, PendingOutcome] = {}  # without an outcome, by command number
+        self._again: list[PendingOutcome] = []  # commands to send with the next connection
         self._unsent = Unsent()
         self._closing = False
-        self._lost = False  # a command was not delivered: connect again
-        self._met = False  # some broker has answered
+        self._lost = False  # a command was not delivered: reconnect
+        self._met = False  # a broker has answered at least once
         self._tidied = 0.0
         self._thread = threading.Thread(target=self._run, name="cqrs client", daemon=True)
         self._thread.start()
 
     def submit(self, command: PendingOutcome) -> None:
-        """Have a command sent."""
+        """Queue a command for sending."""
         self._new.put(command)
 
     def close(self) -> Unsent:
-        """Wait until all commands are in the log, and end."""
+        """Wait until all commands are in the log, then stop. Return the commands that could not be sent."""
         self._new.put(None)
         self._thread.join()
         for command in self._open.values():
@@ -78,14 +78,14 @@ class BackgroundSender:
                     self._exchange(producer, waiter)
             except CqrsError as error:
                 self._disconnected(error)
-            except Exception as bug:  # a thread that ends in silence would let every caller wait
+            except Exception as bug:  # if the thread ended without a report, every caller would wait
                 self._disconnected(CqrsError(f"{type(bug).__name__}: {bug}"))
             if self._again:
                 time.sleep(_TIDY_EVERY)
                 self._give_up(lambda command: command.deadline < time.monotonic())
 
     def _exchange(self, producer: CommandProducer, waiter: OutcomeWaiter) -> None:
-        """Send and take in until a connection is lost, or the client closes."""
+        """Send commands and receive outcomes until a connection is lost, or the client closes."""
         self._lost = False
         while not self._lost:
             self._again += self._taken(0.0 if self._open or self._again else _IDLE)
@@ -102,7 +102,7 @@ class BackgroundSender:
             raise UnavailableError("a command was not delivered")
 
     def _taken(self, within: float) -> list[PendingOutcome]:
-        """The commands that were submitted; waits for the first one, for so many seconds."""
+        """Return the submitted commands; wait at most `within` seconds for the first command."""
         taken: list[PendingOutcome] = []
         try:
             while not self._closing:
@@ -130,11 +130,11 @@ class BackgroundSender:
         key = composed.subject.encode()
         try:
             number = waiter.send(command.topics, key, composed.value, composed.id, failed)
-        except PayloadUnavailableError as error:  # the broker is there: other commands go on
+        except PayloadUnavailableError as error:  # the broker answers: go on with other commands
             self._fail(command, error)
             return
         except UnavailableError:
-            self._again.insert(0, command)  # the order stays
+            self._again.insert(0, command)  # keep the order
             raise
         except CqrsError as error:
             self._fail(command, error)
@@ -152,7 +152,7 @@ class BackgroundSender:
             command.arrive(CommandOutcome.read(outcome.read, command.composed))
 
     def _tidy(self, waiter: OutcomeWaiter) -> None:
-        """Wait no longer for commands whose time is up: their callers know."""
+        """Forget commands whose deadline has passed: their callers no longer wait."""
         now = time.monotonic()
         if now - self._tidied > _TIDY_EVERY:
             self._tidied = now
@@ -161,7 +161,7 @@ class BackgroundSender:
                 del self._open[number]
 
     def _disconnected(self, error: CqrsError) -> None:
-        """Keep what has no outcome for the next connection, unless trying again cannot help."""
+        """Keep commands without an outcome for the next connection; fail them if a retry cannot help."""
         self._again += self._open.values()
         self._open = {}
         for command in self._again:
@@ -170,7 +170,7 @@ class BackgroundSender:
             self._give_up(lambda command: True)
 
     def _give_up(self, hopeless: Callable[[PendingOutcome], bool]) -> None:
-        """Try those no longer."""
+        """Fail the hopeless commands, and keep the others for the next connection."""
         kept = [command for command in self._again if not hopeless(command)]
         for command in self._again:
             if command not in kept and command.failure is not None:

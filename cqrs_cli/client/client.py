@@ -1,4 +1,4 @@
-"""The client for Python programs: commands as values of the aggregates' own classes, outcomes as values."""
+"""The client for Python programs. Commands are instances of the aggregates' own classes, outcomes are values."""
 
 import asyncio
 import threading
@@ -31,13 +31,13 @@ CLIENT_SOURCE = "/cqrs/client"
 
 
 class Client:
-    """Sends commands of a project's aggregates. Use it as a context manager, plain or `async`, from any thread.
+    """Sends commands to a project's aggregates. Use it as a context manager, `with` or `async with`, from any thread.
 
         with Client() as client:
             outcome = client.send("acc-42", Deposit(100), expect=7).wait()
 
-    `project` is the folder of the project, by default the current one. Its settings count as they do for `cqrs`; the
-    other arguments override them. `timeout`: seconds that a command has until its outcome.
+    `project` is the folder of the project, by default the current folder. The project's settings apply as they do for
+    `cqrs`; the other arguments override them. `timeout`: seconds to wait for the outcome of a command.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class Client:
         timeout: float | None = None,
         aggregate: str | None = None,
     ) -> PendingOutcome:
-        """Send a command in the background, and return what to wait for: `.wait()`, or `await`.
+        """Send a command in the background, and return its pending outcome: call `.wait()`, or `await` it.
 
-        `expect` is a version, or `any`, `none`, `exists` or `>=N`. The `id` makes it idempotent; unset: a new UUIDv7,
-        and `.id` says which. When the broker was lost, the command is sent again with the same id while it has time.
-        `not_before` is a time, or how long from now: the outcome is `deferred` then, until it is decided. To cancel or
-        release such a command send `cqrs.Cancel(id)` or `cqrs.Release(id)` to its aggregate, with `aggregate=`; to
-        erase its personal fields, `cqrs.Erase()`.
-        Raises `UsageError` for what no owner would take, `UnavailableError` if no broker is configured.
+        `expect` is a version, or `any`, `none`, `exists` or `>=N`. The `id` makes the command idempotent; if unset, it
+        is a new UUIDv7, see `.id`. After a lost connection the command is resent with its id until its timeout.
+        `not_before` is a time, or a delay from now: the outcome is `deferred` until the command is decided. To cancel
+        or release a deferred command, send `cqrs.Cancel(id)` or `cqrs.Release(id)` to its aggregate, with
+        `aggregate=`. To erase the personal fields of an aggregate, send `cqrs.Erase()`.
+        Raises `UsageError` for a command that no owner would take, `UnavailableError` if no broker is configured.
         """
         if isinstance(expect, bool):
             raise UsageError(f"expect: not an expected version: {expect}", "any, none, exists, N or >=N")
@@ -112,18 +112,18 @@ class Client:
         return pending
 
     def recorded(self, outcome: CommandOutcome) -> tuple[int, int]:
-        """Partition and offset up to which events are recorded now, including the events of the outcome's command.
+        """Return the partition and the last event offset now, which includes the events of the outcome's command.
 
-        `cqrs_cli.following.projections.wait(db, *client.recorded(outcome))` waits until a read model has them.
+        `cqrs_cli.following.projections.wait(db, *client.recorded(outcome))` waits until a read model has these events.
         """
         topic, partition = Topics(outcome.aggregate, self._settings.topic_prefix).events, outcome.partition
         if outcome.original is not None and isinstance(outcome.original.partition, int):
-            partition = outcome.original.partition  # it was decided there, before the partitions grew
+            partition = outcome.original.partition  # before a repartitioning
         bounds = readers.bounds(project_connection(self._settings), topic, [partition])
         return partition, bounds[partition][1] - 1
 
     def close(self) -> None:
-        """Wait until every command is in the log, and end. Raises `UnavailableError` for such as could not be sent."""
+        """Wait until every command is in the log, then stop. Raises `UnavailableError` for unsent commands."""
         with self._lock:
             self._closed, sender, self._sender = True, self._sender, None
         unsent = sender.close() if sender is not None else Unsent()
@@ -143,7 +143,7 @@ class Client:
         try:
             self.close()
         except UnavailableError:
-            if error is None:  # else that one says what went wrong first
+            if error is None:  # don't mask the exception raised inside the block
                 raise
 
     async def __aenter__(self) -> "Client":
@@ -174,7 +174,7 @@ class Client:
 
 
 def _moment(moment: timedelta | datetime) -> int:
-    """Milliseconds since the epoch; raises `UsageError` for a time without its offset."""
+    """Return milliseconds since the epoch; raise `UsageError` for a time without a UTC offset."""
     if isinstance(moment, timedelta):
         return time.time_ns() // 1_000_000 + milliseconds(moment)
     if moment.tzinfo is None:

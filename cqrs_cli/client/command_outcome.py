@@ -1,4 +1,4 @@
-"""The outcome of a command, as a value for programs."""
+"""The outcome of a command, as `Client` returns it."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from cqrs_cli.core.messages.outcome import DeferredTarget, Original, OutcomeEnve
 
 
 class CommandOutcome(Struct, frozen=True):
-    """The decision on a command: the members of its outcome, None where one does not apply.
+    """The decision on a command: the members of its outcome. A member that does not apply is None.
 
-    `ok` is true for `accepted`, `unchanged`, and a `duplicate` of one of those; not for `deferred`, whose final outcome
-    is to come under the same `command_id`. `target` is the deferred command that a `cqrs.Cancel` or
-    `cqrs.Release` found.
+    `ok` is true for `accepted`, `unchanged`, and a `duplicate` of such a command. It is false for `deferred`: the final
+    outcome follows with the same `command_id`. `target` is the deferred command that a `cqrs.Cancel` or `cqrs.Release`
+    found.
     """
 
     ok: bool
@@ -36,7 +36,7 @@ class CommandOutcome(Struct, frozen=True):
 
     @classmethod
     def read(cls, outcome: OutcomeEnvelope, command: Composed) -> "CommandOutcome":
-        """The value of an outcome on the wire."""
+        """Convert an outcome record of the command `command`."""
         said = outcome.data
         return cls(
             not is_refused(outcome) and "deferred" not in (said.status, _status(said.original)),

@@ -1,4 +1,4 @@
-"""Commands as `cqrs send` puts them on the wire: from fields on a command line, or from lines of JSON."""
+"""Commands of `cqrs send`: composed from fields on a command line, or from lines of JSON."""
 
 import difflib
 import re
@@ -18,7 +18,7 @@ from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.reaction_id import why_reserved
 from cqrs_cli.errors import UsageError
 
-#: The `source` of commands that name none.
+#: The `source` of commands without a source.
 SOURCE = "/cqrs/send"
 
 
@@ -29,9 +29,9 @@ def compose(
     fields: Sequence[str],
     given: Attributes = NOTHING_GIVEN,
 ) -> Composed:
-    """One command to an aggregate: `fields` are `name=text`, `name:=json` or `name[key]=text`.
+    """Compose a command to an aggregate; `fields` are `name=text`, `name:=json` or `name[key]=text`.
 
-    Raises `UsageError` for a command or field that does not exist, or a value that is not of the field's type.
+    Raises `UsageError` for an unknown command or field, or a value that is not of the field's type.
     """
     wire_type = _wire_type(aggregate, command)
     data = command_data(wire_type, aggregate.commands[wire_type], aggregate.decode_command[wire_type], fields)
@@ -39,7 +39,7 @@ def compose(
 
 
 def _wire_type(aggregate: Aggregate, command: str) -> str:
-    """`Deposit` and `bank_account.Deposit` are the same command."""
+    """Return the wire type `bank_account.Deposit` for `Deposit` or `bank_account.Deposit`."""
     prefix = f"{aggregate.name}."
     wire_type = command if command.startswith(prefix) else prefix + command
     if wire_type not in aggregate.commands:
@@ -56,10 +56,10 @@ class _Line(Struct, gc=False):
     specversion: str | UnsetType = UNSET
 
 
-#: The attributes that an owner reads; every other one is an extension.
+#: The attributes that an owner reads; any other attribute is an extension.
 _ATTRIBUTES = [field.name for field in msgspec.structs.fields(CommandEnvelope)]
 
-#: Losing one of these changes what is decided: no extension may begin as they do.
+#: Attributes that change the decision, by prefix. An extension with such a prefix is probably a misspelt attribute.
 _DECISIVE = {"expec": "expectedversion", "expir": "expirytime", "notbe": "notbefore"}
 
 _Known = msgspec.defstruct(
@@ -73,11 +73,11 @@ _read_line = msgspec.json.Decoder(_Line).decode
 
 
 def complete_line(line: bytes) -> Composed:
-    """A line of JSON as a command: it stays byte for byte, a missing id, source or specversion is put in front.
+    """Return a line of JSON as a command. The bytes are not changed; a missing id, source or specversion is prepended.
 
-    Only what sending needs is read: the owner judges the rest. Raises `ValueError` for a line that is not
-    a JSON object with a `type` like `bank_account.Deposit` and a `subject`, and for an attribute that is nearly a known
-    one: taken for an extension, it would be dropped in silence.
+    Only the attributes that sending needs are read; the owner checks the others. Raises `ValueError` for a line that
+    is not a JSON object with a `type` like `bank_account.Deposit` and a `subject`. Also raises it for a misspelt
+    attribute, because an owner would silently ignore it as an extension.
     """
     try:
         read = _read(line)
@@ -109,7 +109,7 @@ def _read(line: bytes) -> _Line:
     try:
         return _read_known(line)
     except msgspec.ValidationError:
-        read = _read_line(line)  # raises, unless an unknown attribute was all that was wrong
+        read = _read_line(line)  # raises, unless an unknown attribute was the only error
     for name in read_members(line):
         if name not in _ATTRIBUTES and (meant := _meant(name)) is not None:
             raise ValueError(f"attribute {name[:60]} is not known; did you mean {meant}?")
@@ -118,7 +118,7 @@ def _read(line: bytes) -> _Line:
 
 @lru_cache(1000)
 def _meant(name: str) -> str | None:
-    """The attribute that this one is nearly: extensions are lower-case letters and digits, and named otherwise."""
+    """Return the known attribute that `name` probably misspells; None if `name` is an extension."""
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
     close = difflib.get_close_matches(plain, _ATTRIBUTES, 1, cutoff=0.87)
     return _DECISIVE.get(plain[:5]) or (close[0] if close else None)

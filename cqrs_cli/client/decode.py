@@ -1,4 +1,4 @@
-"""Events for consumers: a record of an events topic as a value, read by the code that folds it."""
+"""Events for consumers: decode a record of an events topic with the aggregate's code."""
 
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,12 @@ _read_type = msgspec.json.Decoder(_Typed).decode
 
 
 def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]:
-    """The event in a record of an events topic: a message of confluent-kafka, or a record of kafka-python.
+    """Return the event in a record of an events topic: a message of confluent-kafka, or a record of kafka-python.
 
-    Its class is found in `project`, the folder of a project or a folder within; by default the current one. Raises
-    `ContradictionError` for a record that is not an event of the aggregate, `UsageError` if there is no such aggregate,
-    or if the message is an error of the consumer's. Large data come from the project's payload store: raises
-    `PayloadUnavailableError`. Personal fields have their placeholders where the project has no ring of keys.
+    Its class comes from `project`, the folder of a project or a folder inside it; by default the current folder. Raises
+    `ContradictionError` for a record that is not an event of the aggregate, and `UsageError` for an unknown aggregate,
+    or for a message that is an error of the consumer. Large data come from the project's payload store; raises
+    `PayloadUnavailableError` if the payload is missing. Personal fields are redacted if the project has no keyring.
     """
     error = _member(record, "error") if hasattr(record, "error") else None
     if error is not None:
@@ -53,6 +53,6 @@ def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]
 
 
 def _member(record: Any, name: str) -> Any:
-    """A method's result, or the attribute: the two clients differ in this."""
+    """Return an attribute, or the result if it is a method: confluent-kafka has methods, kafka-python attributes."""
     found = getattr(record, name)
     return found() if callable(found) else found

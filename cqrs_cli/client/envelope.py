@@ -1,4 +1,4 @@
-"""Commands as CloudEvents: the envelope around their data."""
+"""The CloudEvents envelope of commands."""
 
 import re
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from cqrs_cli.errors import UsageError
 
 
 class Composed(NamedTuple):
-    """A command ready to be sent: `value` is its CloudEvent."""
+    """A command ready to send: `value` is its CloudEvent as JSON."""
 
     id: str
     aggregate: str
@@ -26,7 +26,7 @@ class Composed(NamedTuple):
 
 
 class Attributes(HandedOn, frozen=True, kw_only=True, gc=False):
-    """A sender's attributes of a command besides its type, subject and data. Times are in ms since the epoch."""
+    """The attributes that a sender may set, besides type, subject and data. Times are in ms since the epoch."""
 
     id: str | None = None  # None: a new UUIDv7
     expected: str | None = None
@@ -40,7 +40,7 @@ NOTHING_GIVEN = Attributes()
 
 
 class Spelling(NamedTuple):
-    """The names that errors give to what a caller chooses. `option` stands before the name of any other attribute."""
+    """The names of arguments in errors, for the command line or Python. `option` is the prefix of other attributes."""
 
     subject: str
     id: str
@@ -52,12 +52,12 @@ class Spelling(NamedTuple):
 ON_COMMAND_LINE = Spelling("ID", "--id", "--expect", "--correlation", "--")
 IN_PYTHON = Spelling("aggregate_id", "id", "expect", "correlation_id")
 
-#: W3C Trace Context, version 00: neither trace nor parent is all zeros, nor is the version ff.
+#: W3C Trace Context, version 00: the trace id and the parent id are not all zeros, and the version is not ff.
 _TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII
 )
 
-#: A member of a tracestate: a vendor's key, perhaps with a tenant before it, and a value without comma and equals sign.
+#: A member of a tracestate: a vendor's key, optionally with a tenant prefix, and a value without `,` and `=`.
 _MEMBER = re.compile(
     r"[ \t]*((?:[a-z][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})"
     r"=[ -+\--<>-~]{0,255}[!-+\--<>-~][ \t]*)?",
@@ -80,7 +80,7 @@ class _Begun(HandedOn, frozen=True, gc=False, omit_defaults=True):
 
 
 class _Written(_Begun, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    data: Raw  # behind what is handed on
+    data: Raw  # after the propagated attributes
 
 
 def write_command(
@@ -92,7 +92,7 @@ def write_command(
     given: Attributes = NOTHING_GIVEN,
     spelling: Spelling = ON_COMMAND_LINE,
 ) -> Composed:
-    """A command around `data`, which its decoder takes; raises `UsageError` for an attribute that no owner takes."""
+    """Return a command with `data`, which the caller has checked; raise `UsageError` for an invalid attribute."""
     if given.expected is not None:
         try:
             parse_expected(given.expected)
@@ -126,7 +126,7 @@ def write_command(
 
 
 def handed_on_again(event: HandedOn) -> dict[str, Any]:
-    """An event's attributes that its commands take over, without a trace that no tracer reads: it would be refused."""
+    """Return an event's propagated attributes for its commands. An invalid trace is dropped: it would be rejected."""
     found = event.handed_on()
     for unread in ("tracestate", "traceparent"):
         try:

@@ -1,4 +1,4 @@
-"""The command that erases, and the lines that remember it: a backup of before brings back what was erased since."""
+"""The erase command, and the file of erasures: after a restore from an older backup, the erasures are repeated."""
 
 import os
 import time
@@ -22,7 +22,10 @@ ERASURES = "erasures.ndjson"
 
 
 class Erasure(Struct, frozen=True, omit_defaults=True):
-    """A line of the file: what was erased, and when; `key` is the id of the key that ended, if it is known."""
+    """A line of the file: the erased aggregate, the time, and the id of its deleted data key, if known.
+
+    For example `{"aggregate": "customer", "id": "c-42", "time": "2026-11-21T01:02:03.000Z", "key": "…"}`.
+    """
 
     aggregate: str
     id: str
@@ -31,13 +34,13 @@ class Erasure(Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def now(cls, aggregate: str, aggregate_id: str, key: str | None = None) -> "Erasure":
-        """The line of what was erased just now."""
+        """Return the line of an aggregate that was erased just now."""
         moment = rfc3339(time.time_ns() // 1_000_000)
         return cls(aggregate, aggregate_id, moment, UNSET if key is None else key)
 
 
 def require_personal(aggregate: Aggregate) -> None:
-    """Raise `UsageError` for an aggregate that has nothing to erase."""
+    """Raise `UsageError` for an aggregate without personal fields."""
     if not aggregate.has_personal_fields:
         raise UsageError(
             f"{aggregate.name} marks no field as personal: there is nothing to erase",
@@ -46,14 +49,14 @@ def require_personal(aggregate: Aggregate) -> None:
 
 
 def erase_command(aggregate: str, aggregate_id: str) -> Composed:
-    """The command that erases the personal fields of one aggregate."""
+    """Return the command that erases the personal fields of one aggregate."""
     return write_command(aggregate, aggregate_id, ERASE, b"{}", SOURCE)
 
 
 def read_erasures(lines: Iterable[bytes]) -> Iterator[Erasure]:
-    """The erasures in the lines of the file, each aggregate once; or in events as `cqrs tail -o json` prints them.
+    """Yield the erasures in the lines of the file, each aggregate once.
 
-    Raises `UsageError` naming a line that is none.
+    The lines may also be output of `cqrs tail -o json`. Raises `UsageError` with the number of an invalid line.
     """
     seen = set[tuple[str, str]]()
     for number, line in enumerate(lines, 1):
@@ -61,7 +64,7 @@ def read_erasures(lines: Iterable[bytes]) -> Iterator[Erasure]:
             continue
         try:
             found = msgspec.convert(_members(line), Erasure)
-        except (ValueError, RecursionError):  # msgspec's errors are
+        except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
             raise UsageError(
                 f"line {number} is not an erasure", 'it is like {"aggregate":"customer","id":"c-42"}'
             ) from None
@@ -71,7 +74,7 @@ def read_erasures(lines: Iterable[bytes]) -> Iterator[Erasure]:
 
 
 def _members(line: bytes) -> Any:
-    """The members of an erasure, which may stand in a printed event of the log."""
+    """Return the members of an erasure, also from a printed `Erased` event."""
     document = msgspec.json.decode(line)
     message = document.get("message") if isinstance(document, dict) else None
     if not isinstance(message, dict):
@@ -83,15 +86,15 @@ def _members(line: bytes) -> Any:
 
 
 class ErasureFile:
-    """The file of erasures. It keeps ids, and nothing of what was erased."""
+    """The file of erasures. It contains ids only, no erased data."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `ConfigurationError` if it cannot be written: before anything is erased."""
+        """Raises `ConfigurationError` if the file is not writable, before any aggregate is erased."""
         self.path = path
         self._append(b"")
 
     def append(self, erasure: Erasure) -> None:
-        """Add a line, and have it on the disk."""
+        """Append a line and sync it to disk."""
         self._append(msgspec.json.encode(erasure) + b"\n")
 
     def _append(self, line: bytes) -> None:

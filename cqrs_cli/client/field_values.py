@@ -1,4 +1,4 @@
-"""The fields of a command as they are written on a command line: `amount=100`, `customer[name]=Ada`, `tag=a tag=b`."""
+"""Parser of command fields on a command line: `amount=100`, `customer[name]=Ada`, `tag=a tag=b`."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -23,9 +23,9 @@ _KEY = re.compile(r"\[([^\]]*)\]")
 def command_data(
     wire_type: str, command: type[Command], decode: Callable[[bytes], Command], fields: Sequence[str]
 ) -> bytes:
-    """The fields as JSON that the command's decoder takes; raises `UsageError` naming the field that it cannot take.
+    """Return the fields as JSON that the command's decoder takes; raise `UsageError` with the name of an invalid field.
 
-    No message has the value of a personal field.
+    Error messages never contain the value of a personal field.
     """
     takes = describe_fields(command)
     marked = {name for field in personal_fields(command) for name in (field.name, field.wire)}
@@ -42,7 +42,7 @@ def command_data(
         except LookupError as error:
             said, *of_its_own = error.args
             raise UsageError(str(said), *(of_its_own or [takes])) from None
-        except ValueError as error:  # as msgspec's errors are
+        except ValueError as error:  # msgspec's errors are ValueErrors
             shown = match["name"] + match["path"] if match["name"] in marked else given[:60]
             raise UsageError(f"{shown}: {error}", takes) from None
     data = b""
@@ -55,11 +55,11 @@ def command_data(
 
 
 class _Twice(Exception):
-    """A value stands where another one is to be put."""
+    """A field is given twice."""
 
 
 def _put(owner: str, values: Any, kind: Described, match: "re.Match[str]") -> None:
-    """Put the value where the field's name and keys lead, from an object of this type."""
+    """Set the value at the field's name and keys (`lines[0][sku]`) in `values`, an object of type `kind`."""
     keys, text, is_json = [match["name"], *_KEY.findall(match["path"])], match["text"], bool(match["json"])
     steps = []
     for key in keys:
@@ -76,9 +76,9 @@ def _put(owner: str, values: Any, kind: Described, match: "re.Match[str]") -> No
 
 
 def _step(owner: str, kind: Described, key: str) -> tuple[str, str, Described]:
-    """The place within: its name for people, its key in JSON, its type.
+    """Return a member of `owner`: its display name (`lines[0]`), its JSON key, its type.
 
-    Raises `LookupError` if there is none, with what there is.
+    Raises `LookupError` with the known members if there is no such member.
     """
     kind = _holder(kind)
     if kind.form == "object":
@@ -98,26 +98,26 @@ def _step(owner: str, kind: Described, key: str) -> tuple[str, str, Described]:
 
 
 def _members(kind: Described) -> list[Described]:
-    """The members of a union but for null; of another type itself."""
+    """Return the members of a union without null; for another type, the type itself."""
     if kind.form != "union":
         return [kind]
     return [one for part in kind.parts for one in _members(part) if not isinstance(one.wire, NoneType)]
 
 
 def _holder(kind: Described) -> Described:
-    """Of the members of a union the first that holds others."""
+    """Return the first member of a union that is an object, dict or list; else the first member."""
     members = _members(kind)
     return next((one for one in members if one.form not in ("value", "closed")), members[0])
 
 
 def _item(kind: Described) -> Described | None:
-    """The type of a list's items; None for what is not a list."""
+    """Return the type of a list's items; None if the type is not a list."""
     first, *more = _members(kind)
     return first.parts[0] if first.form in ("list", "set") and not more else None
 
 
 def _enter(values: Any, key: str, empty: Any) -> Any:
-    """The list or object at a key, which is made when it is not there."""
+    """Return the list or object at a key, and create it if it is missing."""
     if isinstance(values, list):
         if key and int(key) < len(values):
             return _entered(values[int(key)], empty)
@@ -146,7 +146,7 @@ def _set(values: Any, key: str, value: Any) -> None:
 
 
 def _from_text(text: str, kind: Described, place: str) -> Any:
-    """`100` for an int, `true` for a bool, the text itself for a str. `place`: `customer[name]`, for the error."""
+    """Convert `100` for an int, `true` for a bool, any text for a str. `place` is for errors: `customer[name]`."""
     if isinstance(kind.wire, AnyType):
         return text
     try:
@@ -161,7 +161,7 @@ def _from_text(text: str, kind: Described, place: str) -> Any:
 
 
 def _from_json(text: str, kind: Described) -> Raw:
-    """JSON as it stands; raises `ValueError` for anything else, and for a value of another type."""
+    """Return JSON unchanged; raise `ValueError` for invalid JSON, and for a value of another type."""
     raw = text.encode()
     msgspec.json.decode(raw)
     try:
@@ -174,6 +174,6 @@ def _from_json(text: str, kind: Described) -> Raw:
 
 
 def describe_fields(cls: type) -> str:
-    """`Deposit takes amount: int`, for hints; of a command, or of an object within."""
+    """Return `Deposit takes amount: int`, a hint for a command or for an object in a command."""
     named = ", ".join(field.spelled() for field in fields_of(cls))
     return f"{cls.__name__} takes {named or 'no fields'}"

@@ -1,4 +1,4 @@
-"""One aggregate as its events tell it: its state at a version or a moment, and how it came about. No Spark."""
+"""The history of one aggregate: fold its events to a state at a version or a time. Without Spark."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from cqrs_cli.keys.opener import EventView
 from cqrs_cli.payloads.check_out import checked_out
 from cqrs_cli.settings.moments import parse_moment
 
-#: Tells if an aggregate at this point is still within the version or time asked for.
+#: True if a state of the aggregate is not after the requested version or time.
 Within = Callable[[Folded], bool]
 
 
@@ -38,7 +38,7 @@ class LogRange(NamedTuple):
 
 
 class AggregateHistory(NamedTuple):
-    """An aggregate: version 0 with the initial state and no time if it does not exist. `events` in order."""
+    """An aggregate and its events in order. Without events: version 0, the initial state, and no time."""
 
     version: int
     state: State
@@ -49,7 +49,7 @@ class AggregateHistory(NamedTuple):
 def history_document(
     aggregate: str, aggregate_id: str, found: AggregateHistory, *, events: bool
 ) -> dict[str, Any]:
-    """An aggregate as JSON has it, with its events or without."""
+    """Return an aggregate as a JSON document, with or without its events."""
     document = {
         "aggregate": aggregate,
         "id": aggregate_id,
@@ -76,7 +76,10 @@ def _event_document(event: EventEnvelope) -> dict[str, Any]:
 
 
 def parse_at(text: str | None) -> Within:
-    """`7` is up to version 7; a time is up to the last version that is not later. Raises `UsageError`."""
+    """Return the filter of `--at`: `7` admits versions up to 7, a time the versions up to that time, None all versions.
+
+    Raises `UsageError` for other texts.
+    """
     if text is None:
         return lambda folded: True
     if text.isascii() and text.isdigit():
@@ -100,9 +103,10 @@ def find_ranges(
     partitioner: Partitioner,
     positions: Mapping[int, int] | None = None,
 ) -> list[LogRange]:
-    """The places of this key's committed events: the partitions of its chain, or all where the partitioner is off.
+    """Return the ranges that may hold this key's committed events: the partitions of its segments, or all partitions if
+    the partitioner is off.
 
-    With `positions` those below them. Raises `UsageError` for positions that the log does not have.
+    With `positions` the ranges end there. Raises `UsageError` for positions outside the log.
     """
     count, topic = readers.partitions(connection, topics.events), topics.events
     chains = find_chains(connection, topics, partitioner, count).upto(positions)
@@ -117,7 +121,7 @@ def find_ranges(
 def cut_bounds(
     topic: str, bounds: Mapping[int, tuple[int, int]], positions: Mapping[int, int]
 ) -> dict[int, tuple[int, int]]:
-    """The bounds of partitions up to the offset of each; raises `UsageError` for one that the log does not have."""
+    """Return the bounds of partitions, cut at `positions`; raise `UsageError` for a position outside the log."""
     cut = {}
     for partition, (start, end) in bounds.items():
         if (position := positions.get(partition)) is None:
@@ -140,10 +144,10 @@ def read_records(
     going_on: Callable[[], None] = lambda: None,
     view: EventView | None = None,
 ) -> Iterator[tuple[LogRange, Record]]:
-    """The events with this key and their data, in the order of the log, as `view` shows them. `going_on` is called for
-    each batch that is read, and may raise to give up.
+    """Yield the events with this key and their data, in the order of the log. `view` decrypts or redacts them.
+    `going_on` is called for each batch, and may raise to cancel the read.
 
-    Raises `ContradictionError` behind the last event if the aggregate's key was lost.
+    Raises `ContradictionError` after the last event if the aggregate's data key was lost.
     """
 
     def chosen(records: list[Record]) -> list[Record]:
@@ -168,9 +172,9 @@ def fold_history(
     *,
     events: bool = True,
 ) -> AggregateHistory:
-    """Fold the records of one aggregate, as far as `within` admits; raises `ContradictionError` naming the place.
+    """Fold the records of one aggregate up to the last state that `within` admits.
 
-    Without `events` none is kept.
+    `events=False` keeps no events in memory. Raises `ContradictionError` with the position of an invalid event.
     """
     folded: Folded | None = None
     chosen: Folded | None = None

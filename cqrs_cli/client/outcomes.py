@@ -1,6 +1,6 @@
-"""Waiting for the outcomes of commands that were just sent, matched by partition and offset of the delivery report.
+"""Wait for the outcomes of sent commands, which are matched by partition and offset of the delivery report.
 
-A command whose key has moved to another partition (`MOVED`) has its outcome there: it is matched by its id.
+The outcome of a command whose key has moved (`MOVED`) is in the target partition, and is matched by the command id.
 """
 
 import time
@@ -19,21 +19,21 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: Seconds without an outcome before it is worth asking if there is an owner: most have theirs in 0.05 s.
+#: Seconds without an outcome until the sender checks if there is an owner. Most outcomes arrive within 0.05 s.
 QUIET = 1.0
 
-#: Milliseconds by which the clocks of two brokers may differ. A command is forwarded before `MOVED` can be read, so its
-#: outcome may be older than that, by the clock of another broker.
+#: Milliseconds by which the clocks of two brokers may differ. An owner forwards a command before `MOVED` is visible, so
+#: the outcome in the target partition may have an earlier timestamp than `MOVED`, by another broker's clock.
 _CLOCKS = 60_000
 
-#: Topic of outcomes, partition, and the id of a command.
+#: The outcomes topic, the target partition, and the command id of a moved command.
 _Moved = tuple[str, int, str]
 
 
 class ReceivedOutcome(NamedTuple):
-    """An outcome of a command that we sent: decoded, its bytes, and the number that `OutcomeWaiter.send` returned.
+    """The outcome of a sent command: decoded, its bytes, and the number that `OutcomeWaiter.send` returned.
 
-    `timestamp`: of its record, ms.
+    `timestamp` of the outcome record, in ms.
     """
 
     read: OutcomeEnvelope
@@ -43,32 +43,32 @@ class ReceivedOutcome(NamedTuple):
 
 
 class OutcomeWaiter:
-    """Sends commands and reads their outcomes, read_committed. Use as a context manager.
+    """Sends commands and reads their outcomes, read_committed. Use it as a context manager.
 
-    Reading a partition starts at its end *before* the first command is sent there: an outcome cannot be missed. An
-    outcome may be read before the delivery report that says it is ours, so both are kept until they meet.
+    Reading a partition starts at its end, *before* the first command is sent to it, so that no outcome is missed. An
+    outcome may be read before the delivery report of its command; both are kept until they are matched.
     """
 
     def __init__(
         self, connection: Connection, sender: CommandProducer, quiet: Callable[[], None] | None = None
     ) -> None:
-        """`quiet` is called once, when `rest` has waited for `QUIET` seconds and no outcome came."""
+        """`quiet` is called once, when no outcome has arrived for `QUIET` seconds."""
         self._connection = connection
         self._sender = sender
         self._reader: Consumer = clients.consumer(connection)
         failure = partial(readers.read_failure, connection)
         self._follower = Follower(self._reader, failure, unreachable=lambda: None)
         self._watched: set[tuple[str, int]] = set()
-        self._open: dict[int, str] = {}  # number of the command → its id
+        self._open: dict[int, str] = {}  # command number → command id
         self._sent = 0
         self._waiting: dict[tuple[str, int, int], int] = {}
         self._early: dict[tuple[str, int, int], ReceivedOutcome] = {}
         self._met: list[ReceivedOutcome] = []
-        self._moved: dict[_Moved, list[int]] = {}  # where these numbers have their outcomes, in this order
-        self._ahead: dict[_Moved, ReceivedOutcome] = {}  # that came before `MOVED`: ours, as far as ids say
-        self._heirs: dict[tuple[str, int], int] = {}  # that are to be read, and since when, ms
-        self._followed: set[tuple[str, int]] = set()  # the heirs that are read
-        self._grown: set[str] = set()  # topics of outcomes
+        self._moved: dict[_Moved, list[int]] = {}  # numbers, in the order of their outcomes
+        self._ahead: dict[_Moved, ReceivedOutcome] = {}  # outcomes read before `MOVED`, by id only
+        self._heirs: dict[tuple[str, int], int] = {}  # targets to assign, from this time, ms
+        self._followed: set[tuple[str, int]] = set()  # assigned targets
+        self._grown: set[str] = set()  # outcomes topics that were repartitioned
         self._quiet = quiet
 
     def __enter__(self) -> "OutcomeWaiter":
@@ -79,27 +79,28 @@ class OutcomeWaiter:
 
     @property
     def outstanding(self) -> list[str]:
-        """The ids of the commands that have no outcome yet, in the order they were sent."""
+        """The ids of the commands without an outcome, in the order of sending."""
         return list(self._open.values())
 
     @property
     def places(self) -> set[tuple[str, int]]:
-        """The outcomes topics and partitions in which the outcomes that are still to come will be."""
+        """The outcomes topics and partitions of the outstanding outcomes."""
         return {(topic, partition) for topic, partition, _ in [*self._waiting, *self._moved]}
 
     def send(
         self, topics: Topics, key: bytes, value: bytes, command_id: str, failed: Failed | None = None
     ) -> int:
-        """As `CommandProducer.send`, and remember to wait for the outcome; the command's number.
+        """Send a command like `CommandProducer.send`, wait for its outcome from now on, and return its number.
 
-        One that was not sent is not waited for: until its place was known, the outcomes of all others would be kept.
-        A topic that has grown is looked at while nothing is on its way: a command must not overtake those before it.
+        A command that was not sent is forgotten, because all outcomes of other senders are kept while an offset is
+        unknown. The metadata of a repartitioned topic is refreshed only while no command is outstanding, so that no
+        command overtakes an earlier command.
         """
         if not self._open:
             self._ahead.clear()
             if topics.outcomes in self._grown:
                 self._sender.look_again(topics.commands)
-                clients.described(self._connection, self._reader, topics.outcomes)  # it may have grown
+                clients.described(self._connection, self._reader, topics.outcomes)  # refresh metadata
                 self._grown.remove(topics.outcomes)
         self._watch(topics.outcomes, self._sender.partition_of(topics.commands, key))
         self._sent = number = self._sent + 1
@@ -109,7 +110,7 @@ class OutcomeWaiter:
             place = topics.outcomes, partition, offset
             early = self._early.pop(place, None)
             if number not in self._open:
-                pass  # forgotten meanwhile
+                pass  # `forget` was called
             elif early is None:
                 self._waiting[place] = number
             else:
@@ -125,14 +126,14 @@ class OutcomeWaiter:
         return number
 
     def forget(self, number: int) -> None:
-        """Wait no longer for the outcome of the command with this number."""
+        """Stop waiting for the outcome of the command with this number."""
         self._open.pop(number, None)
         self._waiting = {place: other for place, other in self._waiting.items() if other != number}
         for key, numbers in [*self._moved.items()]:
             self._leave(key, [other for other in numbers if other != number])
 
     def arrived(self, timeout: float = 0.0) -> list[ReceivedOutcome]:
-        """The outcomes of our commands that have arrived; waits at most `timeout` seconds for the first record."""
+        """Return the outcomes that have arrived; wait at most `timeout` seconds for the first record."""
         messages = self._follower.poll(1000, timeout)
         ours = set(self._open.values()) if self._followed else set()
         for message in messages:
@@ -142,7 +143,7 @@ class OutcomeWaiter:
         return met
 
     def rest(self, patience: float) -> Iterator[list[ReceivedOutcome]]:
-        """The outcomes still to come, as they arrive; ends early when none arrived for `patience` seconds."""
+        """Yield the outstanding outcomes as they arrive; stop early if no outcome arrives for `patience` seconds."""
         self._sender.flush()
         deadline = time.monotonic() + patience
         while self._open or self._met:
@@ -158,7 +159,7 @@ class OutcomeWaiter:
                 self._quiet = None
 
     def _watch(self, topic: str, partition: int, since: int | None = None) -> None:
-        """Read a partition from its end on, or from its first record since then, ms."""
+        """Read a partition from its end, or from the first record at `since`, ms."""
         if (topic, partition) in self._watched:
             return
         try:
@@ -167,7 +168,7 @@ class OutcomeWaiter:
             start = end if first is None else first
             self._reader.incremental_assign([TopicPartition(topic, partition, start)])
         except readers.MissingError:
-            # Raises what it is: a missing topic, or one that we may not see.
+            # Raises the precise error: the topic is missing, or an ACL hides it.
             readers.partitions(self._connection, topic)
             raise
         except KafkaException as error:
@@ -181,7 +182,7 @@ class OutcomeWaiter:
         try:
             read = read_outcome(value)
         except ValueError:
-            return  # not an outcome, so not an answer to us
+            return  # a foreign record
         topic, partition = message.topic() or "", message.partition() or 0
         place, moved = (
             (topic, read.data.partition, read.data.offset),
@@ -201,7 +202,7 @@ class OutcomeWaiter:
             self._ahead[moved] = found
 
     def _take(self, topic: str, found: ReceivedOutcome) -> None:
-        """An outcome of one of our commands: it is final, or says where to look."""
+        """Take an outcome of a sent command. After `MOVED`, wait for the outcome in the target partition."""
         said = found.read.data
         if said.reason != Reason.MOVED.name or not isinstance(said.movedto, int):
             self._met.append(found)
@@ -217,30 +218,30 @@ class OutcomeWaiter:
             self._moved.setdefault(moved, []).append(found.number)
 
     def _leave(self, moved: _Moved, numbers: list[int]) -> None:
-        """Wait for these numbers there, and no longer for others."""
+        """Replace the numbers that wait for a moved outcome."""
         if numbers:
             self._moved[moved] = numbers
         else:
             del self._moved[moved]
 
     def _follow_heirs(self) -> None:
-        """Read the partitions to which commands have moved, from where their first outcomes may be."""
+        """Read the partitions to which commands have moved, from the earliest time of their outcomes."""
         for (topic, partition), since in self._heirs.items():
             if (topic, partition) in self._watched:
                 self._reader.incremental_unassign([TopicPartition(topic, partition)])
                 self._watched.remove((topic, partition))
-            clients.described(self._connection, self._reader, topic)  # librdkafka has not heard of it yet
+            clients.described(self._connection, self._reader, topic)  # librdkafka may not know it yet
             self._watch(topic, partition, max(0, since - _CLOCKS))
         self._followed |= self._heirs.keys()
         self._heirs.clear()
 
     def _is_unreported(self) -> bool:
-        """True while the place of a sent command is not known yet."""
+        """True while the offset of a sent command is unknown."""
         return len(self._open) > len(self._waiting) + sum(map(len, self._moved.values()))
 
 
 def is_refused(outcome: OutcomeEnvelope) -> bool:
-    """True unless the command was accepted, unchanged or deferred, or is a duplicate of one that was."""
+    """True if the command was rejected or failed, or is a duplicate of such a command."""
     verdict = outcome.data
     status = verdict.original.status if verdict.status == "duplicate" and verdict.original else verdict.status
     return status not in ("accepted", "unchanged", "deferred")

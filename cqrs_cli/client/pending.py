@@ -1,4 +1,4 @@
-"""Commands on their way: what a program holds, and what the thread that sends them does."""
+"""The pending outcome of a command: the caller of `Client` waits for it, the background thread completes it."""
 
 import asyncio
 import time
@@ -14,16 +14,16 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 class PendingOutcome:
-    """A command that is being sent. `wait()` gives its outcome; in asyncio `await` it.
+    """A command whose outcome is pending. `wait()` returns the outcome; in asyncio `await` it.
 
-    `id` is the command's: to send the command again with the same id is safe.
+    `id` is the command id. Resending the command with this id is safe.
     """
 
     def __init__(self, composed: Composed, topics: Topics, timeout: float) -> None:
         self.composed, self.topics = composed, topics
         self.deadline = time.monotonic() + timeout
         self._outcome: Future[CommandOutcome] = Future()
-        self.failure: CqrsError | None = None  # why it was not sent when it was tried last
+        self.failure: CqrsError | None = None  # why the last attempt to send it failed
         self._timeout = timeout
 
     @property
@@ -31,13 +31,13 @@ class PendingOutcome:
         return self.composed.id
 
     def done(self) -> bool:
-        """True once the outcome is there, or the command cannot be sent."""
+        """True if the outcome has arrived, or the command cannot be sent."""
         return self._outcome.done()
 
     def wait(self, timeout: float | None = None) -> CommandOutcome:
-        """The outcome; waits for `timeout` seconds, if none is given for what the command has left.
+        """Return the outcome; wait at most `timeout` seconds, by default until the command's own timeout.
 
-        Raises `NoOutcomeError` if there is none by then, or the `CqrsError` for which the command could not be sent.
+        Raises `NoOutcomeError` if no outcome has arrived, or the `CqrsError` that prevented sending.
         """
         left = self._left() if timeout is None else timeout
         try:
@@ -46,12 +46,12 @@ class PendingOutcome:
             raise self._overdue(self._timeout if timeout is None else timeout) from None
 
     def arrive(self, outcome: CommandOutcome) -> None:
-        """The outcome has arrived."""
+        """Complete with an outcome."""
         if not self._outcome.done():
             self._outcome.set_result(outcome)
 
     def fail(self, error: CqrsError) -> None:
-        """There will be no outcome."""
+        """Complete with an error: there will be no outcome."""
         if not self._outcome.done():
             self._outcome.set_exception(error)
 
@@ -82,6 +82,6 @@ class PendingOutcome:
 
 
 def _take_notice(arrived: "asyncio.Future[CommandOutcome]") -> None:
-    """Look at the error of one whose time is up: asyncio logs each that nobody has looked at."""
+    """Retrieve the exception of a future after its timeout, because asyncio logs each exception never retrieved."""
     if not arrived.cancelled():
         arrived.exception()

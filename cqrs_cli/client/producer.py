@@ -1,4 +1,4 @@
-"""Sending commands: idempotent, acknowledged by all replicas, each to the partition that its key hashes to."""
+"""The producer of commands: idempotent, with acks=all, and with the project's partitioner."""
 
 import time
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target
 from cqrs_cli.payloads.check_in import checked_in
 
-#: Called with the partition and offset that a command got.
+#: Called with the partition and offset of a delivered command.
 Delivered = Callable[[int, int], None]
 
-#: Called with the reason why a command did not get into the log.
+#: Called with the error of a command that was not delivered.
 Failed = Callable[[CqrsError], None]
 
 _SINGLE: dict[str, Any] = {"linger_ms": 0, "delivery_timeout_ms": 30_000}
@@ -29,7 +29,7 @@ _BULK: dict[str, Any] = {
     "delivery_timeout_ms": 120_000,
 }
 
-#: A command that failed so may be sent again, with its id: it is decided once, however often it is in the log.
+#: Errors after which a command may be resent with its id: it is decided once, however often it is in the log.
 _SEND_AGAIN = {
     ErrorKind.AWAY,
     ErrorKind.ELECTING,
@@ -39,20 +39,21 @@ _SEND_AGAIN = {
     ErrorKind.LATE,
 }
 
-#: Sends between two looks at what was delivered.
+#: Sends between two polls for delivery reports.
 _POLL_EVERY = 1000
 
-#: The failures of commands by a fatal error, and seconds for it to be told.
+#: The error codes of commands that fail because of a fatal error, and seconds to wait for the fatal error itself.
 _BY_FATAL = (KafkaError._FATAL, KafkaError._PURGE_QUEUE)
 _FATAL_WITHIN = 1.0
 
 
 class CommandTooLargeError(CqrsError):
-    """The topic takes no record of this size."""
+    """The record is larger than the topic allows."""
 
 
 class CommandProducer:
-    """Sends commands. Use as a context manager. The first failure ends it: `delivered` counts the commands in the log.
+    """Sends commands. Use it as a context manager. After the first failure each call raises; `delivered` counts the
+    commands in the log.
 
     `bulk` is for many commands; with `reports=False` only failures are reported, which is a fifth faster.
     """
@@ -71,11 +72,11 @@ class CommandProducer:
             connection,
             allow_auto_create_topics=False,
             delivery_report_only_error=not reports,
-            message_max_bytes=100_000_000,  # the topic's limit decides, not librdkafka's own of 1,000,000
+            message_max_bytes=100_000_000,  # the topic's limit applies, not librdkafka's default of 1,000,000
             **(_BULK if bulk else _SINGLE),
         )
-        # The idempotent producer asks for its id after 1 ms. If another request opens the connection before that,
-        # it finds none, and asks again only after 500 ms (measured: 5 sends of 12).
+        # The idempotent producer requests its producer id after 1 ms. If another request is opening the connection
+        # then, the producer finds no connection, and retries only after 500 ms (measured: 5 sends of 12).
         self._serve(self._producer.poll, 0.005)
 
     def __enter__(self) -> "CommandProducer":
@@ -86,18 +87,18 @@ class CommandProducer:
 
     @property
     def delivered(self) -> int:
-        """The number of commands in the log; exact once `flush` has returned, or `stop`."""
+        """The number of commands in the log; exact after `flush` or `stop`."""
         return self.sent - self._failed - len(self._producer)
 
     def partitions(self, topic: str) -> int:
-        """The number of the topic's partitions; raises `ConfigurationError` if there is no such topic."""
+        """Return the topic's partition count; raise `ConfigurationError` if the topic does not exist."""
         known = self._partitions.get(topic)
         if known is None:
             known = self._partitions[topic] = self._look_up(topic)
         return known
 
     def look_again(self, topic: str) -> None:
-        """Ask for the number of partitions before the next command: the topic has grown."""
+        """Forget the topic's partition count after a repartitioning: the next command reads it again."""
         self._partitions.pop(topic, None)
 
     def _look_up(self, topic: str) -> int:
@@ -109,7 +110,7 @@ class CommandProducer:
         return len(found.partitions)
 
     def partition_of(self, topic: str, key: bytes) -> int:
-        """The partition that `send` gives this key."""
+        """Return the partition to which `send` sends this key."""
         return target(self._partitioner, key, self.partitions(topic))
 
     def send(
@@ -120,11 +121,11 @@ class CommandProducer:
         delivered: Delivered | None = None,
         failed: Failed | None = None,
     ) -> None:
-        """Hand one command over; `delivered` is called from a later `send`, `poll` or `flush`.
+        """Queue one command; `delivered` is called from a later `send`, `poll` or `flush`.
 
-        Large data go to the payload store before; raises `PayloadUnavailableError`, and nothing was sent.
-        Raises `CqrsError` as soon as an earlier one is known to have failed. With `failed` the failure of this one is
-        told there, and ends nothing.
+        Large data are first uploaded to the payload store. Raises `PayloadUnavailableError` if the upload fails;
+        nothing is sent then. Raises `CqrsError` after an earlier command has failed. If `failed` is given, it receives
+        the error of this command, and later calls do not raise for it.
         """
         place = self._connection.payloads
         if place is not None and len(value) > place.threshold:
@@ -144,24 +145,24 @@ class CommandProducer:
             self.poll()
 
     def poll(self) -> None:
-        """Take in the delivery reports so far; raises `CqrsError` for a command that failed."""
+        """Process the delivery reports so far; raise `CqrsError` for a command that failed."""
         self._serve(self._producer.poll, 0)
         self._check()
 
     def flush(self) -> None:
-        """Wait until all is delivered; raises `CqrsError` for a command that failed."""
+        """Wait until all commands are delivered; raise `CqrsError` for a command that failed."""
         while self._flush():
             self._check()
         self._check()
 
     def stop(self) -> None:
-        """Drop what is still queued and wait for what is on its way: `delivered` is exact then."""
+        """Drop the queued commands, and wait for the commands in flight: `delivered` is exact afterwards."""
         self._producer.purge(in_queue=True, in_flight=False, blocking=True)
         while self._flush():
             pass  # ends with the delivery timeout at the latest
 
     def _flush(self) -> int:
-        """Wait a little, so that Ctrl-C gets through; how many are still on their way."""
+        """Wait 0.2 s, so that Ctrl-C is handled, and return the number of undelivered commands."""
         try:
             self._serve(self._producer.flush, 0.2)
         except SystemError as error:  # the binding raises this for a Ctrl-C during a delivery report
@@ -169,20 +170,22 @@ class CommandProducer:
         return len(self._producer)
 
     def _serve(self, call: Callable[[float], object], seconds: float) -> None:
-        """Take in what librdkafka has to tell. The binding raises a fatal error here; the commands fail by it later."""
+        """Serve librdkafka's callbacks. The binding raises a fatal error here; its commands fail later."""
         try:
             call(seconds)
         except KafkaException as error:
             self._fatal = clients.kafka_error(error)
 
     def _failed_by(self, topic: str, error: KafkaError) -> CqrsError:
-        """The error to raise: after a fatal one, which was told before, commands only fail by it or are purged."""
+        """Return the error to raise: the fatal error, if there was one, because later reports do not contain it."""
         if self._fatal is not None and error.code() in _BY_FATAL:
             error = self._fatal
         return send_failure(self._connection, topic, error)
 
     def _told(self, topic: str, error: KafkaError) -> CqrsError:
-        """The same, outside of a report: a fatal error may be told after the commands that fail by it."""
+        """Return the error to raise outside of a delivery report. Wait for a fatal error, because the binding may raise
+        it after the reports of its commands.
+        """
         until = time.monotonic() + _FATAL_WITHIN
         while error.code() in _BY_FATAL and self._fatal is None and time.monotonic() < until:
             self._serve(self._producer.poll, 0.05)

@@ -1,4 +1,4 @@
-"""A project's aggregates for a program that uses them: found by their commands, or by the type of an event."""
+"""A project's aggregates for `Client` and `decode`: found by a command's class, or by name."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ProjectAggregates:
-    """The aggregates of a project, each loaded when it is first needed."""
+    """The aggregates of a project. Each aggregate is loaded when it is first needed."""
 
     def __init__(self, settings: "Settings") -> None:
         self._package, self._root = settings.aggregates, settings.root
@@ -30,14 +30,14 @@ class ProjectAggregates:
         self._types: dict[type, list[tuple[Aggregate, str]]] = {}
 
     def aggregate(self, name: str) -> Aggregate:
-        """The aggregate of that name; raises `UsageError` naming those that exist."""
+        """Return the aggregate with this name; raise `UsageError` with the known names if it does not exist."""
         found = self._loaded.get(name)
         if found is None:
             found = self._loaded[name] = registry.load(name, self._package, self._root)
         return found
 
     def opener(self, aggregate: Aggregate, events: str) -> "EventOpener":
-        """The opener of the aggregate's events in this topic; the same one each time: it has read the keys."""
+        """Return the decryptor of the aggregate's events in this topic, cached with the data keys that it has read."""
         found = self._openers.get(events)
         if found is None:
             found = self._openers[events] = self._made_opener(aggregate, events)
@@ -56,9 +56,9 @@ class ProjectAggregates:
         return event_opener(connection, connection.keys, topics, marks)
 
     def of_command(self, command: Command, name: str | None) -> tuple[Aggregate, str]:
-        """The aggregate that decides the command, the one called `name` if it is given, and the command's wire type.
+        """Return the aggregate that decides the command, and the command's wire type. `name` selects an aggregate.
 
-        Raises `UsageError` if no aggregate takes it, or several do and none is named.
+        Raises `UsageError` if no aggregate has this command, or if several have it and `name` is None.
         """
         kind = type(command)
         if (reserved := reserved_command(kind)) is not None:
@@ -81,7 +81,7 @@ class ProjectAggregates:
         raise UsageError(f"{kind.__name__} is a command of {names}", "say which: aggregate=…")
 
     def _taker_of(self, reserved: ReservedCommand, name: str | None) -> Aggregate:
-        """The aggregate called `name`; raises `UsageError` if it does not take this reserved command."""
+        """Return the aggregate `name`; raise `UsageError` if it does not take this reserved command."""
         if name is None:
             whose = "every aggregate with personal fields" if reserved.erases else "every aggregate"
             raise UsageError(f"{reserved.cls.__name__} is a command of {whose}", "say which: aggregate=…")
@@ -91,7 +91,7 @@ class ProjectAggregates:
         return aggregate
 
     def _search(self, kind: type) -> list[tuple[Aggregate, str]]:
-        """Looks where the class was defined first, so that a broken neighbour disturbs nobody; then everywhere."""
+        """Search first the module that defines the class, then all modules, so that a broken aggregate does no harm."""
         names = registry.names(self._package, self._root)
         home = kind.__module__.removeprefix(f"{self._package}.")
         for group in ([home] if home in names else [], names):
@@ -108,14 +108,14 @@ class ProjectAggregates:
 
 @lru_cache(8)
 def project_aggregates(folder: Path) -> ProjectAggregates:
-    """The aggregates of the project that `folder` is in, as `cqrs` finds it there."""
+    """Return the aggregates of the project that contains `folder`, found as `cqrs` finds it."""
     from cqrs_cli.settings.settings import load_settings
 
     return ProjectAggregates(load_settings({}, folder))
 
 
 def project_connection(settings: "Settings") -> "Connection":
-    """The configured broker, or the embedded one if it runs; raises `UnavailableError` if there is neither."""
+    """Return the connection to the configured or the embedded broker; raise `UnavailableError` if neither exists."""
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.kafka.embedded import broker as embedded
 

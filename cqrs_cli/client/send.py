@@ -1,4 +1,4 @@
-"""Sending commands, and waiting for what was decided. Results are values; nothing is printed."""
+"""Send commands and wait for their outcomes, for `cqrs send`. Results are values; nothing is printed."""
 
 import sys
 import time
@@ -15,12 +15,12 @@ from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: Commands between two reads of the outcomes, and between two reports of the progress.
+#: Commands between two polls for outcomes, and between two progress reports.
 COMMANDS_PER_LOOK = 2000
 
 
 class SentCommand(NamedTuple):
-    """A command, and its place in the commands topic."""
+    """A command, and its position in the commands topic."""
 
     composed: Composed
     partition: int
@@ -28,21 +28,21 @@ class SentCommand(NamedTuple):
 
 
 class SentCommands(NamedTuple):
-    """The number of commands for each aggregate, and the time that sending took."""
+    """The number of commands by aggregate, and the seconds that sending took."""
 
     aggregates: Mapping[str, int]
     seconds: float
 
     @property
     def total(self) -> int:
-        """Commands of all aggregates."""
+        """The number of commands to all aggregates."""
         return sum(self.aggregates.values())
 
 
 def read_lines(lines: Iterable[bytes], known: Collection[str]) -> Iterator[Composed]:
-    """The commands in lines of JSON; empty lines are skipped.
+    """Yield the commands in lines of JSON; empty lines are skipped.
 
-    Raises `UsageError` for the first line that is not a command to one of the `known` aggregates; it names the line.
+    Raises `UsageError`, with the line number, for the first line that is not a command to a `known` aggregate.
     """
     for number, line in enumerate(lines, 1):
         if line.isspace():
@@ -57,7 +57,7 @@ def read_lines(lines: Iterable[bytes], known: Collection[str]) -> Iterator[Compo
 
 
 def send_one(producer: CommandProducer, topics: Topics, composed: Composed) -> SentCommand:
-    """Send one command, and wait until the log has it."""
+    """Send one command, and wait until it is delivered."""
     places: list[tuple[int, int]] = []
     producer.send(
         topics.commands, composed.subject.encode(), composed.value, lambda *place: places.append(place)
@@ -73,9 +73,9 @@ def send_all(
     commands: Iterable[Composed],
     progress: Callable[[int], None],
 ) -> SentCommands:
-    """Send commands until they end, and wait until the log has them; `progress` hears how many were sent so far.
+    """Send all commands, and wait until they are delivered; `progress` receives the number sent so far.
 
-    Raises what ends it early with the number of commands sent: those and no others, in the order given.
+    An error contains the number of commands that were sent: exactly the first commands, in the given order.
     """
     began = time.monotonic()
     counts: Counter[str] = Counter()
@@ -96,10 +96,10 @@ def send_and_wait(
     commands: Iterable[Composed],
     patience: float,
 ) -> Iterator[list[ReceivedOutcome]]:
-    """Send commands until they end, and yield their outcomes as they arrive.
+    """Send all commands, and yield their outcomes as they arrive.
 
-    Ends early when no outcome has arrived for `patience` seconds: see `waiter.outstanding`. Commands before a line that
-    is not a command are waited for; then the line's `UsageError` is raised. Other errors are raised at once.
+    Stops early if no outcome arrives for `patience` seconds: see `waiter.outstanding`. After an invalid line the
+    outcomes of the commands before it are awaited, then the `UsageError` is raised. Other errors are raised at once.
     """
     arrived: list[ReceivedOutcome] = []
     bad_line: UsageError | None = None
@@ -124,7 +124,7 @@ def send_and_wait(
 def send_one_and_wait(
     waiter: OutcomeWaiter, topics: Topics, composed: Composed, patience: float
 ) -> list[ReceivedOutcome]:
-    """Send one command, and wait at most `patience` seconds for its outcome; empty when none arrived."""
+    """Send one command, and wait at most `patience` seconds for its outcome; return an empty list on timeout."""
     waiter.send(topics, composed.subject.encode(), composed.value, composed.id)
     return [outcome for arrived in waiter.rest(patience) for outcome in arrived]
 
@@ -132,7 +132,7 @@ def send_one_and_wait(
 def _sending(
     producer: CommandProducer, commands: Iterable[Composed], send: Callable[[Composed], None]
 ) -> Iterator[int]:
-    """Send until the commands end, and wait until the log has them; yields the number now and then."""
+    """Send all commands and wait until they are delivered; yield the number sent every `COMMANDS_PER_LOOK` commands."""
     try:
         for composed in commands:
             send(composed)
@@ -159,7 +159,7 @@ def _count(producer: CommandProducer) -> str:
 
 @contextmanager
 def opened_lines(file: str) -> Iterator[IO[bytes]]:
-    """A file to be read, `-` for stdin; raises `UsageError`."""
+    """Open a file for reading, or stdin for `-`; raise `UsageError` if the file cannot be read."""
     if file == "-":
         yield sys.stdin.buffer
         return

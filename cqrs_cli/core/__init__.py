@@ -1,1 +1,1 @@
-"""Deciding, as pure functions: no Kafka, no Spark, no LMDB."""
+"""Decides commands with pure functions: no Kafka, no Spark, no LMDB."""

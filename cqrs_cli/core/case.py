@@ -1,4 +1,4 @@
-"""One command while it is decided."""
+"""The command that is being decided."""
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -9,17 +9,17 @@ from cqrs_cli.core.messages.record import Record
 
 
 class Case(Struct, gc=False):
-    """The findings of the checks of one command so far."""
+    """A command with the results of its checks so far."""
 
     record: Record
-    entry: Deferral | None = None  # of a command that an owner has said again
-    blame: str | None = None  # why the aggregate's code is not asked
+    entry: Deferral | None = None  # the deferral, if an owner resubmitted the command
+    blame: str | None = None  # the reason why the aggregate's code is not called
     envelope: CommandEnvelope | None = None  # from check 2 on
-    mark: int | UnsetType = UNSET  # its fingerprint, from check 2 on
-    expected: str | UnsetType = UNSET  # from check 4 on
-    before: Folded | None = None  # the aggregate, from check 4 on
+    mark: int | UnsetType = UNSET  # the fingerprint, from check 2 on
+    expected: str | UnsetType = UNSET  # the expected version as text, from check 4 on
+    before: Folded | None = None  # the aggregate before the command, from check 4 on
 
     @property
     def version(self) -> int:
-        """The aggregate's before the command."""
+        """The aggregate's version before the command; 0 if the aggregate does not exist."""
         return self.before.version if self.before else 0

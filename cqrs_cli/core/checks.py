@@ -1,6 +1,6 @@
-"""The checks of a command before `decide` is asked. Each returns, or raises `Refused`.
+"""The checks of a command before `decide` is called. A check raises `Refused` if the command fails it.
 
-docs/messages.md numbers them, and core/decide.py calls them in that order.
+The numbers are the numbers in docs/messages.md; core/decide.py calls the checks in this order.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,29 +29,29 @@ _NOT_FETCHED = "it was not fetched: datasha256 is spelt with escapes, or no payl
 
 
 def without_bytes(record: Record) -> Record:
-    """The record of a command that an operator gave up: without value and headers, which the broker may refuse.
+    """Return the record of a command that is given up, without value and headers: the broker may not accept them.
 
-    The key is dropped, too, if it is longer than a subject may be.
+    A key that is longer than a valid subject is dropped, too.
     """
     short = record.key is not None and len(record.key) <= MAX_ATTRIBUTE
     return Record(record.offset, record.timestamp, record.key if short else None)
 
 
 def require_key(key: bytes | None) -> bytes:
-    """Check 1."""
+    """Check 1: return the key if it is not empty."""
     if not key:
         raise Refused(Reason.KEY_MISSING, "the record has no key: send the aggregate id as key")
     return key
 
 
 def check_key(key: bytes, subject: str) -> None:
-    """Check 3."""
+    """Check 3: the key equals the subject."""
     if key != subject.encode():
         raise Refused(Reason.KEY_MISMATCH, "the record's key is not the subject")
 
 
 def check_partition(key: bytes, context: BatchContext) -> int | None:
-    """Check 4. The child to forward to, if the key was this partition's own and has moved."""
+    """Check 4: return the target partition to forward to if the key has moved away, None if the key belongs here."""
     partition_of, heir_of = context.partition_of, context.heir_of
     if partition_of is None or (home := partition_of(key)) == context.partition:
         return None
@@ -64,12 +64,12 @@ def check_partition(key: bytes, context: BatchContext) -> int | None:
 
 
 def fingerprint_of(aggregate: Aggregate) -> Fingerprint:
-    """The fingerprint of an aggregate's commands: personal fields do not count."""
+    """Return the function that computes fingerprints of an aggregate's commands; it leaves out personal fields."""
     return without_fields(left_out_of(aggregate)) if aggregate.has_personal_fields else fingerprint
 
 
 def left_out_of(aggregate: Aggregate) -> Mapping[str, frozenset[str]]:
-    """The personal members of the data of commands, by type."""
+    """Return the names of the personal members in the data of commands, by command type."""
     left_out = {kind: frozenset[str]() for kind in RESERVED_COMMANDS}
     for kind, cls in aggregate.commands.items():
         left_out[kind] = frozenset(field.wire for field in personal_fields(cls))
@@ -77,9 +77,9 @@ def left_out_of(aggregate: Aggregate) -> Mapping[str, frozenset[str]]:
 
 
 def check_id(first: DedupEntry | None, mark: int, expired: int) -> Original | None:
-    """Check 5: the first decision on the id if this is a duplicate.
+    """Check 5: return the first decision on the id if the command is a duplicate, else None.
 
-    `mark` is the command's fingerprint; decisions before the time `expired` are forgotten.
+    `mark` is the command's fingerprint. Decisions before the time `expired` (ms) do not count.
     """
     if first is None or first.timestamp < expired:
         return None
@@ -95,7 +95,7 @@ def check_id(first: DedupEntry | None, mark: int, expired: int) -> Original | No
 
 
 def decoder_of(aggregate: Aggregate, type: str) -> Callable[[bytes], Command]:
-    """Check 6."""
+    """Check 6: return the decoder of the command's type."""
     decode = aggregate.decode_command.get(type)
     reserved = RESERVED_COMMANDS.get(type)
     if decode is None and reserved is not None and reserved.taken_by(aggregate):
@@ -114,9 +114,10 @@ def read_data(
     blame: str | None,
     unseal: Callable[[bytes], bytes] | None = None,
 ) -> Command:
-    """Check 7: the command, as its class; `blame` says why the aggregate's code is not asked.
+    """Check 7: return the command as an instance of its class.
 
-    `unseal` opens the personal members, where the aggregate has any.
+    `blame` is the reason why the aggregate's code is not called. `unseal` decrypts the personal members, if the
+    aggregate has any.
     """
     if blame is not None:
         raise Refused(Reason.HANDLER_ERROR, blame)
@@ -136,20 +137,20 @@ def read_data(
         raise
     except RecursionError:
         raise Refused(Reason.INVALID_PAYLOAD, "nested too deeply") from None
-    except ValueError as error:  # msgspec's errors are
+    except ValueError as error:  # msgspec raises subclasses of `ValueError`
         raise Refused(Reason.INVALID_PAYLOAD, _misfit(aggregate, envelope.type, data, error)) from None
-    except BaseException as error:  # of the command's own `__post_init__`
+    except BaseException as error:  # from the command's own `__post_init__`
         raise Refused(Reason.HANDLER_ERROR, aggregate.raised(error)) from aggregate.shown(error)
 
 
 def _misfit(aggregate: Aggregate, type: str, data: bytes, error: ValueError) -> str:
-    """The reason why data do not fit their class, in words of msgspec or of the command's own `__post_init__`."""
+    """Return why the data do not match their class: the decoder's message, or a substitute without personal values."""
     cls = aggregate.commands.get(type) if aggregate.has_personal_fields else None
     return str(error) if cls is None else withhold_misfit(str(error), cls, data)
 
 
 def read_expected(text: str | None) -> Expected | None:
-    """Check 8: None if the command expects no version."""
+    """Check 8: return the parsed expected version, None if the command has none."""
     try:
         return None if text is None else parse_expected(text)
     except ValueError as error:
@@ -157,7 +158,7 @@ def read_expected(text: str | None) -> Expected | None:
 
 
 def check_expiry(expires: datetime | None, timestamp: int, now: Callable[[], int]) -> None:
-    """Check 9: the later of the record's timestamp and the owner's clock decides."""
+    """Check 9: compare `expires` with the later of the record's timestamp (ms) and the owner's clock."""
     if expires is None:
         return
     decided = max(timestamp, now())
@@ -170,6 +171,6 @@ def check_expiry(expires: datetime | None, timestamp: int, now: Callable[[], int
 
 
 def check_version(wanted: Expected | None, version: int) -> None:
-    """Check 10."""
+    """Check 10: the aggregate's version matches the expected version."""
     if wanted is not None and (refusal := wanted.refusal(version)) is not None:
         raise Refused(*refusal)

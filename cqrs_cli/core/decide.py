@@ -1,7 +1,7 @@
-"""The centre: deciding a batch of command records, as one pure function.
+"""Decides a batch of command records with one pure function: the centre of the core.
 
-Commands are decided in offset order, later ones seeing what earlier ones changed, so that the cuts between batches make
-no difference: the same records give the same bytes.
+Commands are decided in offset order, and each command sees the changes of all earlier commands. So the boundaries
+between batches make no difference: the same records give the same bytes.
 """
 
 from collections.abc import Iterable
@@ -42,28 +42,29 @@ _GIVEN_UP = (
 
 
 def decide_batch(aggregate: Aggregate, records: Iterable[Record], context: BatchContext) -> Decisions:
-    """Decide every record: exactly one outcome each. Raises nothing that a record could cause but `Undecided`."""
+    """Decide every record, with exactly one outcome for each; raises `Undecided` if the process fails."""
     return Batch(aggregate, context).decide_piece(records)
 
 
 class Batch(Overlay):
-    """One batch under way: an overlay of what it changed over what the context answers.
+    """The batch that is being decided: its changes so far, on top of the state that the context returns.
 
-    It may be decided piece by piece, and the cuts between pieces make no difference, either. The few records of a piece
-    and what they come to stay in the processor's cache: 5,000 commands are 15 MB of Python objects.
+    A batch may be decided piece by piece, and the boundaries between pieces make no difference either. The records of a
+    piece and their results fit into the CPU cache; a whole batch of 5,000 commands is 15 MB of Python objects.
     """
 
     def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
         super().__init__(aggregate, context)
-        self.deciding: Record | None = None  # for others to watch
+        self.deciding: Record | None = None  # read by the watchdog's thread
         self._fingerprint = fingerprint_of(aggregate)
         self._plain = plain_checks(aggregate, context, self.done)
 
     def decide_piece(self, records: Iterable[Record], most_bytes: float = inf) -> Decisions:
-        """The decisions of the batch so far; events, outcomes and the like are those of these records alone.
+        """Decide a piece. Return the batch's decisions so far, but only this piece's events, outcomes, dead letters,
+        payloads and forwarded commands.
 
-        It ends after the record with which the batch's events have more than `most_bytes`. Raises `Undecided`; the
-        batch is then of no use.
+        The piece ends after the record with which the batch's events exceed `most_bytes`. Raises `Undecided`; after
+        that the batch must not be used.
         """
         done = self.done
         done.events, done.outcomes, done.dead_letters, done.payloads, done.forwards = [], [], [], {}, []
@@ -81,14 +82,14 @@ class Batch(Overlay):
             return done
         finally:
             self.deciding = None
-        raise undecided  # not from the error, which holds on to what the aggregate's code had in memory
+        raise undecided  # not `from error`: the error would keep the memory of the aggregate's code alive
 
     def _undecided(self, record: Record, error: BaseException) -> Undecided:
         before = sum(self.counts[status] for status in STATUSES)
         return Undecided(record.offset, before, self.aggregate.raised(error))
 
     def _decide(self, record: Record) -> None:
-        """Check in the order of docs/messages.md, under its numbers: the first check that refuses gives the reason."""
+        """Run the checks in the order of docs/messages.md, under its numbers. The first failed check is the reason."""
         aggregate, case = self.aggregate, Case(record)
         if record.timestamp != self.timestamp:
             self.clock(record)
@@ -101,7 +102,7 @@ class Batch(Overlay):
             if type(envelope) is OrdinaryCommand and not is_marked:
                 command = self._plain(case, key, envelope)  # 3 to 10
                 if command is not None:
-                    # An answer gets no name: an exception in it holds this frame, and they would be a cycle.
+                    # No local variable for the result: an exception in it refers to this frame, which would be a cycle.
                     return self.conclude(case, call_decide(aggregate, record, envelope, command, case.before))
             expected = self._identify(case, envelope)
             check_key(key, envelope.subject)  # 3
@@ -121,7 +122,7 @@ class Batch(Overlay):
             return self.refuse(case, refused)
 
     def _admit(self, case: Case) -> None:
-        """Note what an owner has said again and why the aggregate's code is not asked; refuse what was given up."""
+        """Look up whether the command was resubmitted, is blamed for worker losses, or is given up (`Refused`)."""
         offset = case.record.offset
         case.entry = self.deferrals.said_at(offset)
         case.blame = self.context.blamed.get(offset)
@@ -130,19 +131,19 @@ class Batch(Overlay):
             raise Refused(Reason.TOO_LARGE, _GIVEN_UP)
 
     def _identify(self, case: Case, envelope: CommandEnvelope) -> str | None:
-        """Note the command's fingerprint. The version that it expects, as text."""
+        """Store the command's fingerprint in the case, and return its expected version as text."""
         expected, entry = envelope.expected_text(), case.entry
         mark = entry.fingerprint if entry else self._fingerprint(envelope.type, envelope.data, expected)
         case.mark = mark
         return expected
 
     def _look_up(self, case: Case, subject: str, expected: str | None) -> None:
-        """Note the aggregate as it is, and what is expected of it."""
+        """Store the aggregate's present state and the expected version in the case."""
         case.before = self.states.get(subject) or self.context.state(subject)
         case.expected = UNSET if expected is None else expected
 
     def _first_decision(self, case: Case, envelope: CommandEnvelope) -> Original | None:
-        """Check 5."""
+        """Check 5: return the first decision on the command's id, None for a new id."""
         key = (envelope.subject, envelope.id)
         first = self.remembered.get(key) or self.context.remembered(*key)
         return check_original(
@@ -150,7 +151,7 @@ class Batch(Overlay):
         )
 
     def _ask(self, case: Case, envelope: CommandEnvelope, command: Command) -> Answer:
-        """Check 11, first half, also for requests about deferred commands, and for the one to erase."""
+        """Check 11, first half: call `decide`, or decide a reserved command (`Cancel`, `Release`, `Erase`)."""
         if envelope.type in REQUESTS:
             self.told["target"] = self.deferrals.request(envelope.subject, envelope.id, command)
             return ()

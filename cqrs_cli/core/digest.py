@@ -1,4 +1,4 @@
-"""One number for a set of aggregates: equal sets give equal numbers, in whatever order they are summed."""
+"""A digest of a set of aggregates: equal sets have equal digests, and the order of the sum does not matter."""
 
 import hashlib
 from struct import Struct
@@ -8,12 +8,12 @@ from cqrs_cli.core.personal.masking import mask_data
 
 MODULUS = 2**256
 
-#: Two lengths before the texts and the version between them: no two aggregates are framed as the same bytes.
+#: A header with both lengths and the version: two different aggregates never give the same bytes.
 _FRAME = Struct(">IQQ")  # bytes of the id, version, bytes of the state
 
 
 def aggregate_digest(aggregate_id: str, version: int, state: bytes) -> int:
-    """SHA-256 over id, version and canonical state, as a number below 2^256."""
+    """Return the SHA-256 of id, version and canonical state, as a number below 2^256."""
     name = aggregate_id.encode()
     return int.from_bytes(
         hashlib.sha256(_FRAME.pack(len(name), version, len(state)) + name + state).digest(), "big"
@@ -21,18 +21,18 @@ def aggregate_digest(aggregate_id: str, version: int, state: bytes) -> int:
 
 
 def state_digest(cls: type[State], aggregate_id: str, version: int, state: bytes) -> int:
-    """The digest of an aggregate with a state of this class. Its personal fields do not count.
+    """Return the digest of an aggregate with a state of this class, without its personal fields.
 
-    So it is the same before an erasure and after it, and for readers without keys.
+    So the digest is the same before and after an erasure, and for readers without keys.
     """
     return aggregate_digest(aggregate_id, version, mask_data(cls, state))
 
 
 def add(total: int, digest: int) -> int:
-    """The sum of both, modulo 2^256: commutative and associative, so parts may be summed anywhere."""
+    """Return the sum modulo 2^256. It is commutative and associative, so parts may be summed in any order."""
     return (total + digest) % MODULUS
 
 
 def as_hex(total: int) -> str:
-    """A sum as 64 hex digits."""
+    """Return a sum as 64 hex digits."""
     return f"{total:064x}"

@@ -4,14 +4,14 @@ from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.core.aggregate.values import command_decoder
 
-#: Its type on the wire.
+#: The type of the command on the wire.
 ERASE = "cqrs.Erase"
 
 
 class Erase(Command):
     """Erase all personal fields of this aggregate, in its state, its events and its deferred commands.
 
-    It goes on without them, and gets another key if personal data come again.
+    The aggregate continues, and gets a new key for new personal data.
     """
 
 
@@ -19,9 +19,9 @@ decode_erase = command_decoder(Erase)
 
 
 def decide_erase(key: str | None) -> tuple[Erased, ...]:
-    """The events of an `Erase`; `key` is the id of the aggregate's key in force.
+    """Return the events of an `Erase`; `key` is the id of the aggregate's present data key.
 
-    Without a key nothing is sealed: the command is `unchanged`. With one the event is written even if it is the first:
-    a deferred command may have needed the key.
+    Without a key no value is encrypted, so the outcome is `unchanged`. With a key there is always an event, also if it
+    is the aggregate's first event: a deferred command may be encrypted with the key.
     """
     return () if key is None else (Erased(key),)

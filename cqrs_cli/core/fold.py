@@ -1,9 +1,9 @@
-"""Folding events into states: `fold_next` is the one rule, for a state whose next event is known to come.
+"""Folds events into states. `fold_next` is the only folding rule: it applies the next event of an aggregate.
 
-`decode_event` is the one place that makes an event of a type and data: folds call it, and so does every other reader.
+Only `decode_event` makes an event from a type and data; all readers use it.
 
-Recovery, `show` and `verify` may meet an event again, and call `fold_event`, which skips it. A replay reads a log from
-its first event and parses no ids (`scans.replay.fold`). All of them, and deciding, make the step `Aggregate.step`.
+Recovery, `show` and `verify` may read an event twice, so they call `fold_event`, which skips folded events. A replay
+reads a log from its first event, and parses no ids (`scans.replay.fold`). Folding and deciding use `Aggregate.step`.
 """
 
 from msgspec import Struct
@@ -17,15 +17,18 @@ from cqrs_cli.core.personal.words import withhold_misfit
 
 
 class FoldError(Exception):
-    """The events of an aggregate contradict each other or the code. The caller adds topic, partition and offset."""
+    """Events of an aggregate contradict each other or the code. The caller adds topic, partition and offset."""
 
 
 class UnreadableEventError(FoldError):
-    """The code cannot read an event: it knows no such type, or the data does not fit the type's class."""
+    """The code cannot read an event: the type is unknown, or the data do not match the type's class."""
 
 
 class Folded(Struct, frozen=True, gc=False):
-    """An aggregate after its last event, whose id is `<partition>/<offset>/<index>` and whose time is `time`."""
+    """A versioned state: an aggregate after its last event, with that event's `offset`, `index` and `time`.
+
+    The event's id is `<partition>/<offset>/<index>`.
+    """
 
     version: int
     state: State
@@ -35,10 +38,10 @@ class Folded(Struct, frozen=True, gc=False):
 
 
 def fold_event(aggregate: Aggregate, before: Folded | None, event: EventEnvelope) -> Folded:
-    """The aggregate after `event`. Idempotent by version: an event that is already folded changes nothing.
+    """Return the aggregate after `event`. An event that is already folded changes nothing.
 
-    Versions below the present one are skipped, an equal one must be the same event, the next one is applied. Raises
-    `FoldError` for anything else, and as `fold_next` does.
+    The version decides: an event of a lower version is skipped, an event of the present version must be the last folded
+    event, and an event of the next version is applied. Raises `FoldError` otherwise, and the errors of `fold_next`.
     """
     if before is None:
         version, state = 0, aggregate.decider.initial
@@ -54,10 +57,10 @@ def fold_event(aggregate: Aggregate, before: Folded | None, event: EventEnvelope
 
 
 def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnvelope) -> State:
-    """The state after `event`, which must be the next one after `version`.
+    """Return the state after `event`, whose version must be `version + 1`. An upcaster converts the event first.
 
-    An event that has an upcaster is the one of today that it gives. Raises `FoldError` for another version, for an
-    event that the code cannot read, and if `evolve` raises. Errors of the process come out as they may be shown.
+    Raises `FoldError` for any other version, for an event that the code cannot read, and if `evolve` raises. Process
+    errors (`PROCESS_ERRORS`) pass through, without their message if it may contain personal values.
     """
     found = event.aggregateversion
     if found != version + 1:
@@ -74,17 +77,17 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
         raise
     except PROCESS_ERRORS as error:
         aggregate.raise_shown(error)
-    except BaseException as error:  # the aggregate's own code: anything may come
-        decode_event(aggregate, event)  # raises if it is the event that cannot be read
+    except BaseException as error:  # the aggregate's code may raise any exception
+        decode_event(aggregate, event)  # raises if the event is the reason: it cannot be read
         raise FoldError(
             f"evolve raised {aggregate.raised(error)} (on {event.type} {event.id})"
         ) from aggregate.shown(error)
 
 
 def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
-    """The event of today that a record holds, by its class or its upcaster.
+    """Return the event of a record, decoded by its class or by its upcaster.
 
-    Raises `UnreadableEventError` for one that has neither, for data that does not fit, and for an upcaster that raises.
+    Raises `UnreadableEventError` for an unknown type, for data that do not match, and if the upcaster raises.
     """
     decode = aggregate.decode_event.get(event.type)
     if decode is None:
@@ -100,7 +103,7 @@ def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
 
 
 def _unreadable(aggregate: Aggregate, event: EventEnvelope, error: Exception) -> str:
-    if event.datasha256 is not None:  # then the data are null, which no class takes
+    if event.datasha256 is not None:  # then the data are null, which matches no class
         return f"the data of {event.type} {event.id} are payload {event.datasha256[:64]}: set payload_store"
     if isinstance(error, UpcastError):
         return f"{error} (on {event.type} {event.id})"

@@ -1,4 +1,4 @@
-"""Deciding one command: the only place that calls an aggregate's `decide`, and what is made of its answer."""
+"""Calls an aggregate's `decide` for one command, and checks the result. No other module calls `decide`."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -22,25 +22,26 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import utc
 from cqrs_cli.core.personal.words import texts_of, withhold
 
-#: Bytes of the broker's limit that a record's headers, batch and field overhead take (Kafka's record format v2).
+#: Bytes to reserve within the broker's limit for a record's headers, batch and fields (Kafka's record format v2).
 RECORD_OVERHEAD = 512
 
-#: The answer of `decide`: its events, or that there are none. A value: an exception that is kept keeps its frames.
+#: The result of `decide`: events, or the reason for no events. The reason is returned, not raised, because a raised
+#: exception keeps its frames alive.
 Answer = tuple[Event, ...] | Refused | Later
 
 
 def call_decide(
     aggregate: Aggregate, record: Record, envelope: CommandEnvelope, command: Command, before: Folded | None
 ) -> Answer:
-    """Check 11, first half: the answer of the aggregate's `decide`, which is asked once.
+    """Check 11, first half: call the aggregate's `decide` once, and return its result.
 
-    `Refused` is for `Rejected` (BUSINESS_RULE), any other exception (HANDLER_ERROR), and too many events (TOO_LARGE).
-    Errors of the process come out as they are.
+    `Refused` results from `Rejected` (BUSINESS_RULE), any other exception (HANDLER_ERROR), and too many events
+    (TOO_LARGE). Process errors (`PROCESS_ERRORS`) are raised.
     """
     decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
     state = before.state if before else aggregate.decider.initial
     try:
-        # a generator decides late and may never end: all of it is needed before anything is folded
+        # A generator may reject after its first event, and may never end. So collect all events before the first fold.
         if aggregate.decide_with_context:
             version = before.version if before else 0
             deciding = decide(command, state, _circumstances(record, envelope, version))
@@ -53,7 +54,7 @@ def call_decide(
         return _put_off(later, command, state) if aggregate.has_personal_fields else later
     except Rejected as rejected:
         return _business_rule(rejected, aggregate, command, state)
-    except BaseException as error:  # the aggregate's own code: anything may come
+    except BaseException as error:  # the aggregate's code may raise any exception
         return _handler_error(error, aggregate)
     if len(decided) > MAX_EVENTS:
         return Refused(Reason.TOO_LARGE, f"more than {MAX_EVENTS} events")
@@ -61,7 +62,10 @@ def call_decide(
 
 
 def plain_size(context: BatchContext) -> float:
-    """The bytes of a command's events up to which none is too large, nor its data. No key is above MAX_ATTRIBUTE."""
+    """Return the total bytes of a command's events up to which no limit can be exceeded, so that checks are needless.
+
+    A key has at most `MAX_ATTRIBUTE` bytes.
+    """
     in_record = context.max_event_bytes - RECORD_OVERHEAD - MAX_ATTRIBUTE
     return min(context.max_bytes, in_record, context.payload_threshold)
 
@@ -69,9 +73,10 @@ def plain_size(context: BatchContext) -> float:
 def within_limits(
     context: BatchContext, data_of: Callable[[int], bytes], events: list[OutputRecord]
 ) -> tuple[list[OutputRecord], dict[PayloadReference, bytes], int]:
-    """The records of events as they may be written, the data that are payloads, and the bytes of both.
+    """Return the event records to write, the payloads to upload, and the bytes of both.
 
-    `data_of` gives the data of an event by its number. Raises `Refused` (TOO_LARGE).
+    Data above the payload threshold become payloads, and their records contain references. `data_of` returns the data
+    of an event by its index. Raises `Refused` (TOO_LARGE).
     """
     folder, total, apart = payload_folder(context.topic), 0, 0
     written: list[OutputRecord] = []
@@ -94,7 +99,7 @@ def within_limits(
 
 
 def unfolded(aggregate: Aggregate, decided: tuple[Event, ...], error: BaseException) -> Refused:
-    """The refusal for events of which one is none, or could not be encoded or folded."""
+    """Return the HANDLER_ERROR for a result that contains a non-event, or an event that cannot be encoded or folded."""
     kinds: Iterable[type] = map(type, decided)
     for kind in kinds:
         if kind not in aggregate.event_types and error.args == (kind,):
@@ -103,20 +108,20 @@ def unfolded(aggregate: Aggregate, decided: tuple[Event, ...], error: BaseExcept
 
 
 def _handler_error(error: BaseException, aggregate: Aggregate) -> Refused:
-    """The refusal for an exception of the aggregate's code, which is its cause."""
+    """Return the HANDLER_ERROR for an exception of the aggregate's code, with the exception as its cause."""
     refused = Refused(Reason.HANDLER_ERROR, aggregate.raised(error))
     refused.__cause__ = aggregate.shown(error)
     return refused
 
 
 def _circumstances(record: Record, envelope: CommandEnvelope, version: int) -> Context:
-    """The context that `decide` may ask for: nothing that another owner, deciding the same record, would not know."""
+    """Return the context for `decide`. It depends only on record and log, so all owners create equal contexts."""
     correlation = envelope.correlationid or envelope.id
     return Context(envelope.subject, version, utc(record.timestamp), envelope.id, correlation)
 
 
 def _business_rule(rejected: Rejected, aggregate: Aggregate, command: Command, state: State) -> Refused:
-    """The rejection in words that can be written, whatever it was raised with: none with a personal value."""
+    """Return the rejection with message and code as text, redacted if they contain a personal value."""
     try:
         message, code = str(rejected.message), str(rejected.code)
     except PROCESS_ERRORS:
@@ -130,5 +135,5 @@ def _business_rule(rejected: Rejected, aggregate: Aggregate, command: Command, s
 
 
 def _put_off(later: Later, command: Command, state: State) -> Later:
-    """The same for the reason of a command that waits."""
+    """Return `Later` with its reason redacted if the reason contains a personal value."""
     return Later(later.after, withhold(str(later.reason), texts_of(command, state)))

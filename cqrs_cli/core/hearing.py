@@ -1,7 +1,7 @@
-"""The rule for projections and processes that hear aggregates with personal fields.
+"""The rule for projections and process managers that subscribe to events with personal fields.
 
-They write what they hear elsewhere, where no key erases it. So who hears a personal field hears `Erased`, too: it comes
-behind what it erases, in the same partition, once.
+They copy personal values to other places, where deleting the key erases nothing. So a subscription to an event with
+personal fields must include `Erased`. `Erased` comes once, in the same partition, after the events that it erases.
 """
 
 from collections.abc import Collection, Iterable
@@ -11,15 +11,15 @@ from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.core.personal.marks import personal_fields
 
-_NAMED = 3  # events in a message
+_NAMED = 3  # the maximal number of events that an error names
 
 
 def check_hearing(
     events: Collection[type[Event]], aggregates: Iterable[Aggregate], keeps_personal: str | None = None
 ) -> None:
-    """Check that `events` of these aggregates have `Erased` if any has personal fields.
+    """Check that a subscription to `events` includes `Erased` if one of the events has personal fields.
 
-    `keeps_personal` says why it need not be. Raises `TypeError` with what to write.
+    `keeps_personal` is the author's reason to omit `Erased`. Raises `TypeError`, whose message is the remedy.
     """
     if Erased in events and not any(one.has_personal_fields for one in aggregates):
         raise TypeError("it hears cqrs.Erased, and no aggregate whose events it hears has personal fields")

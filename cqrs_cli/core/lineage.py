@@ -1,12 +1,13 @@
-"""The growth of an aggregate's partitions, a pure fold of its lineage log: whose keys a partition has, and whose logs.
+"""The partition history of an aggregate, a pure fold of its lineage log: the keys and the parents of each partition.
 
-    grow 4 → 8       an operator's wish: the topics get 8 partitions
-    split 1: 4 → 8   partition 1 has given the keys away whose home among 8 is partition 5
-    begun 5          partition 5 has taken over what waits, and decides
+    grow 4 → 8       an operator requests a repartitioning from 4 to 8 partitions
+    split 1: 4 → 8   partition 1 has handed over its keys that hash to partition 5 if there are 8 partitions
+    begun 5          partition 5 has imported its deferred commands, and decides
 
-A partition judges by one count: a key is at home where it hashes to with that count. It comes from the lineage, never
-from the cluster's metadata, which brokers learn one after the other. Counts only grow, each a multiple of the one
-before, so a key moves at most once in a growth, from its home to a child of it, whose number is higher.
+A partition assigns keys by one count: a key belongs to the partition that it hashes to with this count. The count comes
+from the partition history, never from the cluster's metadata, because brokers learn of new partitions one after the
+other. Each count is a multiple of the previous count. So a repartitioning moves a key at most once, from its partition
+to a child of that partition, which has a higher number.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,26 +16,26 @@ from typing import Literal
 
 from cqrs_cli.core.messages.growth import Begun, Grow, Growth, Split
 
-#: A key's home among so many partitions.
+#: The hash of one key: count → the key's partition among `count` partitions.
 Home = Callable[[int], int]
 
-#: The owner's next step in a partition: it waits for its parent's split, takes over what waits, decides what was sent
-#: before the growth, or decides.
+#: The phase of a partition (docs/owner.md). The owner waits for the parent's split, imports the inherited deferred
+#: commands, drains the commands that were sent before the repartitioning, or decides.
 Phase = Literal["wait", "adopt", "settle", "decide"]
 
-#: A partition's word in a growth that is under way: the topics grow, it is at a phase, or its part is done.
+#: The progress of a partition in a repartitioning: its topics are being extended, it is in a phase, or it is done.
 Stage = Literal["grows", "waits", "adopts", "settles", "split", "begun"]
 
 _STAGES: dict[Phase, Stage] = {"wait": "waits", "adopt": "adopts", "settle": "settles"}
 
 
 class LineageError(ValueError):
-    """A record of the lineage that cannot follow those before it."""
+    """A record that cannot follow the earlier records of the partition history."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLineage:
-    """`counts`: the numbers of partitions, ascending, as operators wished them. One that never grew has one count."""
+    """A partition history. `counts` are all partition counts, ascending: `(4, 8)` after one repartitioning."""
 
     counts: tuple[int, ...]
     splits: tuple[Split, ...] = ()
@@ -42,17 +43,17 @@ class PartitionLineage:
 
     @property
     def has_grown(self) -> bool:
-        """True if there is more than one count: an aggregate that never grew costs nothing."""
+        """True if a repartitioning was requested. Without a request, callers skip all work for repartitioning."""
         return len(self.counts) > 1
 
     def follows(self, count: int) -> bool:
-        """True if the partitions may grow to this count."""
+        """True if this count is a valid next count: greater than the last count, and a multiple of it."""
         return count > self.counts[-1] and count % self.counts[-1] == 0
 
     def with_record(self, growth: Growth) -> "PartitionLineage":
-        """The lineage after one more record. A wish that does not follow does not count: another one came first.
+        """Return the history after one more record. A request with an outdated `before` is ignored: another came first.
 
-        Raises `LineageError` for what only an owner writes, and no owner would have.
+        Raises `LineageError` for an impossible `Split` or `Begun`: only owners write these, and no owner would.
         """
         match growth:
             case Grow():
@@ -76,65 +77,66 @@ class PartitionLineage:
         return None if before is None or after is None else (before, after)
 
     def splits_of(self, partition: int) -> tuple[Split, ...]:
-        """The splits at which a partition gave keys away, in their order."""
+        """Return the splits at which a partition handed over keys, in order."""
         return tuple(split for split in self.splits if split.partition == partition)
 
     def judging(self, partition: int) -> int:
-        """The count by which a partition judges. A child that is not born will begin with this one."""
+        """Return the count by which a partition assigns keys; for a pending child, its future count."""
         splits = [one for one in self.splits if one.partition == partition or partition in one.children]
         return splits[-1].after if splits else self.first_count(partition)
 
     def count(self, partition: int) -> int | None:
-        """The count by which a partition judges; None while its parent has not split."""
+        """Return the count by which a partition assigns keys; None until its parent has split."""
         is_there = partition < self.counts[0] or self.birth(partition) is not None
         return self.judging(partition) if is_there else None
 
     def first_count(self, partition: int) -> int:
-        """The count by which a partition judges when it begins; the last one for a number that no count has."""
+        """Return the count with which a partition begins; the last count for a partition number beyond all counts."""
         return next((count for count in self.counts if count > partition), self.counts[-1])
 
     def parent(self, partition: int) -> int | None:
-        """The partition that gives it its first keys; None for one of the first."""
+        """Return the partition that hands over the first keys to this one; None for an original partition."""
         for before, after in zip(self.counts, self.counts[1:], strict=False):
             if before <= partition < after:
                 return partition % before
         return None
 
     def children(self, partition: int) -> list[int]:
-        """The partitions to which it has given keys."""
+        """Return the partitions to which this partition has handed over keys."""
         return [child for split in self.splits_of(partition) for child in split.children]
 
     def parents(self, partition: int) -> tuple[int, ...]:
-        """The partitions whose logs have events of its first keys, the oldest first."""
+        """Return the partitions whose logs hold earlier events of this partition's keys, the oldest first."""
         above = self.parent(partition)
         return () if above is None else (*self.parents(above), above)
 
     def birth(self, partition: int) -> Split | None:
-        """The split that gave a partition its first keys; None for one of the first, and before it took place."""
+        """Return the split that created a partition; None for an original partition, and before the split."""
         return next((split for split in self.splits if partition in split.children), None)
 
     def has_begun(self, partition: int) -> bool:
-        """True for one of the first partitions, and for a child that decides."""
+        """True for an original partition, and for a child that decides."""
         return partition < self.counts[0] or partition in self.begun
 
     def ancestry(self, partition: int) -> tuple[Split, ...]:
-        """The splits through which a partition has what it inherited, the oldest first.
+        """Return the splits that a partition inherits from, the oldest first.
 
-        Each names a partition and how far its logs are inherited, of the keys whose home is `partition`.
+        Each split names a parent, and the ends of the inherited part of the parent's logs.
         """
         born = self.birth(partition)
         return () if born is None else (*self.ancestry(born.partition), born)
 
     def next_count(self, partition: int, there: int) -> int | None:
-        """The count to which a partition is to split next: one growth at a time, and only where all topics are `there`.
+        """Return the count to which a partition splits next; None if no split is due, or a topic is not extended yet.
 
-        Two at once would let a command that was sent between both growths be overtaken by one that was sent later.
+        `there` is the number of partitions that all topics have. A partition never splits over two repartitionings at
+        once: a command that was sent between them could be overtaken by a later command.
         """
         step = self._next_step(partition)
         return None if step is None or step[1] > there else step[1]
 
     def phase(self, partition: int, there: int) -> Phase:
-        """The next task of its owner, where all topics have `there` partitions."""
+        """Return the phase of a partition; `there` is the number of partitions that all topics have."""
         if self.count(partition) is None:
             return "wait"
         if not self.has_begun(partition):
@@ -142,7 +144,7 @@ class PartitionLineage:
         return "decide" if self.next_count(partition, there) is None else "settle"
 
     def stages(self, there: int) -> dict[int, Stage]:
-        """Every partition of a growth that is under way; nothing where all have come to the last count."""
+        """Return the stage of every partition during a repartitioning, by number; an empty dict after it."""
         last = self.counts[-1]
         if last <= there and not self.unfinished(there):
             return {}
@@ -155,47 +157,49 @@ class PartitionLineage:
         }
 
     def unfinished(self, there: int) -> list[int]:
-        """The partitions that are to split, or to begin, where all topics have `there` partitions."""
+        """Return the partitions that have not yet split or begun; `there` is as for `phase`."""
         return [one for one in range(self.counts[-1]) if self.phase(one, there) != "decide"]
 
     def chain(self, home: int) -> tuple[int, ...]:
-        """The partitions whose events, read one after the other, are those of the keys with this home, in their order.
+        """Return the segments of the keys of partition `home` among the last count: the partitions that hold all their
+        events, in order.
 
-        `home` is by the last count. No split is asked for: an owner writes no event of a key it has given away, so
-        a partition that has not split yet is the last link with events.
+        The splits do not matter. If a partition has not split yet, its children hold no event; after the split it
+        writes no event of a key that it handed over.
         """
         return tuple(sorted({home % count for count in self.counts}))
 
     def within(self, count: int) -> "PartitionLineage":
-        """The lineage as far as topics of so many partitions are: for a wish that they do not have nobody has split."""
+        """Return the history without the counts above `count`. If the topics have `count` partitions, no partition has
+        split to a higher count.
+        """
         return PartitionLineage(tuple(one for one in self.counts if one <= count), self.splits, self.begun)
 
     def keeper(self, home: int) -> int:
-        """The partition in whose topic the deferred commands of keys with this home are.
+        """Return the partition whose topic holds the deferred commands of the keys of `home` among the last count.
 
-        `home` is by the last count. A child has them from the moment it has begun; what stands of them in its parent's
-        topic then counts no more.
+        A child holds them from its `Begun` on. From then on, the entries in its parent's topic do not count.
         """
         return [one for one in self.chain(home) if self.has_begun(one)][-1]
 
     def may_begin(self, partition: int, positions: Mapping[int, int]) -> bool:
-        """True if a reader that has read the events of each partition up to these positions may begin with this one.
+        """True if a reader may begin to read events of this partition: it has read all parents up to their splits.
 
-        All events that its keys have in its parents come first.
+        `positions` maps each partition to the offset of the next event to read. So a key's events are read in order.
         """
         parent, born = self.parent(partition), self.birth(partition)
         if parent is None:
             return True
         if born is None:
-            return False  # it has no event
+            return False  # the parent has not split, so the partition has no event
         read = positions.get(parent, 0)
         return read >= born.events and (read > 0 or self.may_begin(parent, positions))
 
     def heir(self, partition: int, home: Home) -> int | None:
-        """The child to which a partition itself gave a key; None if the key was never its own.
+        """Return the child to which this partition handed over a key; None if it still owns the key, or never did.
 
-        Hop by hop: its last home may be further, but a command that goes there directly would overtake one on its way
-        through the partitions between.
+        Commands are forwarded hop by hop, although the key may have moved on: a command that skips a hop could overtake
+        an earlier command which is still being forwarded.
         """
         judging = self.count(partition) or 0
         homes = [home(count) for count in self.counts if count <= judging]
@@ -205,12 +209,12 @@ class PartitionLineage:
 
 
 def adopting_count(before: int, there: int) -> int:
-    """The least count to which `before` partitions can grow where topics were grown by hand to `there`."""
+    """Return the lowest valid next count after `before` for topics that were extended by hand to `there` partitions."""
     return before * -(-there // before)
 
 
 def fold_lineage(records: Iterable[Growth], count: int) -> PartitionLineage:
-    """The lineage that a log tells of; `count`: the partitions of an aggregate without a wish."""
+    """Fold the records of a lineage log; `count` is the number of partitions if the log contains no request."""
     lineage: PartitionLineage | None = None
     for growth in records:
         if lineage is None:

@@ -1,4 +1,4 @@
-"""A batch of commands under way: what it has changed so far, over what the context answers, and what it has written."""
+"""The state of a batch while it is decided: its changes on top of the context, and its output records."""
 
 from collections.abc import Callable
 from typing import Any
@@ -31,7 +31,7 @@ from cqrs_cli.core.stored import DedupEntry
 
 
 class Overlay:
-    """The batch's own states, ids and counts; its methods write the results of commands."""
+    """The states, ids and counts that a batch has changed. The methods write the results of its commands."""
 
     def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
         self.aggregate = aggregate
@@ -41,11 +41,11 @@ class Overlay:
         self.deferrals = context.deferrals
         self.done.deferred = self.deferrals.changed
         self.counts = self.done.counts = {**dict.fromkeys(STATUSES, 0), "events": 0}
-        self.marked = context.refused | context.blamed.keys()  # offsets that are not decided as others are
+        self.marked = context.refused | context.blamed.keys()  # offsets of commands that take no fast path
         self.event_bytes = 0
-        self.told: dict[str, Any] = {}  # of the deferral, by the outcome under way
+        self.told: dict[str, Any] = {}  # extra fields of the next outcome, about its deferral
         self.timestamp: int | None = None
-        self.time = ""  # the text of `timestamp`
+        self.time = ""  # `timestamp` as text
         self._partition = context.partition
         self._initial, self._plain_size = aggregate.decider.initial, plain_size(context)
         source, partition, types = aggregate.ce_source, context.partition, aggregate.event_types
@@ -60,10 +60,10 @@ class Overlay:
             self._erasing: dict[type, Any] = {Erased: (ERASED, event_writer(source, partition, ERASED))}
 
     def conclude(self, case: Case, answer: Answer | Original) -> None:
-        """Write what `decide` answered, or what a duplicate was answered first: the events and the outcome.
+        """Write the events and the outcome of a command, from the result of `decide` or a duplicate's first decision.
 
-        Check 11, second half: each event is folded as a reader of the log will see it. HANDLER_ERROR and TOO_LARGE drop
-        all of them. Errors of the process come out as they are.
+        Check 11, second half: fold each event in the form that readers of the log will see. HANDLER_ERROR and TOO_LARGE
+        discard all events. Process errors (`PROCESS_ERRORS`) are raised.
         """
         if not isinstance(answer, tuple) or not answer:
             return self._conclude_without_events(case, answer)
@@ -96,7 +96,7 @@ class Overlay:
             return self.refuse(case, refused)
         except (KeyboardInterrupt, *PROCESS_ERRORS):
             raise
-        except BaseException as error:  # a `Rejected` too: `evolve` may not refuse
+        except BaseException as error:  # also `Rejected`: `evolve` may not reject
             return self.refuse(case, unfolded(self.aggregate, answer, error))
         self.done.events += events
         self.event_bytes += size
@@ -130,7 +130,7 @@ class Overlay:
                 self.refuse(case, answer)
 
     def clock(self, record: Record) -> int:
-        """The greatest timestamp so far. Records of one millisecond come together, and share its text."""
+        """Update the clock, and return the greatest timestamp so far. Records with equal timestamps share its text."""
         if record.timestamp != self.timestamp:
             self.timestamp, self.time = record.timestamp, rfc3339(record.timestamp)
             if record.timestamp > self.done.clock:
@@ -138,7 +138,7 @@ class Overlay:
         return self.done.clock
 
     def refuse(self, case: Case, refused: Refused) -> None:
-        """Write what a check says."""
+        """Write the outcome of a failed check."""
         record, verdict = case.record, self._verdict(case, refused.reason.status)
         if refused.reason.status == "deferred":
             self.event_bytes += len(record.value or b"")
@@ -146,9 +146,9 @@ class Overlay:
         self._tell(case, verdict, refused.reason.remembered)
 
     def forward(self, case: Case, envelope: CommandEnvelope, heir: int) -> None:
-        """Hand the command of a key that has moved to the child that has it. It is remembered nowhere here.
+        """Forward a command to the child `heir` that owns its key now. This partition does not remember the command.
 
-        Raises `Refused` if the record with `forwardedfrom` would be too large, or could not be read.
+        Raises `Refused` if the record with `forwardedfrom` would be too large, or unreadable.
         """
         record = case.record
         value = forwarded_document(record, envelope, f"{self._partition}/{record.offset}")
@@ -161,7 +161,7 @@ class Overlay:
         self.refuse(case, Refused(Reason.MOVED, "", due=self.time, movedto=heir))
 
     def _verdict(self, case: Case, status: str, original: Original | UnsetType = UNSET) -> WrittenVerdict:
-        """The verdict on a command that makes no event."""
+        """Return the verdict of a command without events."""
         return WrittenVerdict(
             status=status,
             expected=case.expected,
@@ -173,7 +173,7 @@ class Overlay:
         )
 
     def _tell(self, case: Case, verdict: WrittenVerdict, remembered: bool) -> None:
-        """Write the outcome of a command that makes no event. It is unnamed if nobody can tell whose it is."""
+        """Write the outcome of a command without events; without a subject if the envelope or the key is unreadable."""
         envelope, kind, shared = case.envelope, "cqrs.failed", None
         if envelope is not None:
             if verdict.status != "failed" or envelope.type in self.aggregate.commands:
@@ -183,7 +183,7 @@ class Overlay:
         self._put(case, verdict, encode_json(kind), shared or unnamed(self.time), remembered)
 
     def _put(self, case: Case, verdict: WrittenVerdict, kind: bytes, shared: bytes, remembered: bool) -> None:
-        """Write the outcome. `kind`: its type as JSON; `shared`: what it has alike with the events."""
+        """Write the outcome. `kind` is its type as JSON, `shared` the members that it has in common with the events."""
         record, envelope, status = case.record, case.envelope, verdict.status
         offset, timestamp, mark = record.offset, record.timestamp, verdict.fingerprint
         if case.entry is not None:
@@ -198,7 +198,7 @@ class Overlay:
         self.done.outcomes.append((value, record.key, timestamp))
 
     def _decided_again(self, entry: Deferral, status: str) -> None:
-        """The entry of a command that was said again ends with its final outcome, which names where it was deferred."""
+        """Add `deferredfrom` to the outcome of a resubmitted command, and remove its entry if the outcome is final."""
         self.told["deferredfrom"] = self.deferrals.place(entry)
         if status != "deferred":
             self.deferrals.end(entry)
@@ -211,7 +211,9 @@ def _data_of(
     subject: str,
     offset: int,
 ) -> Callable[[int], bytes]:
-    """The data of an event by its number, as they were written: to seal again gives the same bytes."""
+    """Return a function from an event's index to its data as written. Encryption is deterministic, so repeating it
+    gives the same bytes.
+    """
 
     def data_of(index: int) -> bytes:
         event = events[index]

@@ -1,6 +1,6 @@
-"""The checks 3 to 10 of ordinary commands in one function, which leaves out what their type has passed.
+"""The fast path: checks 3 to 10 of an `OrdinaryCommand` in one function, without checks that its type makes needless.
 
-It gives what `core.decide` gives, or leaves the command to it (tests/core/test_plain.py holds both against each other).
+It gives the result of `core.decide`, or leaves the command to `core.decide` (tests/core/test_plain.py compares both).
 """
 
 from collections.abc import Callable
@@ -17,13 +17,13 @@ from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.nesting import check_nesting
 from cqrs_cli.core.personal.sealed_data import may_look_sealed
 
-#: The command if it passes, from its case, key and envelope; None if a check may say no. Then nothing has happened, and
-#: the checks are made one by one.
+#: From a case, its key and its envelope: the command if it passes all checks, None if a check might fail. None changes
+#: nothing, and `core.decide` then makes the checks one by one.
 PlainChecks = Callable[[Case, bytes, OrdinaryCommand], Command | None]
 
 
 def plain_checks(aggregate: Aggregate, context: BatchContext, done: Decisions) -> PlainChecks:
-    """The checks of one batch. What they need for each command is looked up once."""
+    """Return the fast path for one batch. Attribute lookups happen here, once instead of for each command."""
     states, remembered = done.states, done.remembered
     state_of, remembered_of = context.state, context.remembered
     partition, partition_of = context.partition, context.partition_of
@@ -45,14 +45,14 @@ def plain_checks(aggregate: Aggregate, context: BatchContext, done: Decisions) -
             if expected is not None and not _holds(expected, before.version if before else 0):
                 return None
         try:
-            if kind in searched and may_look_sealed(case.record.value or b""):  # its data are in it
+            if kind in searched and may_look_sealed(case.record.value or b""):  # the value contains the data
                 return None
             if may_nest:
                 check_nesting(bytes(data))
             command = decoders[kind](data)
         except KeyboardInterrupt:
             raise
-        except BaseException:  # of the command's own `__post_init__`, too: check 7 finds the reason
+        except BaseException:  # also from the command's own `__post_init__`: check 7 finds the reason
             return None
         if expected is not None:
             case.expected = expected

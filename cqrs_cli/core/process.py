@@ -1,4 +1,4 @@
-"""The vocabulary of a process: what its author writes."""
+"""The API for authors of process managers."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from cqrs_cli.core.aggregate.decider import Command
 
 
 class Send(Struct, frozen=True):
-    """A command for an aggregate, as a process sends it.
+    """A command that a process manager sends to an aggregate: `Send("order", "o-7", Ship())`.
 
-    `expect` is a version, or `any`, `none`, `exists` or `>=N`. `expires` counts from the event's time: a command that
-    is decided later is rejected. `not_before` is an aware time, or counts from the event's: the command is deferred
-    until then.
+    `expect` is a version, or `any`, `none`, `exists` or `>=N`. `expires` is a duration after the event's time: a
+    command that is decided later is rejected. `not_before` is an aware time, or a duration after the event's time: the
+    command is deferred until then.
     """
 
     aggregate: str
@@ -28,11 +28,11 @@ class Send(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """Events of one aggregate become commands of another.
+    """A process manager, which turns events of aggregates into commands for other aggregates.
 
-    `react(event, at)` gives the commands, none or several, in the order in which they are sent. It is pure: no clock,
-    no randomness, no I/O, no state. The annotation of `event`, `Placed | Paid`, says which events it is called with;
-    `at: Recorded` says of which aggregate the event is, and its version, time and ids.
+    `react(event, at)` returns or yields any number of commands, in the order in which they are sent. It is pure: no
+    clock, no randomness, no I/O, no state. The annotation of `event`, such as `Placed | Paid`, is the subscription.
+    `at: Recorded` holds the event's aggregate id, version, time and ids.
     """
 
     react: Callable[[Any, Any], Iterable[Send]]

@@ -1,4 +1,4 @@
-"""The reaction of a process to one event: the commands that its `react` gives, checked."""
+"""Calls the `react` of a process manager for one event, and checks the commands that it returns."""
 
 import inspect
 import typing
@@ -14,18 +14,21 @@ from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.process import Process, Send
 from cqrs_cli.core.recorded import Recorded
 
-#: The most commands for one event: they are one transaction.
+#: The maximal number of commands for one event: all of them are one transaction.
 MAX_SENT = 10_000
 
 _FORM = "react(event: Placed | Paid, at: cqrs.Recorded)"
 
 
 class InvalidReaction(ValueError):
-    """`react` gave something that is not a command to be sent."""
+    """`react` returned a value that is not a valid command to send."""
 
 
 def heard_events(process: Process) -> list[type[Event]]:
-    """The events in the annotation of the first parameter of `react`; raises `TypeError` saying what to write."""
+    """Return the events in the annotation of the first parameter of `react`.
+
+    Raises `TypeError` for any other annotation; its message is the remedy.
+    """
     react = process.react
     if not callable(react) or inspect.iscoroutinefunction(react) or inspect.isasyncgenfunction(react):
         raise TypeError(f"react must be a function {_FORM}, with `def`: it is pure and waits for nothing")
@@ -47,10 +50,10 @@ def heard_events(process: Process) -> list[type[Event]]:
 
 
 def reaction(process: Process, recorded: Recorded[Any]) -> tuple[Send, ...]:
-    """The commands that an event leads to.
+    """Return the commands that `react` gives for an event.
 
-    Raises `InvalidReaction` for more than `MAX_SENT`, and for what is not a `Send` with values of the right types;
-    errors of `react` pass through.
+    Raises `InvalidReaction` for more than `MAX_SENT` commands, and for an invalid `Send`. Errors of `react` pass
+    through.
     """
     heard: type[Event] = type(recorded.event)
     shown = _class_name if personal_fields(heard) else _abridged
@@ -70,7 +73,7 @@ def _abridged(value: object) -> str:
 
 
 def _class_name(value: object) -> str:
-    """The words for a value in which personal values of the event may be."""
+    """Return a description of a value that may contain personal data of the event."""
     return type(value).__name__
 
 

@@ -1,4 +1,4 @@
-"""Events as consumers, projections and processes get them: the fact, and its place in the log."""
+"""Recorded events for consumers, projections and process managers: the event with its metadata."""
 
 from datetime import datetime
 from typing import Generic, TypeVar
@@ -14,10 +14,10 @@ _E = TypeVar("_E", covariant=True)
 
 
 class Recorded(HandedOn, Generic[_E], frozen=True, gc=False):
-    """An event as it was recorded. `topic`, `partition` and `offset` are its own place; `time` is aware, in UTC.
+    """An event with its metadata. `topic`, `partition` and `offset` locate its record; `time` is aware, in UTC.
 
-    `id` is unique in the topic and the same for ever. `causation_id` is the command's id. `traceparent` and
-    `tracestate` are the command's, for tracers (W3C Trace Context).
+    `id` is unique in the topic and never changes. `causation_id` is the id of the command. `traceparent` and
+    `tracestate` are propagated from the command (W3C Trace Context).
     """
 
     event: _E
@@ -35,7 +35,7 @@ class Recorded(HandedOn, Generic[_E], frozen=True, gc=False):
 def record_event(
     aggregate: Aggregate, value: bytes | None, topic: str, partition: int, offset: int
 ) -> Recorded[Event]:
-    """The event in the record of an events topic; raises `FoldError` for any other record."""
+    """Return the event of a record of an events topic; raises `FoldError` for any other record."""
     try:
         envelope = read_event(value)
         time = parse_utc(envelope.time)

@@ -1,4 +1,4 @@
-"""The traces of a refused command: its verdict, its dead letter, and the count of its reason."""
+"""Records a failed check: the verdict of its command, a dead letter, and the count of the reason."""
 
 import traceback
 from contextlib import suppress
@@ -9,14 +9,17 @@ from cqrs_cli.core.messages.outcome import WrittenVerdict, cut, dead_letter
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 
-#: The last characters of a traceback that are kept.
+#: The limit of a kept traceback, in characters; its end is kept.
 _MOST_TRACEBACK = 10_000
 
 
 def note_refusal(
     done: Decisions, context: BatchContext, record: Record, verdict: WrittenVerdict, refused: Refused
 ) -> dict[str, Any]:
-    """Note what a check says of a command. The result has the members of its outcome that only deferred ones have."""
+    """Complete the verdict, count the reason, and add a dead letter for a failed command.
+
+    Return the additional fields of the outcome if the command is deferred, else an empty dict.
+    """
     reason = refused.reason
     verdict.status = reason.status
     verdict.reason = reason.name
@@ -36,9 +39,9 @@ def note_refusal(
 
 
 def _keep_traceback(done: Decisions, message: str, error: BaseException) -> None:
-    """Keep where the aggregate's code raised, once for each place and kind."""
+    """Keep the traceback of the aggregate's error, once for each combination of line and exception class."""
     name = type(error).__name__
     kind = message.partition(name)[0] + name
     if kind not in done.raised:
-        with suppress(Exception):  # to show an error may run the aggregate's code again
+        with suppress(Exception):  # formatting runs the aggregate's code, which may raise again
             done.raised[kind] = "".join(traceback.format_exception(error))[-_MOST_TRACEBACK:]

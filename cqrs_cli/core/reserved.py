@@ -1,4 +1,4 @@
-"""The reserved commands: cqrs decides them, not the code of aggregates."""
+"""The reserved commands, which cqrs decides itself, without the code of the aggregate."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -10,20 +10,20 @@ from cqrs_cli.core.erasure import ERASE, Erase, decode_erase
 
 
 class ReservedCommand(NamedTuple):
-    """A command that cqrs decides. The CLI and clients send each of them."""
+    """A reserved command. The CLI and clients can send every reserved command."""
 
-    wire: str  # its type
+    wire: str  # the type on the wire
     cls: type[Command]
     decode: Callable[[bytes], Command]
-    erases: bool = False  # only an aggregate with personal fields takes it
-    handed_on: bool = False  # gateways and processes send it, too
+    erases: bool = False  # accepted only by aggregates with personal fields
+    handed_on: bool = False  # the gateway and process managers can send it, too
 
     def taken_by(self, aggregate: Aggregate) -> bool:
-        """True if the aggregate takes it."""
+        """True if the aggregate accepts the command."""
         return aggregate.has_personal_fields or not self.erases
 
 
-#: All of them, by their types.
+#: The reserved commands by type.
 RESERVED_COMMANDS: Mapping[str, ReservedCommand] = {
     "cqrs.Cancel": ReservedCommand("cqrs.Cancel", Cancel, REQUESTS["cqrs.Cancel"]),
     "cqrs.Release": ReservedCommand("cqrs.Release", Release, REQUESTS["cqrs.Release"]),
@@ -34,5 +34,5 @@ _BY_CLASS = {one.cls: one for one in RESERVED_COMMANDS.values()}
 
 
 def reserved_command(cls: type) -> ReservedCommand | None:
-    """The reserved command of this class; None for any other class."""
+    """Return the reserved command of a class; None for any other class."""
     return _BY_CLASS.get(cls)

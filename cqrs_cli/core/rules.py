@@ -1,4 +1,4 @@
-"""The rules of deciding that are neither code nor log: settings, and what the topics take."""
+"""The parameters of deciding besides code and log: settings, and limits of the topics."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,17 +13,18 @@ from cqrs_cli.core.stored import DedupEntry
 
 @dataclass(frozen=True, slots=True)
 class DecisionRules:
-    """All that decides in a partition besides the code and the log. Owners, `whatif` and `send --dry-run` make their
-    contexts of it, so the same commands come to the same outcomes. No field has a default: nobody can forget one.
+    """All parameters of decisions in a partition besides the code and the log. Owners, `whatif` and `send --dry-run`
+    create their contexts from it, so equal commands get equal outcomes. No field has a default, so that callers cannot
+    forget a field.
     """
 
     partition: int
-    topic: str  # of the commands
+    topic: str  # the commands topic
     topic_id: str
-    partition_of: Callable[[bytes], int] | None  # where a key hashes to; None: not checked
-    #: The partition that a key which was ours has moved to; None: nothing has moved.
+    partition_of: Callable[[bytes], int] | None  # key → its partition; None: not checked
+    #: Key → the target partition that the key has moved to, or None. None in place of the function: no key has moved.
     heir_of: Callable[[bytes], int | None] | None
-    window: int  # how long an id is remembered, ms
+    window: int  # the dedup window, ms
     max_event_bytes: int
     limits: DeferralLimits
     payload_threshold: float
@@ -34,7 +35,7 @@ class DecisionRules:
         active: bool,
         told: Mapping[int, Deferral] | None = None,
     ) -> Deferrals:
-        """The deferred commands of one batch, over those that `view` has."""
+        """Return the deferred commands for one batch, on top of the entries in `view`."""
         return Deferrals(view, self.topic_id, self.partition, self.limits, active, told)
 
     def context(
@@ -49,7 +50,7 @@ class DecisionRules:
         blamed: Mapping[int, str] | None = None,
         key_of: KeyOf = no_key,
     ) -> BatchContext:
-        """The context of one batch; docs of the parameters are there."""
+        """Return the context of one batch; `BatchContext` documents the parameters."""
         return BatchContext(
             self.partition,
             state,

@@ -1,4 +1,4 @@
-"""Events with sealed members, on their way to a reader: opened, or with placeholders where the key is gone. Pure."""
+"""Prepares events with encrypted members for readers: decrypted, or redacted if the key is erased. Pure functions."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -18,19 +18,19 @@ _ERASED = ERASED.encode()
 
 
 class EventMarks(NamedTuple):
-    """The personal fields of an aggregate's events, as a value that travels to each task: it needs no code."""
+    """The personal fields of an aggregate's events. Spark tasks get this value instead of the aggregate's code."""
 
     aggregate: str
-    placeholders: Mapping[str, Mapping[str, bytes]]  # type on the wire → member → its placeholder as JSON
+    placeholders: Mapping[str, Mapping[str, bytes]]  # type on the wire → member → its redacted value as JSON
 
 
 def event_marks(aggregate: Aggregate) -> EventMarks | None:
-    """The marks of an aggregate; None for one without personal fields, whose events have no sealed members."""
+    """Return the personal fields of an aggregate's events; None for an aggregate without personal fields."""
     return _marks_of(aggregate, aggregate.events) if aggregate.has_personal_fields else None
 
 
 def masked_command(aggregate: Aggregate, document: bytes) -> bytes:
-    """The document of a deferred command with placeholders in its personal fields, as `masked_event` gives it."""
+    """Return the document of a deferred command with redacted personal fields, as `masked_event` does for events."""
     if not aggregate.has_personal_fields:
         return document
     return masked_event(_marks_of(aggregate, aggregate.commands), document)
@@ -45,7 +45,7 @@ def _marks_of(aggregate: Aggregate, classes: Mapping[str, type[Struct]]) -> Even
 
 
 class MarkedEvent(Struct, gc=False):
-    """An event that a key may be needed for, or that ends one."""
+    """An event with encrypted members, or an `Erased`."""
 
     id: str = ""
     type: str = ""
@@ -54,11 +54,11 @@ class MarkedEvent(Struct, gc=False):
 
     @property
     def ends(self) -> str | None:
-        """The id of the key that it ends: for an `Erased`. Raises `ValueError` for one that is malformed."""
+        """The id of the key that an `Erased` erases; None for other events. Raises `ValueError` if it is malformed."""
         return read_erased(self.data).key if self.type == ERASED else None
 
     def kids(self) -> set[str]:
-        """The ids of the keys that its sealed members name; raises `NotSealedError` for one that names none."""
+        """Return the key ids of the encrypted members; raises `NotSealedError` for a malformed member."""
         return kids_in(bytes(self.data))
 
 
@@ -66,14 +66,14 @@ _read_marked = msgspec.json.Decoder(MarkedEvent).decode
 
 
 def may_be_marked(value: bytes | None) -> bool:
-    """False for the record of an event that needs no key, and ends none: a cheap test."""
+    """False if an event certainly has no encrypted members and is no `Erased`: a cheap test before decoding."""
     return value is not None and (SEAL_MARK in value or _ERASED in value)
 
 
 def read_marked(value: bytes | None) -> MarkedEvent | None:
-    """The event in a record that has sealed members or is an `Erased`.
+    """Return the event of a record if it may have encrypted members or is an `Erased`, else None.
 
-    None for any other record, and for one that is no event: who reads it refuses it.
+    None also for a malformed event: the reader of the record reports it.
     """
     if value is None or not may_be_marked(value):
         return None
@@ -87,14 +87,14 @@ def read_marked(value: bytes | None) -> MarkedEvent | None:
 
 
 def masked_event(marks: EventMarks, value: bytes) -> bytes:
-    """The document of an event with placeholders in its personal fields, sealed or plain; as it is if it is no event.
+    """Return an event's document with redacted personal fields, encrypted or plain. A malformed event is unchanged.
 
-    Events whose class is gone have null in the place of what is sealed.
+    If the event's class was removed from the code, its encrypted members become null.
     """
     try:
         event = _read_marked(value)
         members = read_members(event.data)
-    except (ValueError, RecursionError):  # who reads it refuses it
+    except (ValueError, RecursionError):  # the reader of the record reports it
         return value
     erased = marks.placeholders.get(event.type, {})
     masks = {
@@ -106,9 +106,9 @@ def masked_event(marks: EventMarks, value: bytes) -> bytes:
 
 
 def open_event(marks: EventMarks, value: bytes, event: MarkedEvent, find_key: FindKey) -> bytes:
-    """The document `value` of an event with its sealed members opened; raises `SealError`.
+    """Return the document `value` of an event with decrypted members; raises `SealError`.
 
-    Placeholders stand for those whose key is gone, null for those of an event whose class is gone.
+    Members whose key is erased become redacted values; without the event's class they become null.
     """
     place = SealPlace(marks.aggregate, event.subject, event.id, "")
     data, erased = bytes(event.data), marks.placeholders.get(event.type, {})

@@ -1,4 +1,4 @@
-"""Personal fields in a batch: it seals what it writes, opens what an owner has sealed, and erases."""
+"""Encrypts the personal fields of a batch's output, decrypts deferred commands, and erases keys."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from cqrs_cli.core.personal.sealed_data import has_seals
 
 
 class Sealer:
-    """For one batch of an aggregate with personal fields."""
+    """The encryption of one batch of an aggregate with personal fields."""
 
     def __init__(self, aggregate: Aggregate, context: BatchContext, done: Decisions) -> None:
         self._commands, self._context, self._done = aggregate.commands, context, done
@@ -25,18 +25,19 @@ class Sealer:
         self._partition, self._may_look_sealed = context.partition, aggregate.may_look_sealed
 
     def sealed_event(self, event: Event, data: bytes, subject: str, offset: int, index: int) -> bytes:
-        """The data as they are written, of the command's event with this number. It was folded, so they fit its class.
+        """Return the encrypted data of event number `index` of the command at `offset`. The event is already folded, so
+        its data match its class.
 
-        Raises `ValueError` if a member looks sealed.
+        Raises `ValueError` if a plain member has the shape of an encrypted value.
         """
         cls, place = type(event), f"{self._partition}/{offset}/{index}"
         return self._keys.sealed(cls, data, subject, place, cls in self._may_look_sealed)
 
     def unsealing(self, case: Case, envelope: CommandEnvelope) -> Callable[[bytes], bytes] | None:
-        """The function with which check 7 opens the data of a command.
+        """Return the function with which check 7 decrypts the data of a command; None for a reserved command.
 
-        Only an owner, who says it again, may have sealed a member. None for a reserved command, which has no personal
-        field.
+        Only owners encrypt members, in commands that they resubmit. The function raises `Refused` for an encrypted
+        member from a client, and if the key was erased while the command was deferred.
         """
         cls = self._commands.get(envelope.type)
         if cls is None:
@@ -55,12 +56,15 @@ class Sealer:
         return unseal
 
     def sealed_document(self, envelope: CommandEnvelope, document: bytes) -> bytes:
-        """The document of a command to be parked, sealed; its payload is stored anew. Raises `Refused` (TOO_LARGE)."""
+        """Return the encrypted document of a command to defer. A payload is encrypted, too, and becomes a new payload.
+
+        Raises `Refused` (TOO_LARGE) if the new payload is too large.
+        """
         cls, reference = self._commands.get(envelope.type), envelope.reference()
         if cls is None:
             return document
         data = bytes(envelope.data) if reference is None else self._context.payloads[reference]
-        assert isinstance(data, bytes)  # check 7 has read it
+        assert isinstance(data, bytes)  # check 7 has used this payload
         sealed = self._keys.sealed(cls, data, envelope.subject, command_place(envelope.id))
         if sealed is data:
             return document
@@ -76,15 +80,15 @@ class Sealer:
         return with_reference(document, payload_folder(self._context.topic), apart)
 
     def erase(self, subject: str) -> tuple[Erased, ...]:
-        """The events of an `Erase`."""
+        """Return the events of an `Erase`."""
         key = self._keys.in_force(subject)
         return decide_erase(None if key is None else key.kid)
 
     def erased(self, subject: str) -> None:
-        """Drop the key, as an `Erased` is written."""
+        """Drop the key of an aggregate, for which an `Erased` is written."""
         self._keys.end(subject)
 
 
 def command_place(command_id: str) -> str:
-    """The place that a deferred command is sealed for."""
+    """Return the location to which the encryption of a deferred command is bound."""
     return f"command/{command_id}"

@@ -1,4 +1,4 @@
-"""The values that a partition keeps: the pure core asks for them, a store keeps them."""
+"""The values that a partition's store keeps, as the pure core reads them."""
 
 from typing import Protocol
 
@@ -10,9 +10,9 @@ from cqrs_cli.core.messages.reasons import is_remembered
 
 
 class StoredState(Struct, frozen=True, gc=False):
-    """An aggregate as it is stored; `version` ≥ 1, `state` is canonical JSON.
+    """A stored aggregate. `version` is at least 1, `state` is canonical JSON.
 
-    Its last event's id is `<partition>/<offset>/<index>`.
+    The id of its last event is `<partition>/<offset>/<eventindex>`.
     """
 
     version: int
@@ -22,15 +22,15 @@ class StoredState(Struct, frozen=True, gc=False):
 
 
 class DedupEntry(Struct, frozen=True, gc=False):
-    """The first decision on a (subject, id): what a duplicate is answered with."""
+    """The first decision on a (subject, id), which the outcome of a duplicate repeats."""
 
     timestamp: int  # of the command record, ms
     offset: int  # of the command record
     status: str  # accepted, unchanged or rejected
-    version: int  # of the aggregate after it
-    events: int
+    version: int  # the aggregate's version after the decision
+    events: int  # the number of events
     fingerprint: int  # CRC-32 of type, data and expected version as received
-    partition: int | None = None  # of the command record, if a parent of the partition decided it
+    partition: int | None = None  # of the command record, if a parent of this partition decided the command
 
 
 def remember(
@@ -39,9 +39,9 @@ def remember(
     timestamp: int,
     partition: int | None = None,
 ) -> None:
-    """Remember a decision again from its outcome. An `ID_REUSED` never replaces what is remembered.
+    """Restore a remembered decision from its outcome. An `ID_REUSED` never replaces a remembered decision.
 
-    `partition`: the one that has decided, if another one inherits it.
+    `partition` is the partition that decided the command, if another partition inherits the decision.
     """
     verdict = outcome.data
     if outcome.subject is None or outcome.causationid is None or not isinstance(verdict.fingerprint, int):
@@ -60,13 +60,13 @@ def remember(
 
 
 class StateView(Protocol):
-    """A consistent view of the values that a partition keeps."""
+    """A consistent view of a partition's stored values."""
 
     def saved(self, aggregate_id: str) -> StoredState | None:
-        """The aggregate as it is stored, None if it does not exist."""
+        """Return the stored aggregate, None if it does not exist."""
 
     def deferred(self) -> DeferredView:
-        """The deferred commands."""
+        """Return the deferred commands."""
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
-        """The first decision on this command, None if there is none or it has been dropped."""
+        """Return the first decision on this command id; None for a new id, or if it is no longer remembered."""

@@ -1,4 +1,4 @@
-"""The checks that know of deferred commands: ids that wait, `deferredfrom`, and `notbefore`."""
+"""The checks that depend on deferred commands: ids of deferred commands, `deferredfrom`, and `notbefore`."""
 
 from cqrs_cli.core.case import Case
 from cqrs_cli.core.checks import check_expiry, check_id
@@ -14,9 +14,10 @@ from cqrs_cli.core.stored import DedupEntry
 def check_original(
     deferrals: Deferrals, case: Case, envelope: CommandEnvelope, first: DedupEntry | None, expired: int
 ) -> Original | None:
-    """Check 5, with both memories: deferred commands, however old, and decided ones (`first`). Raises `Refused`.
+    """Check 5: return the first decision on the command's id, also of a deferred command of any age; else None.
 
-    The case's entry: the deferral that resubmitted this record. Without it, `deferredfrom` was set by a client.
+    `first` is the remembered decision on the id. A resubmitted command has an entry in its case; without an entry, a
+    client set `deferredfrom`. Raises `Refused`.
     """
     entry, mark = case.entry, case.mark
     assert isinstance(mark, int)
@@ -48,10 +49,10 @@ def _of_waiting(entry: Deferral, mark: int) -> Original:
 
 
 def check_time(context: BatchContext, case: Case, envelope: CommandEnvelope) -> None:
-    """Check 9: parks a command whose `notbefore` is to come by the record's time; raises `Refused` (NOT_YET, EXPIRED).
+    """Check 9: defer a command whose `notbefore` is after the record's time; raises `Refused` (NOT_YET, EXPIRED).
 
-    A command that an owner has resubmitted (the case has an entry) does not look at its `notbefore` again: the broker's
-    clock may be a little behind. Check 5 has judged how much.
+    The `notbefore` of a resubmitted command (its case has an entry) is not checked again, because the broker's clock
+    may lag the owner's clock a little. Check 5 has limited that lag.
     """
     if envelope.notbefore is not None and case.entry is None:
         assert isinstance(case.mark, int)

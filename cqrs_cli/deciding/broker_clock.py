@@ -1,22 +1,22 @@
-"""The broker's clock, as far as an owner knows it: the broker's time says when a deferred command is due."""
+"""The broker's clock, as far as an owner knows it: a deferred command is due by the broker's clock."""
 
 from collections.abc import Callable, Iterable
 
 
 class BrokerClock:
-    """An owner's clock, put back by what it is known to be ahead. Times are ms."""
+    """An owner's clock, corrected by its lead over the broker's clock. Times are in ms."""
 
     def __init__(self, tolerance: int, note: Callable[[str], None] = lambda text: None) -> None:
-        """A difference up to `tolerance` is left as it is; `note` is told of a greater one, for people."""
+        """A lead of up to `tolerance` is ignored; `note` gets a text for the operator about a longer lead."""
         self._tolerance, self._note = tolerance, note
         self.ahead = 0
 
     def now(self, own: float) -> float:
-        """The broker's time when the owner's clock says `own`."""
+        """Return the broker's time at the time `own` of the owner's clock."""
         return own - self.ahead
 
     def tell(self, own: float, stamps: Iterable[int]) -> None:
-        """Learn from records that were sent after `own`, by the owner's clock: the broker's times of them."""
+        """Learn from the broker's timestamps of records that were sent after the time `own` of the owner's clock."""
         ahead = max((int(own) - stamp for stamp in stamps), default=self.ahead)
         self.ahead = ahead if ahead > self._tolerance else 0
         if self.ahead:

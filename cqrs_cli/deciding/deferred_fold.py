@@ -1,8 +1,7 @@
-"""Bringing the deferred commands of a shard up to the log: from their own topic, and from the outcomes.
+"""Recovery of a shard's deferred commands, from their own topic and from the outcomes.
 
-The topic is compacted: where a shard is old, the tombstone of an entry may be gone. So the final outcome of a command
-ends its entry, too. A rule of order holds for every shard: it has folded its deferred topic at least as far as the
-outcomes.
+The topic is compacted, so the tombstone of an entry may be gone if the shard is old. The final outcome of a command
+therefore ends its entry, too. Every shard has folded its deferred topic at least as far as its outcomes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,28 +27,28 @@ from cqrs_cli.state.store import Positions
 
 
 class FoldingCache(Protocol):
-    """The state cache, as recovery folds into it."""
+    """The part of the state cache that recovery uses."""
 
     @property
     def positions(self) -> Positions:
-        """The place where reading continues."""
+        """The positions at which reading continues."""
 
     @property
     def has_deferred(self) -> bool:
-        """True if there is an entry."""
+        """True if there is a deferred command."""
 
     def reading(self) -> AbstractContextManager[None]:
-        """Inside the block `deferred` may be asked."""
+        """Allow calls of `deferred` inside the block."""
 
     def deferred(self) -> DeferredView:
-        """The deferred commands."""
+        """Return the deferred commands."""
 
     def fold(self, end: Positions, *, deferred: Mapping[str, Deferral | None]) -> None:
-        """Apply what was read back from the log."""
+        """Apply records that were read from the log."""
 
 
 def fold_deferred(log: PartitionLog, cache: FoldingCache, bounds: tuple[int, int]) -> None:
-    """Fold the entries of the deferred topic that has these bounds."""
+    """Fold the deferred topic; `bounds` are its start and end. Raises `ContradictionError` if it was truncated."""
     at, (start, end) = cache.positions.deferred, bounds
     if at > end:
         raise ContradictionError(
@@ -64,7 +63,9 @@ def fold_deferred(log: PartitionLog, cache: FoldingCache, bounds: tuple[int, int
 
 
 def entry_change(log: PartitionLog, record: Record) -> tuple[str, Deferral | None]:
-    """The key of an entry and the entry as a record says it is, None for its end; raises `ContradictionError`."""
+    """Return the key of an entry, and the entry in this record, None for a tombstone. Raises `ContradictionError` for
+    any other record.
+    """
     try:
         if record.value is None:
             return str(read_deferral_key(record.key)), None
@@ -80,10 +81,10 @@ def entry_change(log: PartitionLog, record: Record) -> tuple[str, Deferral | Non
 def closed(
     cache: FoldingCache, topic_id: str, outcomes: Iterable[tuple[Record, OutcomeEnvelope]]
 ) -> dict[str, None]:
-    """The entries that these outcomes end. Ask inside the block in which the cache may be read.
+    """Return the keys of the entries that these outcomes end. Call it inside `cache.reading()`.
 
-    An entry that is younger than the outcome, or of another command, is not meant: offsets begin again in a topic that
-    was made again.
+    An entry that is younger than the outcome, or of another command, is left out: offsets start again in a recreated
+    topic.
     """
     ended: dict[str, None] = {}
     if not cache.has_deferred:
@@ -101,18 +102,18 @@ def closed(
 
 
 def entries_of(cache: FoldingCache) -> Iterator[Deferral]:
-    """Every command that waits. Ask inside the block in which the cache may be read."""
+    """Yield every deferred command. Call it inside `cache.reading()`."""
     view = cache.deferred()
     yield from view.said()
     yield from view.due(LAST_MOMENT, 2**31)
 
 
 def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> None:
-    """Refuse a shard with deferred commands that has not folded the outcomes which retention has deleted: they may have
-    ended some. Raises `CorruptError`: it is set aside, and made from the log.
+    """Refuse a shard with deferred commands if retention has deleted outcomes that it has not folded: a deleted outcome
+    may have ended an entry. Raises `CorruptError`: the shard is quarantined and rebuilt from the log.
 
-    One that has folded no outcome at all forgets them, and folds them again: its owner was interrupted before that, or
-    they are inherited and its partition had not begun.
+    A shard that has folded no outcome at all drops its entries, and folds them again: its owner was interrupted before
+    the first outcome, or the entries are inherited and its partition had not begun.
     """
     if cache.positions.outcomes == 0 and cache.has_deferred:
         with cache.reading():
@@ -126,8 +127,9 @@ def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> N
 
 
 def park_again(cache: FoldingCache, topic_id: str, at: int) -> None:
-    """Park again, due at once, what stands again where nobody will decide it: before the position, or in a topic that
-    is no more. The log is folded: whatever was decided has ended. Only an accepted loss leads here.
+    """Defer again, due at once, the resubmitted commands that no owner will decide: their records are before the
+    position, or in a topic that no longer exists. The log is folded, so every decided command has ended its entry. Only
+    an accepted loss leads here.
     """
     with cache.reading():
         lost = [

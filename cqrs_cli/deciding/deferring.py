@@ -1,8 +1,8 @@
-"""The deferred commands of an owner at work: those of a batch are noted with it, those that are due are said again.
+"""The deferred commands of an active owner: a batch writes its own entries, and due commands are resubmitted.
 
-Saying again is a transaction of its own: the command first, its offset from the broker's report, then the entry with
-that offset. What is due is read from the shard, which is level with the log then: a batch that changes an entry is
-applied at once. So a command that was just cancelled is never said again as one to be decided.
+A resubmission is a transaction of its own: first the command, whose offset the broker reports, then the entry with that
+offset. Due commands are read from the shard. The shard is up to date then, because a batch that changes an entry is
+applied at once. So a command that was just cancelled is never resubmitted to be decided.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.write_errors import TopicMadeAgainError
 
-#: Bytes of the commands that one transaction says again, roughly.
+#: Approximate limit on the bytes of the commands that one transaction resubmits.
 _MOST_BYTES = 8 * 1024 * 1024
 
 _TAKE_THEM = "allow it: max.message.bytes of the topics of commands and of deferred commands was larger once"
@@ -27,35 +27,35 @@ class Deferring:
     """One partition's deferred commands, over a recovered shard."""
 
     def __init__(self, session: OwnerSession, cache: StateCache, note: Callable[[str], None]) -> None:
-        """`note` takes texts for people."""
+        """`note` gets texts for the operator."""
         self._session, self._cache = session, cache
         self._clock = BrokerClock(session.rules.limits.early, note)
 
     def deferrals(self) -> Deferrals:
-        """The entries as they are, for one batch."""
+        """Return the current entries, for one batch."""
         return self._session.rules.deferrals(self._cache.deferred, self._cache.has_deferred)
 
     def patience(self, most: float) -> float:
-        """Seconds until the next command is due, `most` at most."""
+        """Return the seconds until the next command is due, at most `most`."""
         due = self._cache.next_due
         return most if due is None else min(most, max(0.0, (due - self._now()) / 1000))
 
     def is_due(self) -> bool:
-        """True if a command is to be said again."""
+        """Return True if a command is due for resubmission."""
         due = self._cache.next_due
         return due is not None and due <= self._now()
 
     def _own(self) -> float:
-        """The owner's clock, ms."""
+        """Return the time of the owner's clock, in ms."""
         return self._session.timing.clock() * 1000
 
     def _now(self) -> float:
         return self._clock.now(self._own())
 
     def resubmit(self, at: int) -> int:
-        """Say again what is due, as much as one transaction should have, and apply it. `at` is the position.
+        """Resubmit due commands, as many as one transaction may have, and apply the change. `at` is the position.
 
-        Returns the offset behind the last one.
+        Return the offset after the last resubmitted command; `at` if there is none.
         """
         session, cache = self._session, self._cache
         cache.flush()
@@ -90,5 +90,5 @@ class Deferring:
 
 
 def values(changed: Mapping[str, Deferral | None]) -> list[tuple[bytes | None, bytes]]:
-    """The records of entries as they are from now on, (value, key): a tombstone for one that has ended."""
+    """Return the records (value, key) of changed entries; the value is a tombstone if the entry has ended."""
     return [(None if entry is None else entry.value(), key.encode()) for key, entry in changed.items()]

@@ -1,4 +1,4 @@
-"""The errors that say what keeps an owner from its work, and the way out."""
+"""Errors that name the reason why an owner cannot work, and the remedy."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ from cqrs_cli.ownership.signals import BatchTooLarge
 
 
 def explain_log_stall(log: PartitionLog, error: StalledError, keys: int | None = None) -> UnavailableError:
-    """`explain_stall` for the logs that owners write, and the commands. `keys`: the partition of the keys topic, where
+    """Call `explain_stall` for the commands, events and outcomes. `keys`: the partition of the keys topic, to which
     owners of other partitions write, too.
     """
     kinds: tuple[Kind, ...] = ("commands", "events", "outcomes")
@@ -29,9 +29,10 @@ def explain_log_stall(log: PartitionLog, error: StalledError, keys: int | None =
 
 
 def hidden_commands(connection: Connection, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
-    """The open transactions of clients that hide commands in these (topic, partition)s, none of them young.
+    """Return the open transactions of clients that hide commands in these (topic, partition)s, without young
+    transactions.
 
-    Empty without a broker, and for a user who may not ask.
+    Empty without a broker, and for a user without the necessary ACL.
     """
     places = list(partitions)
     try:
@@ -44,7 +45,7 @@ def hidden_commands(connection: Connection, partitions: Iterable[tuple[str, int]
 
 
 def explain_changed_code(aggregate: Aggregate) -> str:
-    """The note of an owner whose shard was folded by another `evolve` of the same revision."""
+    """Return the note about a shard that was folded by another `evolve` of the same revision."""
     return (
         f"evolve of {aggregate.name} changed but not its revision: if it means something else now, raise the revision, "
         f"Decider(…, revision={aggregate.decider.revision + 1}); check with: cqrs verify {aggregate.name} --state"
@@ -52,7 +53,7 @@ def explain_changed_code(aggregate: Aggregate) -> str:
 
 
 def explain_denial(log: PartitionLog, personal: bool) -> CqrsError:
-    """The error that ends a run whose user lacks an ACL: it names the ACL, which librdkafka does not always do.
+    """Return the error that ends a run whose user lacks an ACL. It names the ACL, which librdkafka does not always do.
 
     `personal`: the aggregate has personal fields.
     """
@@ -70,7 +71,7 @@ def explain_denial(log: PartitionLog, personal: bool) -> CqrsError:
 
 
 def explain_takeover(later: Claim) -> CqrsError:
-    """The error that ends a run whose topics a later one has claimed."""
+    """Return the error that ends a run when a later run has claimed its topics."""
     return TakenOverError(
         f"run {later.run} took over these topics",
         "let it work; start this one again only to take them back",
@@ -78,7 +79,7 @@ def explain_takeover(later: Claim) -> CqrsError:
 
 
 def explain_undecidable(log: PartitionLog, error: BatchTooLarge) -> CqrsError:
-    """The error that ends a run which can write no outcome for a single record."""
+    """Return the error that ends a run when it cannot write an outcome for a single record."""
     if isinstance(error.__cause__, BatchTimeError):
         return ConfigurationError(
             f"{log.place('commands')} offset {error.offset} cannot be decided: a topic refuses its time ({error})",

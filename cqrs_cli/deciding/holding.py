@@ -1,4 +1,4 @@
-"""The keys of one partition: its place in the lineage of its aggregate, as its owner knows it."""
+"""The assigned keys of one partition, derived from the partition history of its aggregate."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_fu
 
 
 class Holding(NamedTuple):
-    """`there`: the partitions that all topics have, as the plan says."""
+    """The assigned keys of partition `number`. `there`: the number of partitions that all topics have, by the plan."""
 
     lineage: PartitionLineage
     number: int
@@ -17,25 +17,27 @@ class Holding(NamedTuple):
 
     @property
     def judging(self) -> int:
-        """The count by which the partition judges. A child that is not born will begin with this one."""
+        """The count by which the partition assigns keys. A pending child will begin with this count."""
         return self.lineage.judging(self.number)
 
     @property
     def phase(self) -> Phase:
-        """The next task of the owner."""
+        """The next task of the owner: `"wait"`, `"adopt"`, `"settle"` or `"decide"`."""
         return self.lineage.phase(self.number, self.there)
 
     @property
     def keeps(self) -> KeyHome | None:
-        """The keys that are its own; None for all keys of its logs: nothing has moved."""
+        """The filter for the partition's own keys; None if it has all keys of its logs, because no key has moved."""
         return KeyHome(self.partitioner, self.judging, self.number) if self.lineage.has_grown else None
 
     def partition_of(self) -> Callable[[bytes], int] | None:
-        """The partition that a key hashes to; None: that is not checked."""
+        """Return the function from a key to the partition that it hashes to; None if this is not checked."""
         return partition_function(self.partitioner, self.judging)
 
     def heir_of(self) -> Callable[[bytes], int | None] | None:
-        """The child that has a key of this partition's now; None: nothing has moved."""
+        """Return a function from a key to the child that the key moved to, or to None for an own key. Return None if no
+        key has moved.
+        """
         if not self.lineage.has_grown:
             return None
         lineage, number, partitioner = self.lineage, self.number, self.partitioner

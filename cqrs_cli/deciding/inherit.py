@@ -1,4 +1,4 @@
-"""Folds the inheritance of a child from its parents' logs, up to the splits, of the keys that are its own now."""
+"""Folds the state that a child inherits: its own keys, from its parents' logs, up to the splits."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,11 +23,12 @@ from cqrs_cli.state.errors import REBUILD, AheadError
 def inherit_keys(
     log: PartitionLog, aggregate: Aggregate, cache: StateCache, holding: Holding, window: int
 ) -> None:
-    """Fold what a partition has from its parents, unless it has decided something since: then its shard has that.
+    """Fold the records that a partition inherits, unless it has decided a command since: then its shard already has
+    them.
 
-    Folding is idempotent, so an interrupted owner does it again. The entries of deferred commands come along until
-    the partition has begun: from then on they are in its own topic. Raises `AheadError` for a shard that has more
-    than the logs.
+    Folding is idempotent, so an owner that was interrupted repeats it. The entries of deferred commands are inherited
+    until the partition has begun: from then on they are in its own topic. Raises `AheadError` for a shard that is ahead
+    of the logs.
     """
     splits = holding.lineage.ancestry(holding.number)
     keeps = holding.keeps
@@ -46,10 +47,11 @@ def inherit_keys(
 def inherit_ahead(
     log: PartitionLog, aggregate: Aggregate, cache: StateCache, holding: Holding, window: int
 ) -> None:
-    """Before the split: fold what is visible of the keys that a partition will have, so that little is left behind it.
+    """Before the split: fold the visible records of the keys that a partition will have, so that few remain after the
+    split.
 
-    The shard knows how far that is. Deferred commands are inherited behind the split alone. Where a parent has split
-    already, it is folded up to there.
+    The shard stores the offsets up to which it is folded. Deferred commands are inherited only after the split. If a
+    parent has already split, its logs are folded up to its split.
     """
     keeps, lineage = KeyHome(holding.partitioner, holding.judging, holding.number), holding.lineage
     for number, child in pairwise((*lineage.parents(holding.number), holding.number)):
@@ -60,9 +62,10 @@ def inherit_ahead(
 
 
 def _visible(parent: PartitionLog) -> Split:
-    """The split of a partition as it would be now."""
+    """Return the split of a partition as it would be now."""
     outcomes = parent.bounds("outcomes")
-    events = parent.bounds("events")  # at least those of the outcomes
+    # Requested after the outcomes, so that the events of these outcomes are below the end.
+    events = parent.bounds("events")
     last = parent.last_record("outcomes", *outcomes)
     end, clock = (0, 0) if last is None else (last.offset + 1, last.timestamp)
     return Split(parent.partition, 0, 0, 0, events[1], end, 0, clock)
@@ -71,8 +74,8 @@ def _visible(parent: PartitionLog) -> Split:
 def _fold_parent(
     parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split, window: int
 ) -> None:
-    """Fold a parent's logs up to its split, from where the shard has them. The broker is not asked for a log that the
-    shard has: commands of the child's keys wait meanwhile.
+    """Fold a parent's logs up to its split, starting where the shard ends. A log that the shard has completely is not
+    requested from the broker, because commands of the child's keys wait for this fold.
     """
     inherited = cache.inherited()
     before = inherited.get(split.partition, FoldedOfParent())
@@ -87,8 +90,9 @@ def _fold_parent(
 
 
 def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> None:
-    """Refuse a shard that has a decision behind the split, as Kafka lost the commit after it was visible; and one that
-    has seen outcomes behind it: by their later clock it has left out ids that are remembered still.
+    """Refuse a shard that has a decision beyond the split: Kafka lost the commit after it was visible. Refuse also a
+    shard that has seen outcomes beyond the split: their later times advanced its clock, so it has left out ids that
+    must still be remembered.
     """
     held = cache.inherited().get(split.partition, FoldedOfParent())
     if held.commands > split.commands:
@@ -118,7 +122,7 @@ def _fold_events(
 
 
 def _fold_outcomes(parent: PartitionLog, cache: StateCache, split: Split, window: int, done_to: int) -> int:
-    """The offset behind the last command of which it is remembered what was decided; 0 if there is none."""
+    """Return the offset after the last command whose decision is remembered; 0 if there is none."""
     decided = 0
     found = parent.offset_at("outcomes", max(0, split.clock - window))
     start = max(done_to, split.outcomes if found is None else found)
@@ -138,9 +142,10 @@ def _fold_outcomes(parent: PartitionLog, cache: StateCache, split: Split, window
 
 
 def _entries(parent: PartitionLog, keeps: KeyHome, split: Split) -> dict[str, Deferral | None]:
-    """The commands that wait, by their keys in the child: parked, whatever the parent has said again.
+    """Return the deferred commands that a child inherits, by their keys in the child. Each counts as not resubmitted,
+    even if the parent has resubmitted it.
 
-    The parent has written nothing of these keys since, so compaction leaves the last record of each.
+    The parent has written no record of these keys since the split, so compaction keeps the last record of each key.
     """
     found: dict[str, Deferral | None] = {}
     start = parent.bounds("deferred")[0] if split.deferred else 0
@@ -152,14 +157,15 @@ def _entries(parent: PartitionLog, keeps: KeyHome, split: Split) -> dict[str, De
 
 
 def inherited_entry(entry: Deferral, parent: int) -> Deferral:
-    """The entry of a parent as the child has it."""
+    """Return a parent's entry in the form that it has in the child."""
     partition = parent if entry.partition is None else entry.partition
     return changed(entry, partition=partition, said=None, said_topic="")
 
 
 def drop_moved(cache: StateCache, keeps: KeyHome | None) -> None:
-    """Drop what belongs to keys that have moved. The deferred commands would be said again by two owners; aggregates
-    would be counted twice. Remembered ids stay until their time is up: nobody asks for them.
+    """Drop the deferred commands and the aggregates of keys that have moved. Otherwise two owners would resubmit the
+    commands, and the aggregates would be counted twice. Remembered ids stay until they expire: no command asks for
+    them.
     """
     if keeps is None:
         return
@@ -173,7 +179,7 @@ def drop_moved(cache: StateCache, keeps: KeyHome | None) -> None:
 
 
 def portions(entries: list[Deferral], size: int, most_bytes: int) -> Iterator[list[Deferral]]:
-    """The entries, so many and so many bytes at a time; at least one portion, which may be empty."""
+    """Yield portions of at most `size` entries and roughly `most_bytes`; at least one portion, which may be empty."""
     portion, left = list[Deferral](), most_bytes
     for one in entries:
         portion.append(one)

@@ -1,6 +1,6 @@
-"""An owner's work for the keys of its partition besides deciding, each in a transaction of its own.
+"""Key maintenance by the owner of a partition, besides deciding: each change is a transaction of its own.
 
-Nobody else may write there: a tool that had read a key before it was erased would bring it back.
+Only the owner may write keys: a separate tool could read a key before its erasure, and write it back afterwards.
 """
 
 import time
@@ -16,29 +16,29 @@ from cqrs_cli.keys.topic import BEAT
 
 
 class KeyUpkeep:
-    """The upkeep of one partition, over a recovered shard."""
+    """The key maintenance of one partition, over a recovered shard."""
 
     def __init__(self, session: OwnerSession, cache: StateCache, keys: OwnerKeys) -> None:
         self._session, self._cache, self._keys = session, cache, keys
         self._outdated = outdated(keys, session.timing.keys_at_once)
-        self._read = 0  # the end of the keys when they were last looked at
+        self._read = 0  # the end of the keys topic at the last check
         self._beat_at: float | None = None  # monotonic
 
     def rewrap(self, at: int) -> None:
-        """Put the next keys that are under an old master key under the current one. `at` is the position."""
+        """Re-wrap the next keys that are under an old KEK, with the current KEK. `at` is the position."""
         if found := next(self._outdated, None):
             self._commit(at, found)
 
     def is_due(self) -> bool:
-        """True if the keys have had no record for so long that a beat must let the last ones be compacted."""
+        """Return True if the last key record is so old that another record must let it be compacted."""
         if self._keys.read != self._read:
             self._read = self._keys.read
             self._beat_at = time.monotonic() + self._session.timing.keys_beat_after
         return self._beat_at is not None and time.monotonic() >= self._beat_at
 
     def beat(self, at: int) -> None:
-        """Append a record that says nothing: a broker closes a segment, which then is compacted, when the next record
-        comes. So the key before an erasure leaves the disk.
+        """Append a record without a subject. A broker closes a segment when the next record arrives, and then compacts
+        it, so that an erased key leaves the disk.
         """
         self._commit(at, {})
         self._read, self._beat_at = self._keys.read, None
@@ -58,9 +58,11 @@ class KeyUpkeep:
 
 
 def outdated(keys: OwnerKeys, most: int) -> Iterator[dict[str, DataKey]]:
-    """The keys in force under an older master key, in portions; an empty one where much was read and none is.
+    """Yield the keys in force under an older KEK, in portions. A portion is empty if many records were read without
+    finding such a key.
 
-    What is in force is judged when a portion is asked for: an aggregate may have been erased since the topic was read.
+    A key is checked for being in force when its portion is requested: an aggregate may have been erased since the topic
+    was read.
     """
     for some in keys.suspects():
         subjects = list(dict.fromkeys(some))

@@ -1,4 +1,4 @@
-"""Step 3 of the owner protocol: reading the logs for `position`, and checking what it found."""
+"""Step 3 of the owner protocol: reads the logs for `position`, and checks the resulting position."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -21,7 +21,7 @@ def read_log_state(
     claim: Claim | None,
     holding: Holding,
 ) -> tuple[LogState, Record | None]:
-    """The state of a partition's logs, and its last outcome. `bounds`: (start, high watermark) of each log.
+    """Return the state of a partition's logs, and its last outcome. `bounds`: (start, high watermark) of each log.
 
     Raises `StalledError` for an open transaction that may hide an outcome, `ContradictionError` for a last outcome that
     cannot be read.
@@ -61,7 +61,7 @@ def read_log_state(
 
 
 def cause_of(event: Record | None) -> int | None:
-    """The offset of the command that caused an event; None if the event cannot be read: folding it names the fault."""
+    """Return the offset of the command that caused an event; None if the event cannot be read: folding reports that."""
     try:
         return None if event is None else read_event(event.value).position()[1]
     except ValueError:
@@ -69,8 +69,8 @@ def cause_of(event: Record | None) -> int | None:
 
 
 def check_last_decided(state: LogState) -> None:
-    """The last command decided must still be at its offset. A topic that was made again took its committed offset, and
-    with it the old topic's id, away. Raises `ContradictionError`.
+    """Check that the last decided command is still at its offset. The claim cannot show this: when a topic is
+    recreated, its committed offset disappears, and with it the old topic's id. Raises `ContradictionError`.
     """
     offset = state.last_outcome
     if offset is not None and state.start <= offset < state.end and not state.last_outcome_matches:
@@ -79,8 +79,8 @@ def check_last_decided(state: LogState) -> None:
 
 
 def check_gap(log: PartitionLog, state: LogState, at: int) -> int:
-    """The offset to go on from, behind control records: no undecided command may be before the committed offset. Raises
-    `ContradictionError`.
+    """Return the offset to continue from, after control records. Raises `ContradictionError` if an undecided command is
+    before the committed offset.
     """
     start, end = gap(state, at)
     for records in log.read("commands", start, end):
@@ -90,15 +90,15 @@ def check_gap(log: PartitionLog, state: LogState, at: int) -> int:
 
 
 class _Commands(NamedTuple):
-    """The commands of a partition."""
+    """The commands of a partition, from `start` up to `end`."""
 
     log: PartitionLog
     start: int
     end: int
 
     def hold(self, offset: int | None, of: Record | None) -> bool:
-        """True if the command at `offset` is the one that an outcome or event is `of`: a topic made again holds others,
-        or no command there. The outcome of a command that was given up may lack its key.
+        """Return True if the command at `offset` is the command of this outcome or event. A recreated topic has another
+        command there, or none. The outcome of a command that was given up may lack its key.
         """
         if offset is None or of is None or not self.start <= offset < self.end:
             return False
@@ -106,6 +106,6 @@ class _Commands(NamedTuple):
         return there is not None and there.timestamp == of.timestamp and of.key in (there.key, None)
 
     def are_later_than(self, outcome: Record | None) -> bool:
-        """True if the first command is later than this outcome: then no command here was ever decided."""
+        """Return True if the first command is later than this outcome: then no command here was ever decided."""
         first = self.log.first_record("commands", self.start, self.end)
         return first is not None and outcome is not None and first.timestamp > outcome.timestamp

@@ -26,7 +26,7 @@ from cqrs_cli.payloads.exchange import PayloadExchange
 
 
 class DecideLoop(Loop):
-    """One owner at work, over a recovered shard."""
+    """The loop of one owner, over a recovered shard."""
 
     session: OwnerSession
 
@@ -39,8 +39,10 @@ class DecideLoop(Loop):
         attempts: Attempts,
         settling: int | None = None,
     ) -> None:
-        """`settling`: where it ends to split. Until then no deferred command is said again: one that moves would stand
-        where nobody decides it. It would be said behind that end, so it waits no longer.
+        """`settling`: the offset at which the loop ends, so that the partition splits. Until then no deferred command
+        is resubmitted, because a command whose key moves would land in a partition without an owner. The pause costs no
+        time: a resubmitted command would get an offset after `settling`, and would be decided after the split in any
+        case.
         """
         targets = session.plan.targets
         end = None if targets is None else targets[session.partition]
@@ -49,7 +51,7 @@ class DecideLoop(Loop):
         self.aggregate = aggregate
         self.cache = cache
         self.attempts = attempts
-        holding = session.holding  # a split comes between two loops
+        holding = session.holding  # constant: a split takes place between loops
         self.rules = replace(session.rules, partition_of=holding.partition_of(), heir_of=holding.heir_of())
         self.deferring = Deferring(session, cache, attempts.note)
         self.upkeep = None
@@ -57,7 +59,7 @@ class DecideLoop(Loop):
             self.upkeep = KeyUpkeep(session, cache, cache.keys)
         self.payloads = PayloadExchange(session.plan.connection.payloads, session.log.topics.commands)
         self.next_batch_at = 0.0  # monotonic
-        self.log_end = at  # where the consumer has met the log's end
+        self.log_end = at  # the log's end, as last seen by the consumer
 
     def begin(self) -> None:
         self.follower = self.session.log.follow(self.session.consumer, "commands", self.at)
@@ -65,7 +67,7 @@ class DecideLoop(Loop):
             self.target = max(self.target, self.deferring.resubmit(self.at))
 
     def do_what_is_due(self) -> None:
-        """Say deferred commands again, and let keys that are gone be compacted."""
+        """Resubmit due deferred commands, and let deleted keys be compacted."""
         if self._is_due():
             self.deferring.resubmit(self.at)
         if self.upkeep is not None and self.upkeep.is_due():
@@ -82,13 +84,13 @@ class DecideLoop(Loop):
             cache.flush()
 
     def rest(self) -> None:
-        """Apply what waits to the shard; then put keys under the current master key, unless the loop ends."""
+        """Apply waiting decisions to the shard; then re-wrap keys under the current KEK, unless the loop ends."""
         self.cache.flush()
         if self.upkeep is not None and self.goes_on():
             self.upkeep.rewrap(self.at)
 
     def poll(self) -> list[Record]:
-        """A batch of commands, empty when none came in a moment; moves `at` past control records."""
+        """Return a batch of commands, empty if none arrived within a moment; moves `at` past control records."""
         limit = self.session.limit
         if self.left:
             return self.left[:limit]
@@ -100,9 +102,9 @@ class DecideLoop(Loop):
         return records
 
     def decide_and_commit(self, records: list[Record]) -> int:
-        """Decide a batch and commit what it comes to: as many of the records as one transaction should have.
+        """Decide as many records of a batch as one transaction may have, and commit the decisions.
 
-        Returns how many; raises `BatchTooLarge` if the batch's own records prevent the commit.
+        Return the number of records; raises `BatchTooLarge` if the batch's own records prevent the commit.
         """
         session, timing = self.session, self.session.timing
         failpoints.reached("decide.before")
@@ -164,7 +166,7 @@ class DecideLoop(Loop):
         return decided
 
     def _pieces(self, batch: Batch, records: list[Record]) -> Iterator[Decisions]:
-        """Decide piece by piece, the first ones small, until the batch has taken enough time or memory."""
+        """Yield decisions piece by piece, the first pieces small, until the batch has taken enough time or memory."""
         timing, size, start, most_states = self.session.timing, 1, 0, self.cache.most_waiting
         until = time.monotonic() + timing.deciding
         while start < len(records):

@@ -1,4 +1,4 @@
-"""Measures of one partition: its owners change them once a batch, the task's watching thread reads them."""
+"""Measures of one partition: its owners update them once per batch, and the task's watching thread reads them."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -6,9 +6,9 @@ from typing import NamedTuple
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram
 
-#: The steps of the owner protocol, and what is around them: `open` the shard, `restore` it from a checkpoint, `pause`
-#: after an error, the last `checkpoint`, `ended`. Where partitions grow, a child has to `wait` for its parent's split
-#: and to `adopt` what waits; its parent has to `settle` what was sent before.
+#: The steps of the owner protocol, and the states around them: `open` the shard, `restore` it from a checkpoint,
+#: `pause` after an error, the last `checkpoint`, `ended`. In a repartitioning, a child has to `wait` for its parent's
+#: split and to `adopt` the deferred commands; its parent has to `settle` the commands that were sent before.
 STEPS = (
     "open",
     "restore",
@@ -27,19 +27,23 @@ STEPS = (
     "ended",
 )
 
-#: Steps in which a shard may be made for as long as its data or log takes.
+#: Steps in which a shard may be built, which takes as long as its data or log requires.
 REBUILDING = ("restore", "warm", "recover")
 
 
 class Folding(NamedTuple):
-    """The progress of folding a shard: `events` in all, and how many records, outcomes too, are done of how many."""
+    """The progress of folding a shard: `events` to fold, and `done` of all `records`, which are events and outcomes.
+
+    Sample: `Folding(events=1000, done=250, records=2000)`
+    """
 
     events: int
     done: int
     records: int
 
 
-#: The counters of an owner → the words of their metric, `cqrs_…`. One more is a line here and the place that counts.
+#: The counters of an owner → the help text of the metric `cqrs_…`. A new counter needs a line here, and code that
+#: counts.
 COUNTERS = {
     "transactions_aborted": "Transactions begun and not known to be committed.",
     "owner_restarts": "Owners that began again after an error.",
@@ -47,7 +51,7 @@ COUNTERS = {
 
 
 class Measures:
-    """Counted since the task began. A tear between two of them, as a thread may see it, is gone with the next look."""
+    """Counted since the task began. A reading thread may see values that do not match; the next read corrects them."""
 
     def __init__(self) -> None:
         self.step = "open"
@@ -59,22 +63,22 @@ class Measures:
         self._from = (0, 0)
 
     def enter(self, step: str) -> None:
-        """Note the step that begins."""
+        """Record the step that begins."""
         self.step, self.folding = step, None
 
     def begin_again(self) -> None:
-        """Note that an owner has ended, and another one is to begin."""
+        """Record that an owner has ended, and that another owner is to start."""
         self.counts["owner_restarts"] += 1
         self.enter("pause")
 
     def fold_from(self, events: tuple[int, int], outcomes: tuple[int, int]) -> None:
-        """Note that logs are folded between these positions."""
+        """Record that logs are folded between these (start, end) positions."""
         spans = [max(0, end - start) for start, end in (events, outcomes)]
         self._from = events[0], outcomes[0]
         self.folding = Folding(spans[0], 0, sum(spans))
 
     def folded(self, events: int, outcomes: int) -> None:
-        """Note the positions up to which both logs are folded."""
+        """Record the positions up to which both logs are folded."""
         if self.folding is not None:
             done = max(0, events - self._from[0]) + max(0, outcomes - self._from[1])
             self.folding = self.folding._replace(done=min(done, self.folding.records))

@@ -1,4 +1,4 @@
-"""The ring of whoever seals, and the keys of one partition while somebody works on its shard."""
+"""The keyring of an owner, and the keys of one partition while its shard is in use."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,7 +19,7 @@ from cqrs_cli.state.store import Store
 
 
 def required_ring(connection: Connection, aggregate: str) -> Ring:
-    """The ring of an owner of this aggregate; raises `ConfigurationError` without one, and if it cannot be read."""
+    """Return the keyring for an aggregate; raises `ConfigurationError` if it is not set, or cannot be read."""
     if connection.keys is None:
         raise ConfigurationError(
             f"{aggregate} has personal fields, and no keys are set that seal them",
@@ -32,9 +32,9 @@ def required_ring(connection: Connection, aggregate: str) -> Ring:
 def opened_keys(
     plan: Plan, partition: Partition, aggregate: Aggregate, path: Path | None
 ) -> Iterator[OwnerKeys | None]:
-    """The keys of a partition while the block lasts, in the folder `path`, or without one in memory.
+    """Open the keys of a partition for the block: in the folder `path`, or in memory if there is no path.
 
-    None for an aggregate without personal fields: then nothing is asked or made.
+    Yields None for an aggregate without personal fields.
     """
     if not aggregate.has_personal_fields:
         yield None
@@ -48,9 +48,10 @@ def opened_keys(
 
 
 def refuse_doubts(store: Store, place: str) -> None:
-    """Refuse a shard with placeholders for what may not be erased: its owner ended before that was known.
+    """Refuse a shard with redacted values whose keys may be lost instead of erased: its owner ended before that was
+    known.
 
-    Raises `CorruptError`: it is set aside, and made from the log.
+    Raises `CorruptError`: the shard is quarantined and rebuilt from the log.
     """
     if store.noted(DOUBTFUL):
         raise CorruptError(f"the shard of {place} may miss values whose key was not there", REBUILD)

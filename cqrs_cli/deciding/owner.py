@@ -1,6 +1,6 @@
-"""One owner of one partition: steps 1 to 5 of the protocol, each with what the next one needs as its result.
+"""One owner of one partition: steps 1 to 5 of the protocol. Each step returns the input of the next step.
 
-An owner is never repaired: any error ends it, its clients are dropped, and the supervisor begins with another one.
+An owner is never repaired: any error ends it and closes its clients, and the supervisor starts another owner.
 """
 
 from collections.abc import Callable
@@ -37,21 +37,21 @@ from cqrs_cli.state.store import Store
 
 
 class Claimed(NamedTuple):
-    """The group's offset and claim as step 2 found them."""
+    """The group's offset and claim as found by step 2."""
 
     offset: int | None
     claim: Claim | None
 
 
 class Start(NamedTuple):
-    """The place to go on from, as step 3 found it."""
+    """The position as found by step 3."""
 
     offset: int  # of the next command to decide
     last_outcome: Record | None
 
 
 class DecidingOwner:
-    """Steps 1 to 5 for one partition. Use as a context manager: the clients go with it."""
+    """Steps 1 to 5 for one partition. Use as a context manager, which closes the clients."""
 
     def __init__(
         self,
@@ -68,9 +68,9 @@ class DecidingOwner:
         stay_level: Callable[[], object],
         lender: Lender,
     ) -> None:
-        """`keys`: of an aggregate with personal fields. `behind`: how long the group's offset has seemed to be below
-        the shard's. `stay_level`: folds what is visible, without a claim to the shard. `lender`: has clients that know
-        the logs, as before the fence they were read.
+        """`keys`: for an aggregate with personal fields. `behind`: how long the group's offset has seemed to be below
+        the shard's. `stay_level`: folds the visible log, without a claim to the shard. `lender`: pool of consumers that
+        know the logs already, because step 0 has read with them.
         """
         self.plan = plan
         self.partition = partition
@@ -89,7 +89,7 @@ class DecidingOwner:
         self.session.__exit__(*error)
 
     def work(self, stopping: Callable[[], bool]) -> None:
-        """Steps 1 to 5."""
+        """Run steps 1 to 5."""
         self.fence()
         claimed = self.claim()
         start = self.position(claimed)
@@ -99,7 +99,7 @@ class DecidingOwner:
         self.loop(state, start.offset, stopping)
 
     def fence(self) -> None:
-        """1: fence the previous owner; its open transaction is settled."""
+        """1: fence the previous owner, which ends its open transaction."""
         self.session.measures.enter("fence")
         self.session.connect()
         failpoints.reached("fence.before")
@@ -107,7 +107,7 @@ class DecidingOwner:
         failpoints.reached("fence.after")
 
     def claim(self) -> Claimed:
-        """2: judge the committed claim, waiting for pending commits, and replace it with mine."""
+        """2: judge the committed claim, after waiting for pending commits, and replace it with mine."""
         session = self.session
         session.measures.enter("claim")
         try:
@@ -123,7 +123,7 @@ class DecidingOwner:
         mine = succeed(session.mine, before, self.store.token())
         session.mine = mine = suspect(mine, before, session.timing.batch_limit)
         if before and (before.run_epoch, before.run) == (mine.run_epoch, mine.run):
-            session.counts = before.counts  # what my run has decided, also in an attempt that was lost
+            session.counts = before.counts  # includes the decisions of my run's lost attempts
         failpoints.reached("claim.before")
         if found.offset is not None:
             session.commit_position(found.offset)
@@ -131,11 +131,11 @@ class DecidingOwner:
         return Claimed(found.offset, before)
 
     def _require_current(self, offset: int | None, claim: Claim | None) -> None:
-        """Raise `UnavailableError` for an offset below what is decided, by the shard or by the log, until that has
-        lasted.
+        """Raise `UnavailableError` for an offset below the decisions in the shard or the log, until this has persisted
+        for `Timing.contradicted`.
 
-        A broker that was cut off from the others, or has just become the group's coordinator, may tell an old offset.
-        To claim with it would move the group back.
+        A broker that was cut off from the others, or has just become the group's coordinator, may return an old offset.
+        A claim at that offset would move the group back.
         """
         session, held = self.session, self.store.positions().commands
         if offset is None or self.plan.accept_loss.get(self.partition) is not None:
@@ -149,11 +149,11 @@ class DecidingOwner:
             )
 
     def position(self, claimed: Claimed) -> Start:
-        """3: judge from the log where to go on; the topic and its partitions are checked only now."""
+        """3: derive the position from the log. Only this step checks the topic and its partitions."""
         session = self.session
         session.measures.enter("position")
         accept = self.plan.accept_loss.get(self.partition)
-        bounds = {kind: session.bounds(kind) for kind in KINDS}  # all of them must be there
+        bounds = {kind: session.bounds(kind) for kind in KINDS}  # all topics must exist
         session.read_holding()
         session.check_forwards()
         with session.naming_stalls():
@@ -165,7 +165,7 @@ class DecidingOwner:
         before, accepted, trial = session.mine, session.mine.accepted, session.mine.trial
         if at == accept:
             accepted = Accepted(at, bounds["events"], bounds["outcomes"][1])
-            trial = None  # it knows offsets of another log, perhaps
+            trial = None  # its offsets may be of another log
         elif trial is not None:
             trial = trial.within(state.end - at)
         session.mine = replace(
@@ -184,14 +184,14 @@ class DecidingOwner:
         return Start(at, last)
 
     def recover(self, start: Start) -> StateCache:
-        """4: bring the shard up to the log and make it mine."""
+        """4: take ownership of the shard, and bring it up to date."""
         session, token, measures = self.session, self.session.mine.token, self.session.measures
         measures.enter("recover")
-        if session.mine.accepted is None:  # else it has folded decisions on commands that are gone
+        if session.mine.accepted is None:  # else it has decisions on commands that are lost
             check_not_ahead(self.store, session.log, start.offset)
         self.store.take_ownership(token, self.store.token())
         failpoints.reached("recover.taken")
-        # It reads the positions, before the log's end is asked for.
+        # The cache must read the shard's positions before the end of the log is requested.
         cache = StateCache(self.aggregate, self.store, token, self.plan.cache_bytes, self.keys)
         outcomes, events, deferred = (session.bounds(kind) for kind in ("outcomes", "events", "deferred"))
         session.writer.expect(events[1], outcomes[1], deferred[1])
@@ -218,7 +218,7 @@ class DecidingOwner:
         return cache
 
     def loop(self, state: StateCache, at: int, stopping: Callable[[], bool]) -> None:
-        """5: decide commands from `at` on, until the target is reached or `stopping()` says so."""
+        """5: decide commands from `at` on, until the target is reached or `stopping()` returns True."""
         session = self.session
         session.end_reading()
         trial = session.mine.trial
@@ -230,7 +230,7 @@ class DecidingOwner:
             session.measures.enter("settle")
             at = self._decide(state, at, stopping, end)
             if at < end:
-                return  # told to stop
+                return  # stopped
             split(session, state, at)
         session.measures.enter("decide")
         self._decide(state, at, stopping)
@@ -238,7 +238,7 @@ class DecidingOwner:
     def _decide(
         self, state: StateCache, at: int, stopping: Callable[[], bool], settling: int | None = None
     ) -> int:
-        """Decide from `at` on: where it has ended."""
+        """Decide from `at` on. Return the offset at which the loop ended."""
         loop = DecideLoop(self.session, self.aggregate, state, at, self.attempts, settling)
         loop.run(stopping)
         return loop.at

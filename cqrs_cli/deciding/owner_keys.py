@@ -1,8 +1,9 @@
-"""The keys of one partition, as its owner has them: to seal what it writes, and to open what it folds.
+"""The keys of one partition, as its owner has them: to encrypt records that it writes, and to decrypt records that it
+folds.
 
-They are read up to the high watermark before anything is folded, and an owner knows what it commits itself. So what is
-sealed with another key than the one in force is erased, and reads as placeholders; an `Erased` that names the key must
-then come. Where none does, the key was lost (`check_level`).
+The owner reads the keys up to the high watermark before it folds anything, and it knows the keys that it commits
+itself. So a value under another key than the key in force is erased, and is read as a redacted value. An `Erased` that
+names the missing key must then follow; if none follows, the key was lost (`check_level`).
 """
 
 from collections import OrderedDict
@@ -29,12 +30,12 @@ from cqrs_cli.keys.ring import Ring
 from cqrs_cli.keys.topic import KnownKeys, WrappedKey, key_value
 from cqrs_cli.state.key_cache import EndedKey, KeyChange, KeyOffsets, KeyRecord, KeyStore, changed
 
-#: Keys that are ready in memory: a kilobyte each.
+#: Keys that are kept unwrapped in memory: a kilobyte each.
 READY = 10_000
 
 
 class OwnerKeys:
-    """The keys as they are known on disk, and what a batch has changed that is committed but not there yet."""
+    """The keys that are known on disk, and the committed changes of a batch that are not on disk yet."""
 
     def __init__(
         self,
@@ -45,31 +46,32 @@ class OwnerKeys:
         known: KeyStore,
         ready: int = READY,
     ) -> None:
-        """`partition`: of the keys topic. `ready`: the most keys that are kept unwrapped."""
+        """`partition`: of the keys topic. `ready`: most keys that are kept unwrapped."""
         self._aggregate, self._log, self.partition = aggregate, log, partition
         self._ring, self._kept = ring, known
         self._most = ready
         self._ready: OrderedDict[str, DataKey | None] = OrderedDict()
         self._changes: list[KeyChange] = []
         self._changed: dict[str, KnownKeys] = {}
-        self._wrapped: dict[str, WrappedKey | None] = {}  # those of the batch that is being written
-        self.read = 0  # offset of the keys topic
-        self._learnt = 0  # up to here it was read when the partition was taken over
+        self._wrapped: dict[str, WrappedKey | None] = {}  # keys of the batch that is being written
+        self.read = 0  # next offset in the keys topic
+        self._learnt = 0  # end of the keys topic when the partition was taken over
         self._is_level = self._is_forgiving = False
-        self.doubts: dict[str, str] = {}  # kid → subject: not in force, and no `Erased` has named it yet
+        self.doubts: dict[str, str] = {}  # unresolved keys, key id → subject: no `Erased` has named them yet
 
     @property
     def place(self) -> str:
-        """The log of the keys in messages."""
+        """The name of the keys log, for messages."""
         return f"{self._log.topic} partition {self.partition}"
 
     def learn(self, noted: int, keeps: KeyHome | None = None, afresh: bool = False) -> None:
-        """Read the keys up to their high watermark. Ask for the end of the events first.
+        """Read the keys up to their high watermark. Request the end of the events first.
 
-        `noted`: up to where the shard knows the events that changed keys. A cache that has seen less is of before an
-        erasure, perhaps: it is dropped, and read as a whole, in one go. `keeps`: the aggregates whose keys are kept,
-        where partitions have grown; of others nobody here would see the end. A child without events begins afresh, too:
-        an erasure may lie in its parents'.
+        `noted`: the offset of the events up to which the shard knows changes of keys. A cache that has seen fewer
+        events may be from before an erasure: it is dropped, and read again as a whole, in one pass. `keeps`: the filter
+        for the owner's keys after a repartitioning; this owner would not see the erasure of other keys. A filtered
+        cache that has seen no events is dropped, too, because an erasure may be in the parents' logs. `afresh`: drop
+        the cache in any case.
         """
         try:
             self._learn(noted, keeps, afresh)
@@ -86,7 +88,7 @@ class OwnerKeys:
         before = self._kept.offsets
         self.read = before.keys
         start, end = self._log.bounds(self.partition)
-        self._log.close()  # a client has eight descriptors: reading has one of its own
+        self._log.close()  # a client has eight descriptors, and reading opens another client
         if before.keys > end:
             raise ContradictionError(
                 f"{self.place} ends at {end}, before the {before.keys} that was already read",
@@ -101,9 +103,9 @@ class OwnerKeys:
         self._write(noted)
 
     def check_level(self, events: int, accepted: bool = False) -> None:
-        """Note that all events are folded; raises `ContradictionError` for a key that is gone and was not erased.
+        """Record that all events are folded; raises `ContradictionError` for a missing key that was not erased.
 
-        `accepted`: events were lost, and an operator has accepted that; the erasures may be among them.
+        `accepted`: an operator has accepted a loss of events, which may include the erasures.
         """
         self._is_forgiving = accepted
         if accepted:
@@ -114,7 +116,7 @@ class OwnerKeys:
         self._write(events)
 
     def key_of(self, subject: str) -> DataKey | None:
-        """The key in force; raises `ContradictionError` for one that the ring cannot unwrap."""
+        """Return the key in force, or None; raises `ContradictionError` if the keyring cannot unwrap the key."""
         try:
             return self._ready[subject]
         except KeyError:
@@ -125,9 +127,9 @@ class OwnerKeys:
         return key
 
     def opened(self, event: EventEnvelope) -> EventEnvelope:
-        """An event of the log with its sealed members opened, or their placeholders; an `Erased` ends its key.
+        """Return an event of the log with its encrypted members decrypted or redacted. An `Erased` ends its key.
 
-        Raises `SealError` for one that does not open, `FoldError` for an `Erased` that cannot be read.
+        Raises `SealError` for a value that cannot be decrypted, `FoldError` for an `Erased` that cannot be read.
         """
         if event.type == ERASED:
             erased = decode_event(self._aggregate, event)
@@ -142,31 +144,32 @@ class OwnerKeys:
         return replace(event, data=Raw(open_data(cls, data, find, place)))
 
     def open_state(self, subject: str, data: bytes) -> bytes:
-        """The JSON of a state from the shard, opened; raises `SealError`."""
+        """Return the JSON of a state from the shard, decrypted; raises `SealError`."""
         if not may_look_sealed(data):
             return data
         place = SealPlace(self._aggregate.name, subject, STATE, "")
         return open_data(self._aggregate.state, data, partial(self._find, subject), place)
 
     def seal_state(self, subject: str, data: bytes) -> bytes:
-        """The JSON of a state as the shard has it.
+        """Return the JSON of a state as the shard stores it, encrypted.
 
-        Without a key in force its personal fields hold nothing personal: no event that is left says it.
+        Without a key in force, the personal fields contain nothing personal, because no remaining event contains a
+        personal value.
         """
         return seal_needed(
             self._aggregate.state, data, self.key_of, (self._aggregate.name, subject, STATE, "")
         )
 
     def records(self, keys: Mapping[str, DataKey | None]) -> list[tuple[bytes | None, bytes]]:
-        """The records of the keys that a batch has changed: (value, subject)."""
+        """Return the records (value, subject) of the keys that a batch has changed."""
         wrap, topic = self._ring.wrap, self._log.topic
         self._wrapped = {one: None if key is None else wrap(topic, one, key) for one, key in keys.items()}
         return [(key_value(wrapped), subject.encode()) for subject, wrapped in self._wrapped.items()]
 
     def stage(self, keys: Mapping[str, DataKey | None], read: int | None) -> None:
-        """Keep the keys whose `records` were just committed, never earlier. `read`: the offset behind them."""
+        """Keep keys whose `records` were just committed, never earlier. `read`: the offset after the records."""
         for subject, key in keys.items():
-            known = self._changed[subject] = self._known(subject)  # it is read once
+            known = self._changed[subject] = self._known(subject)  # read only once
             before = known.current
             if before is not None and (key is None or key.kid != before.kid):
                 self._end(subject, before.kid)
@@ -175,9 +178,10 @@ class OwnerKeys:
         self.read = max(self.read, read or 0)
 
     def flush(self, events: int) -> bool:
-        """Put on disk what has changed up to this offset of the events, before the shard has it: true if anything has.
+        """Write the changes of keys up to this offset of the events to disk, before the shard changes. Return True if
+        there were any.
 
-        Raises `NotOwnerError` if somebody else has written there.
+        Raises `NotOwnerError` if another owner has written to the key cache.
         """
         if not self._changes:
             return False
@@ -185,7 +189,9 @@ class OwnerKeys:
         return True
 
     def suspects(self) -> Iterator[list[str]]:
-        """The aggregates of which a record is under an older master key of the ring, as far as the topic was learnt."""
+        """Yield lists of subjects with a key record under an older KEK of the keyring, as far as the topic was read at
+        the takeover.
+        """
         current = self._ring.current
         start, _ = self._log.bounds(self.partition) if len(self._ring.names) > 1 else (self._learnt, None)
         for records in self._log.read(self.partition, start, self._learnt):
@@ -194,7 +200,7 @@ class OwnerKeys:
         self._log.close()
 
     def outdated(self, subjects: Iterable[str]) -> dict[str, DataKey]:
-        """Their keys in force that are under an older master key, as this owner knows them now."""
+        """Return the keys in force of these subjects that are under an older KEK, as this owner knows them now."""
         known = {one: self._known(one).current for one in subjects}
         old = [one for one, wrapped in known.items() if wrapped and wrapped.master != self._ring.current]
         return {one: key for one in old if (key := self.key_of(one)) is not None}

@@ -1,4 +1,4 @@
-"""An aggregate as the shard has it, and as it is decided on."""
+"""Converts an aggregate between its form in the shard and its form for deciding."""
 
 from typing import Protocol
 
@@ -11,19 +11,19 @@ from cqrs_cli.errors import ContradictionError
 
 
 class StateSeal(Protocol):
-    """Seals the personal members of states for a store, and opens them again."""
+    """Encrypts the personal members of states for a store, and decrypts them again."""
 
     def seal_state(self, subject: str, data: bytes) -> bytes:
-        """The JSON of a state as the store has it."""
+        """Return the JSON of a state as the store has it, encrypted."""
 
     def open_state(self, subject: str, data: bytes) -> bytes:
-        """The JSON of a state from the store, opened; raises `SealError`."""
+        """Return the JSON of a state from the store, decrypted; raises `SealError`."""
 
 
 def pack(
     aggregate: Aggregate, aggregate_id: str, folded: Folded, keys: StateSeal | None = None
 ) -> StoredState:
-    """The aggregate as the shard stores it, sealed by the keys of an aggregate with personal fields."""
+    """Return the aggregate as the shard stores it; `keys` encrypt an aggregate with personal fields."""
     data = aggregate.encode_state(folded.state)
     if keys is not None:
         data = keys.seal_state(aggregate_id, data)
@@ -33,7 +33,7 @@ def pack(
 def unpack(
     aggregate: Aggregate, aggregate_id: str, saved: StoredState, keys: StateSeal | None = None
 ) -> Folded:
-    """The aggregate to decide on; raises `ContradictionError` if the code cannot read what the code wrote."""
+    """Return the aggregate to decide on; raises `ContradictionError` if the code cannot read its own stored state."""
     try:
         data = saved.state if keys is None else keys.open_state(aggregate_id, saved.state)
         state = aggregate.decode_state(data)

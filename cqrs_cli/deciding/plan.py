@@ -1,4 +1,4 @@
-"""The plan that the driver hands to the tasks, and the results they hand back: plain values that travel."""
+"""The plan that the driver sends to the tasks, and the results that they return: plain values, which are serialized."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,12 +21,12 @@ from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.telemetry.datagrams import Address
 
-#: The ending of the folder of an owner's keys, which lies beside the shard and has its name.
+#: The suffix of the folder with an owner's keys, which is next to the shard: the shard `3` has its keys in `3.keys`.
 KEYS_SUFFIX: Final = ".keys"
 
 
 class Partition(NamedTuple):
-    """A partition of an aggregate's topics: it has one owner."""
+    """A partition of an aggregate's topics, which has one owner. Sample: `Partition("bank_account", 3)`."""
 
     aggregate: str
     number: int
@@ -34,18 +34,18 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One submission of one run: the same for all its tasks."""
+    """The plan of one submission of a run, equal for all its tasks."""
 
     connection: Connection
     topics: dict[str, AggregateTopics]  # by aggregate
     package: str
-    root: Path  # where the package lies; on a worker it comes from the shipped archive
+    root: Path  # folder of the package; on a worker, in the shipped archive
     deciding: DecisionSettings
     state_dir: Path
     run_epoch: int
     run: str
     submission: int = 0
-    targets: dict[Partition, int] | None = None  # where `--once` ends: commands offset by partition
+    targets: dict[Partition, int] | None = None  # for `--once`: final offset of the commands, by partition
     accept_loss: dict[Partition, int] = field(default_factory=dict)
     refused: dict[Partition, frozenset[int]] = field(default_factory=dict)
     cache_bytes: int = CACHE_BYTES  # of decoded states, for each partition
@@ -54,30 +54,30 @@ class Plan:
     checkpoints: str = ""  # a folder's URI, empty for none
     checkpoint_every: float = 3600.0  # s
     checkpoints_kept: int = 2  # of each partition
-    #: The lineages as they will be, for shards that are made before a growth.
+    #: The partition histories with the requested counts, for shards that are built before a repartitioning.
     wished: dict[str, PartitionLineage] = field(default_factory=dict)
-    #: The lineages of growths that were over when the run began.
+    #: The partition histories whose repartitionings were complete when the run began.
     lineages: dict[str, SeenLineage] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
-    brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
-    reports: Address | None = None  # where the driver takes them
+    brokers: int = 1  # in the cluster; each costs an owner's clients some descriptors
+    reports: Address | None = None  # the driver's address for reports
 
     def partitions(self) -> list[Partition]:
-        """Every (aggregate, partition) of the run."""
+        """Return every (aggregate, partition) of the run."""
         return [
             Partition(name, p) for name, found in sorted(self.topics.items()) for p in range(found.partitions)
         ]
 
     def seats(self) -> dict[Partition, Seat]:
-        """The seats at which the owners commit their positions."""
+        """Return the claim slots at which the owners commit their positions."""
         return {at: self.seat(at) for at in self.partitions()}
 
     def seat(self, partition: Partition) -> Seat:
-        """The seat at which the owner of a partition commits its position."""
+        """Return the claim slot at which the owner of a partition commits its position."""
         return partition_seat(self.topics[partition.aggregate].topics, partition.number)
 
     def claim(self, partition: Partition, attempt: int) -> Claim:
-        """The claim of a task's attempt, before it has seen the committed one."""
+        """Return the claim of a task's attempt, before the attempt has read the committed claim."""
         found = self.topics[partition.aggregate]
         return Claim(
             self.run_epoch,
@@ -91,7 +91,7 @@ class Plan:
         )
 
     def holding(self, partition: Partition, lineage: PartitionLineage) -> Holding:
-        """The keys of a partition, by a lineage of its aggregate."""
+        """Return the assigned keys of a partition, by this partition history of its aggregate."""
         return Holding(
             lineage, partition.number, self.topics[partition.aggregate].partitions, self.deciding.partitioner
         )
@@ -99,10 +99,11 @@ class Plan:
     def read_holding(
         self, partition: Partition, reach: tuple[int, int] | None = None, lender: Lender | None = None
     ) -> Holding:
-        """The keys of a partition, by the lineage as it is now. One that never grew is not asked for it.
+        """Return the assigned keys of a partition, by the current partition history. An aggregate that was never
+        repartitioned has no history to read.
 
-        A growth that was over is not read again while the lineage has this `reach`, or without a fence, where nobody
-        has asked for that.
+        A history that was complete when the run began is read again only if `reach`, the (start, end) of its log, has
+        another end. Before a fence `reach` is None.
         """
         found = self.topics[partition.aggregate]
         if (wished := self.wished.get(partition.aggregate)) is not None:
@@ -116,27 +117,27 @@ class Plan:
         return self.holding(partition, now)
 
     def log(self, partition: Partition) -> PartitionLog:
-        """A partition's logs."""
+        """Return a partition's logs."""
         topics = self.topics[partition.aggregate].topics
         return PartitionLog(self.connection, topics, partition.number, self.connection.payloads)
 
     def shard(self, partition: Partition) -> Path:
-        """The folder of a partition's shard."""
+        """Return the folder of a partition's shard."""
         return shard_folder(self.state_dir, self.topics[partition.aggregate].topics) / str(partition.number)
 
     def identity(self, partition: Partition, aggregate: Aggregate) -> Identity:
-        """The log and the code that a partition's shard is a cache of."""
+        """Return the identity of a partition's shard: the log and the code of which it is a cache."""
         window = self.deciding.window
         return shard_identity(self.topics[partition.aggregate], partition.number, aggregate, window)
 
 
 def partition_seat(topics: Topics, number: int) -> Seat:
-    """The place at which the owner of a partition commits its position, and its run beats."""
+    """Return the claim slot of a partition's owner, with the topics for heartbeats and the standby registry."""
     return Seat(topics.group, topics.commands, number, topics.outcomes, topics.events)
 
 
 def shard_identity(found: AggregateTopics, partition: int, aggregate: Aggregate, window: int) -> Identity:
-    """The log and the code that the shard of a partition is a cache of; `window` in ms."""
+    """Return the identity of a shard: the log and the code of which it is a cache; `window` in ms."""
     return Identity(
         cluster_id=found.cluster_id,
         topics={str(kind): topic_id for kind, topic_id in found.ids.items()},
@@ -149,13 +150,13 @@ def shard_identity(found: AggregateTopics, partition: int, aggregate: Aggregate,
 
 
 def shard_folder(state_dir: Path, topics: Topics) -> Path:
-    """The folder of an aggregate's shards; each partition has a folder in it."""
+    """Return the folder of an aggregate's shards; it has a folder for each partition."""
     return state_dir / topics.commands.removesuffix(".commands")
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerResult(Ending[Partition]):
-    """The end of owners that decide."""
+    """The result of owners that decide."""
 
     counts: Counts = field(default_factory=Counts)
 

@@ -1,4 +1,4 @@
-"""The start of an owner, judged from the log alone: a pure function, so that every case has a test."""
+"""The position of an owner, derived from the log alone: a pure function, so that every case has a test."""
 
 from typing import NamedTuple
 
@@ -17,30 +17,30 @@ class LogState(NamedTuple):
     topic: str
     partition: int
     topic_id: str
-    other_ids: tuple[str, str]  # of the events and the outcomes topic
+    other_ids: tuple[str, str]  # topic ids of the events and the outcomes
     partitions: int
-    start: int  # of the commands log
-    end: int  # its high watermark
-    last_outcome: int | None  # the input offset of the last visible outcome
-    last_outcome_matches: bool  # whether its command is still at that offset, not another or no command
-    outcomes_start: int  # of the outcomes log: above 0 once its retention has deleted some
+    start: int  # of the commands
+    end: int  # high watermark of the commands
+    last_outcome: int | None  # the command offset in the last visible outcome
+    last_outcome_matches: bool  # True if that command is still at its offset
+    outcomes_start: int  # above 0 once retention has deleted outcomes
     has_events: bool
-    last_event: int | None  # the input offset of the last visible event; None also if it does not say
-    last_event_matches: bool  # the same for the last event; only checked where the outcome does not match
-    is_new: bool  # whether all commands are later than the last outcome
-    committed: int | None  # the group's offset; None if it has none, or it expired
-    claim: Claim | None  # what rides with it
-    deferred_id: str = UNKNOWN_TOPIC  # of the deferred topic
-    has_grown: bool = False  # then `partitions` is the count by which the partition judges
+    last_event: int | None  # the command offset in the last visible event; None also if it is unreadable
+    last_event_matches: bool  # as for the outcome; only checked if the outcome does not match
+    is_new: bool  # True if all commands are later than the last outcome
+    committed: int | None  # the group's offset; None if there is none, or it expired
+    claim: Claim | None  # in the metadata of that offset
+    deferred_id: str = UNKNOWN_TOPIC  # topic id of the deferred commands
+    has_grown: bool = False  # True after a repartitioning: `partitions` is the partition's own count
 
 
 def position(log: LogState, accept_loss: int | None = None) -> int:
-    """The offset to decide next. The caller still has to see that `gap(log)` holds nothing but control records.
+    """Return the offset to decide next. The caller has to check that `gap(log, at)` contains only control records.
 
-    Raises `ConfigurationError` if the partition count changed, `ContradictionError` for anything that would lose or
-    repeat a decision. `accept_loss` is an operator's word for where to go on; `UsageError` if that is not in the log.
-    A word that would have commands decided again is ignored: it was given for an earlier loss. The word that the claim
-    keeps is valid until a command is decided after it.
+    Raises `ConfigurationError` if the partition count changed, `ContradictionError` if continuing would lose or repeat
+    a decision. `accept_loss` is the offset from which an operator wants to continue; `UsageError` if the log does not
+    have it. An offset that would repeat decisions is ignored, because it was given for an earlier loss. An accepted
+    loss in the claim is valid until a command is decided after it.
     """
     if log.claim is not None:
         _check_count(log, log.claim.partitions)
@@ -57,7 +57,7 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
     if log.last_outcome is None and accepted is not None and log.outcomes_start <= accepted.outcomes:
         at = accepted.at
     elif log.last_outcome is None and log.outcomes_start > 0 and _is_ours(log):
-        at = log.committed or 0  # its retention has deleted the last of them
+        at = log.committed or 0  # retention has deleted all outcomes
     elif log.last_outcome is None and log.has_events:
         raise contradiction(
             log, "there are events but no outcome, so nothing says what was decided", log.start
@@ -79,7 +79,7 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
 
 
 def _check_count(log: LogState, claimed: int) -> None:
-    """The count in the claim was committed with the split: a lineage that says less is not all of it."""
+    """Check the count in the claim. It was committed with the split, so a history with a lower count is incomplete."""
     if not log.has_grown and claimed != log.partitions:
         raise another_count(log.aggregate, log.topic, claimed, log.partitions)
     if claimed > log.partitions:
@@ -91,7 +91,7 @@ def _check_count(log: LogState, claimed: int) -> None:
 
 
 def another_count(aggregate: str, topic: str, before: int, now: int) -> ConfigurationError:
-    """The error for a topic that has grown without its lineage."""
+    """Return the error for a topic whose partition count changed without a repartitioning."""
     hint = "fewer partitions split aggregates: recreate it with the old count, or migrate to new topics"
     if now > before:
         least = adopting_count(before, now)
@@ -100,12 +100,12 @@ def another_count(aggregate: str, topic: str, before: int, now: int) -> Configur
 
 
 def gap(log: LogState, at: int) -> tuple[int, int]:
-    """The commands between `at` and the committed offset: only control records may be there."""
+    """Return the range of commands from `at` to the committed offset: only control records may be there."""
     return (at, log.committed) if log.committed is not None and log.committed > at else (at, at)
 
 
 def check_place(topic: str, partition: int, offset: int, start: int, end: int) -> None:
-    """Raise `UsageError` for an operator's word that is not in the log."""
+    """Raise `UsageError` for an operator's offset that is not in the log."""
     if not start <= offset <= end:
         raise UsageError(
             f"{topic} partition {partition} has no offset {offset} to go on from",
@@ -114,7 +114,7 @@ def check_place(topic: str, partition: int, offset: int, start: int, end: int) -
 
 
 def contradiction(log: LogState, what: str, onward: int) -> CqrsError:
-    """The error of exit code 5. It names the way out: `onward`, or the nearest undecided offset in the log."""
+    """Return the error of exit code 5. Its remedy names `onward`, or the nearest undecided offset in the log."""
     onward = min(max(onward, log.start, _decided(log)), log.end)
     if log.committed is not None and _is_spent(log, onward):
         onward = log.committed
@@ -126,35 +126,35 @@ def contradiction(log: LogState, what: str, onward: int) -> CqrsError:
 
 
 def _nothing_lost(log: LogState, at: int) -> bool:
-    """True if an owner's committed offset proves that no undecided command was deleted from the log's start."""
+    """Return True if an owner's committed offset proves that retention deleted no undecided command."""
     return _is_ours(log) and log.committed is not None and log.committed >= log.start and at <= log.committed
 
 
 def _is_ours(log: LogState) -> bool:
-    """True if an owner committed the offset, while it decided this very log."""
+    """Return True if an owner committed the offset while it decided this topic, not an earlier topic of this name."""
     return log.committed is not None and log.claim is not None and log.claim.topic_id == log.topic_id
 
 
 def _is_another(log: LogState) -> bool:
-    """True if the claim was made when another topic had this name."""
+    """Return True if the claim was committed when another topic had this name."""
     return log.claim is not None and log.claim.topic_id not in (UNKNOWN_TOPIC, log.topic_id)
 
 
 def _accepted(log: LogState) -> Accepted | None:
-    """The loss that an operator accepted of this very log."""
+    """Return the loss that an operator accepted for this topic, not for an earlier topic of this name."""
     if log.claim is None or log.claim.topic_id != log.topic_id:
         return None
     return log.claim.accepted
 
 
 def _is_spent(log: LogState, word: int) -> bool:
-    """True if this very word was obeyed: the position in the log has moved on since."""
+    """Return True if an owner has already continued from this offset, and the position has moved on since."""
     accepted = _accepted(log)
     return accepted is not None and word == accepted.at < (log.committed or 0) <= log.end
 
 
 def _decided(log: LogState) -> int:
-    """The offset of this very log below which every command is known to be decided or accepted as lost."""
+    """Return the offset in this topic below which every command is known to be decided or accepted as lost."""
     if _is_another(log):
         return 0
     traces = ((log.last_outcome, log.last_outcome_matches), (log.last_event, log.last_event_matches))
@@ -167,7 +167,7 @@ def _decided(log: LogState) -> int:
 
 
 def _made_again(log: LogState) -> str | None:
-    """The other topic that was made again since the last owner wrote to it."""
+    """Return the name of another topic that was recreated since the last owner wrote to it, or None."""
     before = UNKNOWN_OTHERS if log.claim is None else log.claim.other_ids
     for name, was, now in zip(("events", "outcomes"), before, log.other_ids, strict=True):
         if was not in (UNKNOWN_TOPIC, now):

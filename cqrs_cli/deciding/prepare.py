@@ -1,4 +1,4 @@
-"""Making the plan of a run from the settings, before Spark starts."""
+"""Makes the plan of a run from the settings, before Spark starts."""
 
 import time
 import uuid
@@ -40,8 +40,8 @@ def prepare(
     accept_loss: Iterable[str] = (),
     fail: Iterable[str] = (),
 ) -> Plan:
-    """The plan of a new run. Raises `ConfigurationError` for missing ACLs and topics, and such as are set up wrongly,
-    `UsageError` for a place (`AGG:P@OFFSET`) that is not in the run, `UnavailableError` without a broker.
+    """Return the plan of a new run. Raises `ConfigurationError` for missing ACLs and for missing or misconfigured
+    topics, `UsageError` for an operator's offset (`AGG:P@OFFSET`) outside the run, `UnavailableError` without a broker.
     """
     for name, aggregate in aggregates.items():
         if aggregate.has_personal_fields:
@@ -89,10 +89,11 @@ def prepare(
 def check_lineage(
     connection: Connection, described: AggregateTopics, partitioner: Partitioner
 ) -> SeenLineage | None:
-    """Refuse topics that have grown otherwise than their lineage says: a key would be decided in two partitions.
+    """Refuse topics whose partition count is not in their partition history: a key would be decided in two partitions.
 
-    None if there is no lineage. A growth that ended before its wish has left a lineage that says nothing. What a
-    transaction hides of it is asked for only if need be: the owners of this run may have to end that one.
+    Return None if there is no history. A repartitioning that was interrupted before its request has left an empty
+    history. Hidden records are waited for only if the count requires it: the owners of this run may have to end the
+    transaction that hides them.
     """
     if described.lineage_id is None:
         return None
@@ -112,7 +113,9 @@ def check_lineage(
 
 
 def _check_counts(described: AggregateTopics, claims: Iterable[Claim | None]) -> None:
-    """Refuse partitions that were added by hand before one of them decides: its own owner has no claim to compare."""
+    """Refuse partitions that were added by hand, before one of them decides: the owner of an added partition has no
+    claim to compare.
+    """
     for claim in claims:
         if claim is not None and claim.partitions != described.partitions:
             names = described.topics
@@ -140,9 +143,11 @@ def _timing(settings: "Settings", standby: bool) -> Timing:
 
 
 def without_topics(settings: "Settings", connection: Connection, aggregates: Iterable[str]) -> list[str]:
-    """The aggregates that have none of their topics yet, as a new file; empty if that is so of all of them.
+    """Return the aggregates that have no topics yet, such as the aggregate of a new file; empty if no aggregate has
+    topics.
 
-    Raises `UnavailableError` without a broker. Where the user may not look, `prepare` says what is not allowed.
+    Raises `UnavailableError` without a broker. Empty also for a user who may not list topics: then `prepare` names the
+    missing ACL.
     """
     names = list(aggregates)
     try:
@@ -154,7 +159,7 @@ def without_topics(settings: "Settings", connection: Connection, aggregates: Ite
 
 
 def _make_room(aggregates: int, brokers: int) -> None:
-    """Raise this process's limits for the driver: it retires some partitions at once, and reads each group's claims."""
+    """Raise this process's limits: the driver retires several partitions at once, and reads each group's claims."""
     retiring = owner_needs(WORKERS, brokers).descriptors
     reading = aggregates * DESCRIPTORS_A_BROKER * brokers
     make_room(Needs(retiring + reading, BASE_BYTES), "the driver of a run")
@@ -163,7 +168,7 @@ def _make_room(aggregates: int, brokers: int) -> None:
 def _described_topics(
     settings: "Settings", connection: Connection, aggregates: Mapping[str, Aggregate]
 ) -> tuple[dict[str, AggregateTopics], int]:
-    """The topics of each aggregate, and the number of brokers."""
+    """Return the topics of each aggregate, and the number of brokers."""
     topics: dict[str, AggregateTopics] = {}
     with Admin(connection) as admin:
         for name, aggregate in aggregates.items():
@@ -189,8 +194,8 @@ def _check_offsets(
     refused: Mapping[Partition, frozenset[int]],
     seen: Mapping[Partition, Claim | None],
 ) -> None:
-    """Check the operator's offsets before anybody is fenced: a slip must not end the run that works. A place that was
-    accepted before passes, even if its offset is deleted now.
+    """Check the operator's offsets before any owner is fenced: a typing error must not end the active run. An offset
+    that was accepted before passes, even if retention has deleted it.
     """
     for partition in sorted({*losses, *refused}):
         topic, number = topics[partition.aggregate].topics.commands, partition.number
@@ -207,7 +212,7 @@ def _check_offsets(
 
 
 def _targets(connection: Connection, topics: Mapping[str, AggregateTopics]) -> dict[Partition, int]:
-    """The ends of `--once`: the commands' last stable offsets as they are now."""
+    """Return the final offsets of `--once`: the current last stable offsets of the commands."""
     return {
         Partition(name, partition): end
         for name, described in topics.items()
@@ -218,7 +223,7 @@ def _targets(connection: Connection, topics: Mapping[str, AggregateTopics]) -> d
 
 
 def _places(flag: str, texts: Iterable[str], known: Iterable[str]) -> Iterable[tuple[Partition, int]]:
-    """Read `AGG:P@OFFSET`."""
+    """Parse texts of the form `AGG:P@OFFSET`; raises `UsageError`."""
     for text in texts:
         place = parse_place(flag, text)
         if place.process:

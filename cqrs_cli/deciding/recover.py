@@ -1,6 +1,6 @@
-"""Bringing a shard up to the log: folding events and outcomes that are not in it yet.
+"""Brings a shard up to date: folds the events and outcomes that it does not contain yet.
 
-Folding is idempotent by aggregate version, so that positions may be lower bounds.
+Folding is idempotent by aggregate version, so positions may be lower bounds.
 """
 
 from collections.abc import Mapping
@@ -27,8 +27,8 @@ def fold_events(
     bounds: tuple[int, int],
     accepted: Accepted | None = None,
 ) -> None:
-    """Fold the events of the log that has these bounds; raises `ContradictionError` naming the record that cannot
-    follow, and where events were deleted, unless an operator `accepted` that loss.
+    """Fold the events; `bounds` are the start and end of their log. Raises `ContradictionError` for an event that
+    cannot follow, and names its record; also for deleted events, unless an operator `accepted` that loss.
     """
     at, (start, end) = cache.positions.events, bounds
     if at > end:
@@ -54,9 +54,10 @@ def fold_events(
 def fold_records(
     log: PartitionLog, aggregate: Aggregate, cache: StateCache, records: list[Record], done: int
 ) -> tuple[dict[str, Folded], int]:
-    """The states after the records from number `done` on, as many as the cache can hold, and the number then.
+    """Return the states after the records from index `done` on, and the index of the next record. It stops early when
+    the cache is full.
 
-    Raises `ContradictionError` naming the record that cannot follow.
+    Raises `ContradictionError` that names the record that cannot follow.
     """
     states: dict[str, Folded] = {}
     most, keys = cache.most_waiting, cache.keys
@@ -87,11 +88,11 @@ def fold_outcomes(
     accepted: Accepted | None = None,
     topic_id: str = "",
 ) -> None:
-    """Remember the decisions in the log that has these bounds; for an empty shard those of one window back from the
-    `last` outcome. Its retention has deleted only older ones.
+    """Remember the decisions in the outcomes; `bounds` are the start and end of their log. An empty shard starts one
+    dedup window (`window`, ms) before the `last` outcome. Retention deletes only older outcomes.
 
-    The events must be folded: raises `ContradictionError` if they do not reach what was decided, naming the command to
-    go `onward` from. Of what was decided when an operator `accepted` a loss they need not.
+    The events must be folded. If they do not reach the version of a decided command, this raises `ContradictionError`
+    with `onward` as the offset to continue from. The check is skipped for outcomes from before an `accepted` loss.
     """
     at, (start, end) = cache.positions.outcomes, bounds
     if at > end:
@@ -131,7 +132,7 @@ def fold_outcomes(
 def check_reached(
     log: PartitionLog, cache: StateCache, latest: Mapping[str, OutcomeEnvelope], onward: int
 ) -> None:
-    """Refuse to fold over lost events: aggregates would be decided on as they once were."""
+    """Refuse to fold over lost events: aggregates would be decided on in an outdated state."""
     with cache.reading():
         for subject, outcome in latest.items():
             state, verdict = cache.state(subject), outcome.data
@@ -146,19 +147,19 @@ def check_reached(
 
 
 def will_last(error: ContradictionError) -> bool:
-    """True for an event that the code cannot read. A broker that has just rejoined its cluster shows less of a log, but
-    never other records: waiting does not help.
+    """Return True if retrying cannot help: the code cannot read an event. A broker that has just rejoined its cluster
+    may hide records, but never alters a record.
     """
     return isinstance(error.__cause__, UnreadableEventError)
 
 
 def falls_short(state: Folded | None, outcome: OutcomeEnvelope) -> bool:
-    """True if events were lost: those that are there do not lead to where the command left its aggregate."""
+    """Return True if events were lost: the remaining events do not reach the version after the command."""
     return (state.version if state else 0) < outcome.data.version
 
 
 def parse_outcome(log: PartitionLog, record: Record) -> OutcomeEnvelope:
-    """Read an outcomes record; raises `ContradictionError` if it is not an outcome."""
+    """Return the outcome in a record; raises `ContradictionError` if it is not an outcome."""
     try:
         return read_outcome(record.value)
     except ValueError as error:
@@ -166,9 +167,10 @@ def parse_outcome(log: PartitionLog, record: Record) -> OutcomeEnvelope:
 
 
 def check_not_ahead(store: Store, log: PartitionLog, position: int) -> None:
-    """Refuse a shard that holds decisions behind the `position`: Kafka lost the commit that it was told of.
+    """Refuse a shard that is ahead of the log, with decisions beyond `position`: Kafka lost a commit after it had
+    confirmed the commit.
 
-    Raises `AheadError`: it is set aside, and made from the log.
+    Raises `AheadError`: the shard is quarantined and rebuilt from the log.
     """
     if (held := store.positions().commands) > position:
         raise AheadError(

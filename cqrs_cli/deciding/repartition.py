@@ -1,10 +1,10 @@
-"""Letting an aggregate grow to more partitions, while it decides. The next run splits (`deciding.split`).
+"""Raises an aggregate's number of partitions while it decides. The next run splits (`deciding.split`).
 
-1. check    the number fits, and nobody decides who would not wait for a split
-2. wish     in the lineage: read back, the log says which of two operators came first
-3. grow     the topics, the commands last
+1. check    the number fits, and every active owner would wait for a split
+2. request  write it to the partition history and read it back: the log decides between two operators
+3. extend   the topics, the commands topic last
 
-Each step may be done again: the same call completes a growth that ended half-way.
+Each step may be repeated: the same call completes an interrupted repartitioning.
 """
 
 import os
@@ -34,7 +34,7 @@ from cqrs_cli.version import __version__
 
 
 class AggregateStanding(NamedTuple):
-    """An aggregate before it grows: what its topics have, its lineage, and the last claims of its partitions."""
+    """An aggregate before its repartitioning: partition counts of its topics, history, and last claims."""
 
     name: str
     has: Mapping[Kind, int]
@@ -44,7 +44,9 @@ class AggregateStanding(NamedTuple):
 
 
 class PlannedGrowth(NamedTuple):
-    """`before` equals `after` if the growth was wished before: it is completed. `lineage`: with this wish."""
+    """A repartitioning. `before` equals `after` if it was requested earlier, and is completed now. `lineage`: the
+    history with this request.
+    """
 
     before: int
     after: int
@@ -53,8 +55,8 @@ class PlannedGrowth(NamedTuple):
 
 
 def plan_growth(standing: AggregateStanding, after: int, partitioner: Partitioner) -> PlannedGrowth:
-    """The growth to `after` partitions; raises `UsageError` for a number that does not fit, `ConfigurationError` for an
-    aggregate that cannot grow now.
+    """Return the repartitioning to `after` partitions; raises `UsageError` for a number that does not fit,
+    `ConfigurationError` for an aggregate that cannot be repartitioned now.
     """
     name, lineage = standing.name, standing.lineage
     before, most = lineage.counts[-1], max(standing.has.values())
@@ -84,7 +86,7 @@ def plan_growth(standing: AggregateStanding, after: int, partitioner: Partitione
 
 
 def _refuse_older(name: str, claims: Iterable[Claim]) -> None:
-    """An owner of an older version would begin with nothing where a child waits."""
+    """Refuse active owners of an older version: they would start a child with an empty state instead of waiting."""
     for claim in claims:
         if claim.lineage < 1 and claim.attempt != TERMINAL:
             raise ConfigurationError(
@@ -94,7 +96,7 @@ def _refuse_older(name: str, claims: Iterable[Claim]) -> None:
 
 
 def read_standing(connection: Cluster, topics: Topics) -> AggregateStanding:
-    """The aggregate as it stands; raises `ConfigurationError` if a topic is missing."""
+    """Return the current state of an aggregate's partitions; raises `ConfigurationError` if a topic is missing."""
     with Admin(connection) as admin:
         found, extras = find_with_extras(admin, topics)
     if error := missing_topics(topics, found):
@@ -107,14 +109,15 @@ def read_standing(connection: Cluster, topics: Topics) -> AggregateStanding:
         known = read_lineage(connection, topics, count, HIDDEN_PATIENCE)
         if known.has_grown:
             return AggregateStanding(topics.aggregate, has, known, True, claims)
-    before = min([count, *(claim.partitions for claim in claims)])  # what is more was added by hand
+    before = min([count, *(claim.partitions for claim in claims)])  # further partitions were added by hand
     return AggregateStanding(topics.aggregate, has, PartitionLineage((before,)), "lineage" in extras, claims)
 
 
 def prepared(plan: Plan, aggregate: str, after: int) -> Plan:
-    """The plan with the partitions that the only aggregate in it is to have, for shards that are made before it grows.
+    """Return the plan with the future partitions of its only aggregate, for shards that are built before the
+    repartitioning.
 
-    Raises what `plan_growth` does.
+    Raises the errors of `plan_growth`.
     """
     described = plan.topics[aggregate]
     standing = read_standing(plan.connection, described.topics)
@@ -133,10 +136,11 @@ def repartition(
     partitioner: Partitioner,
     say: Callable[[str], object] = str,
 ) -> PlannedGrowth:
-    """Let an aggregate grow to `after` partitions, or complete what was begun. `say` hears of each step that is done.
+    """Raise an aggregate's number of partitions to `after`, or complete an interrupted repartitioning. `say` gets a
+    text after each step.
 
-    Raises what `plan_growth` does, `ConfigurationError` also if the user may not do all of it or another operator's
-    wish came first, and `UnavailableError` if a step could not be done: the same call goes on from there.
+    Raises the errors of `plan_growth`. Raises `ConfigurationError` also if the user lacks an ACL, or if another
+    operator's request came first, and `UnavailableError` if a step failed: the same call continues from there.
     """
     with Admin(connection) as admin:
         if missing := admin.missing_acls(needs("repartition", topics)):

@@ -1,7 +1,8 @@
-"""Reports: an owner's measures on their way to the driver, as signed datagrams.
+"""Reports: an owner's measures, which are sent to the driver as signed datagrams.
 
-Each holds sums since the task began, so that a lost one costs nothing. They are shown to people and Prometheus; nothing
-is decided by them, and a driver that hears nothing goes on.
+Each report contains sums since the task began, so a lost report costs nothing. Reports are shown to people and to
+Prometheus, and a driver that receives none continues. They decide nothing, with one exception: an owner that reports
+that it is building its shard does not count as missing.
 """
 
 import msgspec
@@ -9,13 +10,13 @@ from msgspec import Struct
 
 from cqrs_cli.deciding.measures import Folding, Measures
 
-#: The notes of a report, and the characters of each, so that it fits a datagram.
+#: Most notes in a report, and most characters of a note, so that the report fits into a datagram.
 _NOTES = 20
 _NOTE = 1000
 
 
 class OwnerReport(Struct, frozen=True, array_like=True):
-    """The measures of one partition. `number` rises from report to report of an attempt."""
+    """The measures of one partition. `number` rises with each report of an attempt."""
 
     aggregate: str
     partition: int
@@ -25,15 +26,15 @@ class OwnerReport(Struct, frozen=True, array_like=True):
     step: str
     folding: Folding | None = None
     reasons: dict[str, int] = {}
-    latency: tuple[list[int], float] = ([], 0.0)  # counts, and the sum in seconds
-    batches: tuple[list[int], float] = ([], 0.0)  # counts, and the commands in all
+    latency: tuple[list[int], float] = ([], 0.0)  # histogram counts, and the sum in seconds
+    batches: tuple[list[int], float] = ([], 0.0)  # histogram counts, and the total of commands
     counts: dict[str, int] = {}
     shard_bytes: int = 0
     notes: list[str] = []
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """A later report of the partition has a greater one."""
+        """The order of a partition's reports: a later report has a greater value."""
         return self.submission, self.attempt, self.number
 
 
@@ -44,7 +45,7 @@ def compose_report(
     shard_bytes: int,
     notes: list[str],
 ) -> OwnerReport:
-    """The report of a partition's measures as they are now."""
+    """Return the report of a partition's current measures."""
     latency, batches = measures.latency, measures.batches
     return OwnerReport(
         *place,
@@ -64,13 +65,13 @@ _decoder = msgspec.msgpack.Decoder(OwnerReport)
 
 
 def encode_report(report: OwnerReport) -> bytes:
-    """The body of a report's datagram."""
+    """Return the body of a report's datagram."""
     return msgspec.msgpack.encode(report)
 
 
 def decode_report(body: bytes) -> OwnerReport | None:
-    """The report in a datagram's body; None for any other body."""
+    """Return the report in a datagram's body; None for any other body."""
     try:
         return _decoder.decode(body)
-    except ValueError:  # msgspec's errors are: another version of this code
+    except ValueError:  # msgspec's errors are ValueErrors: the sender has another version
         return None

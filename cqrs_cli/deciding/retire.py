@@ -1,4 +1,4 @@
-"""Ending a run of aggregates from outside."""
+"""Ends a run of aggregates from outside."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ from cqrs_cli.ownership.retire import ClaimChange, leave_claim, retire_places
 
 
 def retire(plan: Plan) -> None:
-    """Retire every partition of the plan; the transaction timeout ends those that cannot be reached."""
+    """Retire every partition of the plan. If a partition cannot be reached, its transaction ends by timeout."""
     within = plan.timing.retire_deadline
     retire_places(plan.connection, plan.seats(), plan.run, partial(_retire, plan), within)
 
@@ -20,5 +20,5 @@ def _retire(plan: Plan, partition: Partition) -> None:
 
 
 def replace_claim(plan: Plan, partition: Partition, change: ClaimChange) -> None:
-    """Fence a partition's owner and leave another claim (`ownership.retire.leave_claim`)."""
+    """Fence a partition's owner, and replace its claim (`ownership.retire.leave_claim`)."""
     leave_claim(lambda: OwnerSession(plan, partition, plan.claim(partition, 0), 1, Measures()), change)

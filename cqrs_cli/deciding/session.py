@@ -1,4 +1,4 @@
-"""The Kafka clients of one owner that decides, and the claim that rides with each of its commits."""
+"""The Kafka clients of one owner that decides, and the claim in the metadata of each of its commits."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ from cqrs_cli.ownership.session import Session
 
 
 class OwnerSession(Session[FencedWriter]):
-    """The position is the group's offset of the commands; the claim counts what has been decided."""
+    """A session whose position is the group's offset of the commands, and whose claim counts decisions."""
 
     def __init__(
         self,
@@ -36,13 +36,13 @@ class OwnerSession(Session[FencedWriter]):
         measures: Measures,
         lender: Lender | None = None,
     ) -> None:
-        """`lender`: has clients for the steps that read stretches of the logs."""
+        """`lender`: consumer pool for the steps that read parts of the logs."""
         self.plan, self.partition, self.measures = plan, partition, measures
         self.described = plan.topics[partition.aggregate]
         self.log = replace_log(plan.log(partition), lender=lender)
         self.rules = plan.deciding.rules(self.described, partition.number, plan.connection.payloads)
         self.counts = mine.counts
-        self.batch: Batch | None = None  # the last one
+        self.batch: Batch | None = None  # the current batch, or the last
         self.holding = plan.holding(partition, PartitionLineage((self.described.partitions,)))
         timing, least = plan.timing, min(self.described.max_bytes[kind] for kind in KINDS)
         writer = FencedWriter(self.log, least, timing.transaction_timeout, timing.produce_timeout)
@@ -53,38 +53,39 @@ class OwnerSession(Session[FencedWriter]):
         super().__exit__()
 
     def end_reading(self) -> None:
-        """Close the clients that have read stretches of the logs: the commands are read on by another one."""
+        """Close the clients that have read parts of the logs: another client reads the commands in the loop."""
         if self.log.lender is not None:
             self.log.lender.close()
 
     def bounds(self, kind: Kind) -> tuple[int, int]:
-        """(start, high watermark) of a log: a read_committed client would give the last stable offset."""
+        """Return (start, high watermark) of a log; a read_committed client would return the last stable offset."""
         return self.log.watermarks(self.watcher, kind)
 
     def read_holding(self) -> None:
-        """Learn which keys are mine; the lineage's end is asked for behind my fence."""
+        """Read my assigned keys; the end of the partition history is requested after my fence."""
         found, reach = self.described, None
         if found.lineage_id is not None:
             reach = watermarks(self.watcher, found.topics.lineage, 0)
         self.holding = self.plan.read_holding(self.partition, reach, self.log.lender)
 
     def check_forwards(self) -> None:
-        """Look for commands that this partition forwarded and Kafka hides in a child's log, which no step here reads:
-        the writer's next transaction there would end theirs in one way or the other. Raises `StalledError`.
+        """Check for forwarded commands of this partition that Kafka hides in a child's log, which no step here reads.
+        The writer's next transaction there would end the hidden transaction, by commit or by abort. Raises
+        `StalledError`.
         """
         hidden = [one for one in self.holding.lineage.children(self.log.partition) if self._hides(one)]
         if hidden and hides_forwards(self.log, hidden):
             raise StalledError(f"commands that {self.log.place('commands')} forwarded are hidden")
 
     def _hides(self, child: int) -> bool:
-        """True if a transaction, whosever it is, is open on the commands of a child."""
+        """Return True if a transaction of any client is open on the commands of a child."""
         return replace_log(self.log, partition=child).is_open(self.consumer, self.watcher, "commands")
 
     def logs(self) -> list[tuple[str, int]]:
         return [(self.log.topics.name(kind), self.log.partition) for kind in KINDS]
 
     def present_claim(self) -> Claim:
-        """My claim with what has been decided under it."""
+        """Return my claim with the counts of my decisions."""
         return replace(self.mine, counts=self.counts)
 
     def commit_position(self, offset: int) -> None:
@@ -96,9 +97,11 @@ class OwnerSession(Session[FencedWriter]):
     def transaction(
         self, at: int, refused: str, hint: str, claim: Claim | None = None
     ) -> Iterator[BatchTransaction]:
-        """A transaction beside those of batches: the block's writes with the position and a claim, mine as it is now.
+        """Open a transaction that is no batch: it commits the writes of the block with the position and a claim, by
+        default my current claim.
 
-        Raises `KafkaException` if it takes too long, and `ConfigurationError` of these words if a record is refused.
+        Raises `KafkaException` if it takes too long, and `ConfigurationError(refused, hint)` if a record is not
+        accepted.
         """
         try:
             with self.writer.batch(self.consumer) as transaction:
@@ -116,15 +119,15 @@ class OwnerSession(Session[FencedWriter]):
         return None if committed.offset is None or claim is None else (committed.offset, claim)
 
     def leave(self, offset: int, claim: Claim) -> None:
-        """An offset below what is decided stays: a broker that was cut off tells an old one, and to commit it would
-        move the group back.
+        """Replace the claim, unless the offset is below the decisions: a broker that was cut off returns an old offset,
+        and to commit it would move the group back.
         """
         if not self.is_old(offset, claim):
             self.writer.commit_position(self.consumer, self._behind_holes(offset), claim.metadata())
 
     def is_old(self, offset: int, claim: Claim | None) -> bool:
-        """True if the command at this offset, or one behind it, has an outcome that is not from before an accepted
-        loss. An outcome that cannot be read says nothing here.
+        """Return True if the command at this offset, or a later command, has an outcome. Outcomes from before an
+        accepted loss do not count, nor does an outcome that cannot be read.
         """
         last = self.log.last_record("outcomes", *self.log.watermarks(self.consumer, "outcomes"))
         accepted = claim.accepted if claim is not None else None
@@ -136,9 +139,10 @@ class OwnerSession(Session[FencedWriter]):
             return False
 
     def _behind_holes(self, offset: int) -> int:
-        """The end of the log if only control and aborted records are left from `offset` on, else `offset`.
+        """Return the end of the log if only control records and aborted records are left from `offset` on, else
+        `offset`.
 
-        Once retention has deleted them nothing tells them from commands that were never decided.
+        Once retention has deleted these records, they cannot be distinguished from commands that were never decided.
         """
         start, end = self.log.watermarks(self.consumer, "commands")
         left = start <= offset < end and self.log.first_record("commands", offset, end) is None
@@ -146,7 +150,9 @@ class OwnerSession(Session[FencedWriter]):
 
     @contextmanager
     def naming_stalls(self) -> Iterator[None]:
-        """Name the transaction that hides a log's end; raises `KafkaException` if it is the broker that is gone."""
+        """Add to a `StalledError` the transaction that hides a log's end; raises `KafkaException` if the broker is gone
+        instead.
+        """
         try:
             yield
         except StalledError as error:

@@ -1,7 +1,7 @@
-"""Settles a hanging transaction of a partition's writer: all of it counts, or nothing.
+"""Resolves an in-doubt transaction of a partition's writer: all of it counts, or nothing.
 
-Kafka may leave a transaction open on some of its partitions and count it as complete (see kafka/admin/hanging.py). The
-log behind it is hidden then, or the group's offset stays pending, from every owner that comes.
+Kafka may leave a transaction open on some of its partitions, and count it as complete (see kafka/admin/hanging.py). The
+log after it is then hidden from every later owner, or the group's offset stays pending.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,47 +26,48 @@ from cqrs_cli.ownership.settle import settlement
 
 
 class CommandTraces(NamedTuple):
-    """The commands that a partition's logs tell of, as offsets of the commands; None where there is none.
+    """The commands named by the last visible and the first hidden records of a partition's logs, as offsets of the
+    commands; None if there is no such record.
 
-    `committed`: the group's offset, without a commit that is pending.
+    `committed`: the group's offset, without a pending commit.
     """
 
     committed: int | None
-    last_outcome: int | None  # of those that are visible
+    last_outcome: int | None  # of the last visible outcome
     last_event: int | None
-    hidden_outcome: int | None  # the first of those that are not
+    hidden_outcome: int | None  # of the first hidden outcome
     hidden_event: int | None
-    hidden_forward: int | None = None  # the first command that was forwarded out of sight
-    hidden_key: int | None = None  # the first command of a batch that has written a key out of sight
+    hidden_forward: int | None = None  # the first forwarded command that is hidden
+    hidden_key: int | None = None  # the first command of a batch with a hidden key record
 
     @property
     def hidden(self) -> list[int]:
-        """The commands of the hanging transaction that left a trace."""
+        """The commands of the hidden records, which belong to the in-doubt transaction."""
         found = (self.hidden_outcome, self.hidden_event, self.hidden_forward, self.hidden_key)
         return [offset for offset in found if offset is not None]
 
 
 class GrowthTraces(NamedTuple):
-    """The growth of a partition, as its claim and the visible lineage tell it."""
+    """The repartitioning of a partition, by its claim and by the visible partition history."""
 
     claimed: int  # the count in the claim
-    told: int  # by the lineage
+    told: int  # the count in the history
     has_begun: bool = False
-    inherits: bool = False  # entries that it takes over are hidden
+    inherits: bool = False  # inherited entries are hidden
     has_decided: bool = False
 
     @property
     def show_commit(self) -> bool:
-        """True if a part of a split or of a child's beginning is visible: somebody may have seen it."""
+        """True if a part of a split or of a child's `begun` is visible: a reader may have seen it."""
         return self.claimed > self.told or (self.has_begun and self.inherits and not self.has_decided)
 
 
 def was_committed(traces: CommandTraces) -> bool:
-    """True if a part of the hanging transaction is visible: then all of it must be.
+    """Return True if a part of the in-doubt transaction is visible: then all of it must be.
 
-    A writer's transactions follow each other in the order of the commands, so a visible trace of a command at or
-    behind the first hidden one is of the same transaction. Nobody has seen one of which nothing is visible: it may be
-    aborted, and its commands decided again, whatever its writer was told.
+    A writer's transactions follow each other in the order of the commands. So a visible trace of a command at or after
+    the first hidden command is of the in-doubt transaction. If no part is visible, no reader has seen the transaction.
+    It may be aborted and its commands decided again, even if Kafka confirmed the commit to its writer.
     """
     decided = [offset for offset in (traces.last_outcome, traces.last_event) if offset is not None]
     hidden = traces.hidden
@@ -84,12 +85,12 @@ def settled(
     lineage: Callable[[], PartitionLineage | None] = lambda: None,
     keys: int | None = None,
 ) -> bool:
-    """True if the writer had left a transaction hanging: it is settled now, and `note` was told.
+    """Resolve an in-doubt transaction that the writer had left, and report it to `note`. Return True if there was one.
 
-    The writer is fenced first: nobody may have a transaction open then. `pending`: the group's offset seems to stay
-    pending. `lineage`: what is visible of it, of an aggregate that has grown. `keys`: the partition of the keys topic,
-    of one with personal fields. Nothing is done where a stranger's transaction is open, too, for a claim of another
-    topic than `topic_id`, or while Kafka does not answer.
+    The writer is fenced first, so a transaction that is still open was left open by Kafka. `pending`: the group's
+    offset seems to stay pending. `lineage`: returns the visible partition history after a repartitioning. `keys`: the
+    partition of the keys topic, for an aggregate with personal fields. Nothing is done if another client's transaction
+    is open, too, if the claim is of another topic than `topic_id`, or if Kafka does not answer.
     """
     try:
         end = _settle(log, topic_id, timeout_ms, pending, lineage(), keys)
@@ -101,8 +102,8 @@ def settled(
 
 
 def hides_forwards(log: PartitionLog, children: Iterable[int]) -> bool:
-    """True if the writer has a transaction open on the commands of one of these children. Ask behind its fence: then
-    Kafka has left it open.
+    """Return True if the writer has a transaction open on the commands of one of these children. Call it after the
+    writer's fence: then Kafka has left the transaction open.
     """
     with Admin(log.connection) as admin:
         writer = admin.producer_of(log.topics.transactional_id(log.partition))
@@ -118,7 +119,7 @@ def _settle(
     lineage: PartitionLineage | None,
     keys: int | None,
 ) -> bool | None:
-    """True if it was committed, False if it was aborted; None: nothing hung."""
+    """Return True if the transaction was committed, False if it was aborted, None if none was resolved."""
     ours = [(log.topics.name(kind), log.partition) for kind in KINDS]
     shared = _shared(log, lineage, keys)
     with Admin(log.connection) as admin:
@@ -157,7 +158,7 @@ def _settle(
 
 
 def _shared(log: PartitionLog, lineage: PartitionLineage | None, keys: int | None) -> list[tuple[str, int]]:
-    """The logs on which other writers have transactions open, too: the keys, the lineage, its children's commands."""
+    """Return the logs that other writers write to, too: the keys, the partition history, the children's commands."""
     shared = [] if keys is None else [(log.topics.keys, keys)]
     if lineage is not None:
         shared.append((log.topics.lineage, 0))
@@ -183,7 +184,7 @@ def _growth(
 def _traces(
     log: PartitionLog, committed: int | None, claim: Claim | None, forwards: Mapping[int, int]
 ) -> CommandTraces:
-    """`forwards`: where the writer's transaction begins in the commands of each child."""
+    """`forwards`: for each child, the offset of its commands at which the writer's transaction begins."""
     accepted = claim.accepted if claim is not None else None
     since: dict[Kind, int] = {"events": 0, "outcomes": 0}
     if accepted is not None:
@@ -212,7 +213,7 @@ def _traces(
 
 
 def _forwarded(log: PartitionLog, child: int, start: int) -> int | None:
-    """The first command of the partition that was forwarded to a child from this offset of its commands on."""
+    """Return the first command of the partition that a child's commands contain from offset `start` on."""
     topic = log.topics.commands
     _, end = replace(log, partition=child).bounds("commands", "read_uncommitted")
     for records in readers.read(log.connection, topic, child, start, end, "read_uncommitted"):
@@ -224,7 +225,9 @@ def _forwarded(log: PartitionLog, child: int, start: int) -> int | None:
 
 
 def _keyed(log: PartitionLog, keys: int, start: int) -> int | None:
-    """The first command of the batch whose keys begin there; None for keys that were wrapped anew, by no command."""
+    """Return the first command of the batch whose keys begin at `start`; None for re-wrapped keys, which have no
+    command.
+    """
     topic = log.topics.keys
     for records in readers.read(log.connection, topic, keys, start, start + 1, "read_uncommitted"):
         noted = dict(records[0].headers or ()).get(KEY_CAUSE)
@@ -233,7 +236,7 @@ def _keyed(log: PartitionLog, keys: int, start: int) -> int | None:
 
 
 def _command(kind: Kind, value: bytes | None) -> int:
-    """The offset of the command that a record is of."""
+    """Return the offset of the command that a record belongs to."""
     try:
         return read_outcome(value).data.offset if kind == "outcomes" else read_event(value).position()[1]
     except ValueError as error:

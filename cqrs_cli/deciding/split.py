@@ -1,13 +1,15 @@
-"""An owner over a growth: a child waits for its parent's split and takes over what waits; a parent settles and splits.
+"""The owner during a repartitioning. A child waits for its parent's split and imports the deferred commands. A parent
+drains the earlier commands and splits.
 
-wait     of a child: it folds what is visible of its keys, until its parent has split
-adopt    of a child: it writes the deferred commands that it inherits into its own topic. Its `begun` is in the
-         transaction of the last portion
-settle   of a parent: it decides by the old count what was sent before it saw the growth. Then it splits, in one
-         transaction with its claim
-decide   it judges by its count
+wait     child: it folds the visible records of its keys, until its parent has split
+adopt    child: it writes the inherited deferred commands to its own topic. Its `begun` is in the transaction of the
+         last portion
+settle   parent: it decides, by the old count, the commands that were sent before it saw the repartitioning. Then it
+         splits, in one transaction with its claim
+decide   it decides by its count
 
-A parent settles under its fence: what was acknowledged before the topics grew lies below the end that it takes then.
+A parent drains under its fence: commands that were acknowledged before the topics were extended are below the end that
+it reads then.
 """
 
 import time
@@ -28,21 +30,23 @@ from cqrs_cli.kafka.readers import watermarks
 from cqrs_cli.kafka.writer import BatchTransaction
 from cqrs_cli.ownership.claim import Claim
 
-#: Deferred commands that one transaction takes over, and their bytes, roughly: it must end in its time.
+#: Deferred commands that one transaction imports, and roughly their bytes: it must end before its timeout.
 PORTION, PORTION_BYTES = 5_000, 8 * 1024 * 1024
 
-#: Seconds between two looks at the lineage.
+#: Seconds between two polls of the partition history.
 _LOOK_EVERY = 0.03
 
 
 def awaited(session: OwnerSession, stopping: Callable[[], bool], meanwhile: Callable[[], object]) -> bool:
-    """Wait until the parent has split; false if told to stop before. Raises what `Session.check_claim` does."""
+    """Wait until the parent has split; return False if stopped before. `meanwhile` is called between polls. Raises the
+    errors of `Session.check_claim`.
+    """
     topics, seen, checked = session.described.topics, (0, 0), time.monotonic()
     while session.holding.phase == "wait":
         session.measures.enter("wait")
         if stopping():
             return False
-        if (reach := watermarks(session.consumer, topics.lineage, 0)) != seen:  # as far as it is visible
+        if (reach := watermarks(session.consumer, topics.lineage, 0)) != seen:  # up to the last stable offset
             session.holding = session.plan.read_holding(session.partition, reach, session.log.lender)
             seen = reach
             continue
@@ -55,7 +59,9 @@ def awaited(session: OwnerSession, stopping: Callable[[], bool], meanwhile: Call
 
 
 def adopt(session: OwnerSession, cache: StateCache, at: int) -> None:
-    """Take over what waits, over a recovered shard that has decided nothing: a crash before `begun` does it again."""
+    """Import the deferred commands, over a recovered shard that has decided nothing. After a crash before `begun`, the
+    next owner repeats the import.
+    """
     session.measures.enter("adopt")
     with cache.reading():
         entries = list(entries_of(cache))
@@ -74,15 +80,16 @@ def adopt(session: OwnerSession, cache: StateCache, at: int) -> None:
 
 
 def settling_end(session: OwnerSession) -> int | None:
-    """The offset up to which the old count judges; None if the partition has nothing to split.
+    """Return the offset up to which the old count applies; None if the partition has nothing to split.
 
-    Asked behind the fence: what was acknowledged before the topics grew lies below it. A later owner's is later.
+    It is requested after the fence, so commands that were acknowledged before the topics were extended are below it.
+    The offset of a later owner is later.
     """
     return session.end() if session.holding.phase == "settle" else None
 
 
 def split(session: OwnerSession, cache: StateCache, at: int) -> None:
-    """Give the keys away whose home is a child by the next count. The claim has that count from then on."""
+    """Hand over the keys that belong to a child by the next count. From then on the claim has that count."""
     cache.flush()
     holding, known = session.holding, cache.positions
     after = holding.lineage.next_count(holding.number, holding.there)
@@ -116,5 +123,5 @@ def _transaction(
     """Commit the writes of the block with the position and a claim."""
     hint = f"allow it: {session.described.topics.lineage} and the deferred topic must take the records"
     with session.transaction(at, f"{session.log.place('commands')} cannot grow", hint, claim) as transaction:
-        transaction.write(Decisions(cache.positions.clock))  # begins it
+        transaction.write(Decisions(cache.positions.clock))  # begins the transaction
         yield transaction

@@ -1,6 +1,7 @@
-"""A partition's state while it is owned: the shard, and above it what is committed to Kafka but not yet applied.
+"""A partition's state while it is owned: the shard, and changes that are committed to Kafka but not yet applied to it.
 
-Recovery folds what a crash kept from being applied, so applying may wait: one LMDB transaction for many commands.
+After a crash, recovery folds the changes that were not applied. So they may wait, and one LMDB transaction applies many
+commands.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,33 +22,33 @@ from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.state.decoded_states import DecodedStates
 from cqrs_cli.state.store import Positions, Store, WriteBatch
 
-#: Bytes that decoded states may take in one partition, unless the plan says otherwise.
+#: Default limit on the bytes of the decoded states of one partition.
 CACHE_BYTES = 64 * 1024 * 1024
 
-#: Aggregates that are dropped at once: in LMDB each dirties a page.
+#: Aggregates that are dropped at once: each dirties a page in LMDB.
 _PORTION = 10_000
 
-#: Names of notes in the shard: by how many partitions its aggregates were last sorted out, what it has of parents, and
-#: the events up to which keys have changed.
+#: Names of notes in the shard: the partition count for which aggregates that had moved were dropped, the offsets of
+#: inherited logs, and the offset of the events up to which keys have changed.
 _KEPT, _INHERITED, _KEYS = "kept", "inherited", "keys"
 
-#: The note of a shard with placeholders for what is sealed with a key that no `Erased` has named yet.
+#: The note of a shard with redacted values whose missing key no `Erased` has named yet.
 DOUBTFUL = "doubtful"
 
-#: Bytes that a state is taken to need before any was applied: a first batch of large ones must not fill the memory.
+#: Bytes that a state is assumed to need before any was applied: a first batch of large states must not fill the memory.
 _UNKNOWN = 64 * 1024
 
 
 class FoldedOfParent(NamedTuple):
-    """The offsets up to which a parent's logs are in the shard of a child, as far as they are of its keys."""
+    """The offsets up to which the shard of a child contains a parent's logs, for the child's own keys."""
 
     events: int = 0
     outcomes: int = 0
-    commands: int = 0  # behind the last one whose decision is in it
+    commands: int = 0  # after the last command whose decision is in the shard
 
 
 class StateCache:
-    """Reads through to the store; writes only through `flush` and `fold`, each one change under the owner's token."""
+    """Reads through to the store. `flush` and `fold` each write one change, under the owner's token."""
 
     def __init__(
         self,
@@ -58,8 +59,8 @@ class StateCache:
         keys: OwnerKeys | None = None,
         seal: StateSeal | None = None,
     ) -> None:
-        """`budget`: bytes that decoded states may take: half of it those that are kept, half those to be applied.
-        `keys`: to seal and open by; `seal`: the same for a store that has no keys in a topic.
+        """`budget`: bytes for decoded states, half for states that are kept, half for changes that wait to be applied.
+        `keys`: encrypt and decrypt states; `seal`: does this for a store whose keys are in no topic.
         """
         self._aggregate = aggregate
         self._store = store
@@ -73,14 +74,14 @@ class StateCache:
         self._deferred: dict[str, Deferral | None] = {}
         self._decoded = DecodedStates(budget / 2)
         self._waiting_budget = budget / 2
-        self._mean: float = _UNKNOWN  # bytes of a state, as last applied
-        self._measures: Measures | None = None  # told how far folding is
+        self._mean: float = _UNKNOWN  # mean bytes of the states that were last applied
+        self._measures: Measures | None = None  # receives the progress of folding
         self._is_doubtful = bool(keys is not None and store.noted(DOUBTFUL))
         self._look_at_deferred()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Inside the block `state` and `remembered` may be asked."""
+        """Allow calls of `state`, `remembered` and `deferred` inside the block."""
         with self._store.view() as view:
             self._view = view
             try:
@@ -89,7 +90,7 @@ class StateCache:
                 self._view = None
 
     def state(self, aggregate_id: str) -> Folded | None:
-        """The aggregate now, None if it does not exist."""
+        """Return the current aggregate; None if it does not exist."""
         known = self._states.get(aggregate_id) or self._decoded.get(aggregate_id)
         if known is not None:
             return known
@@ -102,7 +103,7 @@ class StateCache:
         return folded
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
-        """The first decision on a command."""
+        """Return the first decision on a command; None if it is not remembered."""
         known = self._remembered.get((subject, command_id))
         if known is not None:
             return known
@@ -110,7 +111,7 @@ class StateCache:
         return self._view.remembered(subject, command_id)
 
     def deferred(self) -> DeferredView:
-        """The deferred commands. What a batch has changed of them is applied before the next one asks."""
+        """Return the deferred commands. Changes of a batch must be applied before the next batch asks."""
         assert self._view is not None and not self._deferred
         return self._view.deferred()
 
@@ -147,13 +148,15 @@ class StateCache:
             self.keys.stage(decisions.keys, keys)
 
     def learn_keys(self, keeps: KeyHome | None = None, afresh: bool = False) -> None:
-        """Read the keys of its own aggregates, before events are folded and after their end was asked for."""
+        """Read the keys of the partition's own aggregates. Call it after the end of the events was requested, and
+        before events are folded.
+        """
         if self.keys is not None:
             afresh = afresh or (keeps is not None and self._kept() < keeps.among)
             self.keys.learn(int(self._store.noted(_KEYS) or 0), keeps, afresh)
 
     def check_keys(self, accepted: bool = False) -> None:
-        """Raise `ContradictionError` for a lost key, unless a loss was `accepted`; all events are folded."""
+        """Raise `ContradictionError` for a lost key, unless a loss was `accepted`. All events must be folded."""
         if self.keys is not None:
             self.keys.check_level(self.positions.events, accepted)
 
@@ -164,22 +167,22 @@ class StateCache:
 
     @property
     def most_waiting(self) -> int:
-        """The number of changed aggregates that may wait to be applied: more would be too many bytes."""
+        """The number of changed aggregates that may wait to be applied, by the budget."""
         return max(1, int(self._waiting_budget / self._mean))
 
     def is_full(self) -> bool:
-        """True if no more changes may wait."""
+        """Return True if no more changes may wait."""
         return len(self._states) >= self.most_waiting or bool(self._deferred)
 
     def flush(self) -> None:
-        """Apply the staged decisions; raises `NotOwnerError` if somebody else has written the shard."""
+        """Apply the staged decisions; raises `NotOwnerError` if another owner has written to the shard."""
         if self.positions == self._flushed and not self._deferred:
             return
         self._apply(self.positions, self._states, self._remembered, self._deferred)
         self._states, self._remembered, self._deferred = {}, {}, {}
 
     def keep(self, count: int, is_ours: Callable[[bytes], bool]) -> None:
-        """Drop the aggregates of keys that have moved, unless that was done for this number of partitions."""
+        """Drop the aggregates of keys that have moved, unless this was done for the partition count `count`."""
         if self._kept() >= count:
             return
         self.flush()
@@ -192,15 +195,15 @@ class StateCache:
         return int(self._store.noted(_KEPT) or 0)
 
     def inherited(self) -> dict[int, FoldedOfParent]:
-        """The offset up to which each parent is folded into the shard, by partition."""
+        """Return the offsets up to which each parent is folded into the shard, by partition."""
         return msgspec.json.decode(self._store.noted(_INHERITED) or b"{}", type=dict[int, FoldedOfParent])
 
     def note_inherited(self, inherited: Mapping[int, FoldedOfParent]) -> None:
-        """Note that the shard has all of this."""
+        """Record the offsets up to which each parent is folded into the shard."""
         self._store.note(_INHERITED, msgspec.json.encode(inherited), self._token)
 
     def watch_folding(self, measures: Measures, events: int, outcomes: int) -> None:
-        """Tell the measures how far folding is, on its way to these ends of the logs."""
+        """Report the progress of folding to `measures`, up to these ends of the logs."""
         at, self._measures = self.positions, measures
         measures.fold_from((at.events, events), (at.outcomes, outcomes))
 
@@ -211,7 +214,7 @@ class StateCache:
         remembered: Mapping[tuple[str, str], DedupEntry] | None = None,
         deferred: Mapping[str, Deferral | None] | None = None,
     ) -> None:
-        """Apply what was read back from the log; nothing may be staged."""
+        """Apply records that were read from the log; nothing may be staged."""
         self._apply(end, states or {}, remembered or {}, deferred or {})
         self.positions = end
         if self._measures is not None:
@@ -237,7 +240,9 @@ class StateCache:
             self._mean = self._decoded.keep_all(states, sizes) / len(states)
 
     def _flush_keys(self, keys: OwnerKeys, end: Positions) -> bool:
-        """Write down what the shard must not know before the cache of keys does: true if it has doubts."""
+        """Write changes of keys to disk before the shard changes, so that the shard is never ahead of the key cache.
+        Return True if there are unresolved keys.
+        """
         if keys.doubts and not self._is_doubtful:
             self._note_doubts(b"1")
         if keys.flush(end.events):

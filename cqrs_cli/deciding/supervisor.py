@@ -1,4 +1,4 @@
-"""The thread of a partition of commands: its store, and one owner after another over it."""
+"""The thread of a partition of commands: its store, and one owner after another over the store."""
 
 import gc
 import threading
@@ -41,7 +41,7 @@ from cqrs_cli.state.store import NotOwnerError, Store
 
 
 class DecidingSupervisor(Supervisor):
-    """Owners that decide. What else they meet: their code, and the store."""
+    """Supervises owners that decide. It also handles errors of the aggregate's code and of the store."""
 
     noun, doing = "command", "is being decided"
     judged = (*JUDGED, Undecided, NotOwnerError)
@@ -65,12 +65,12 @@ class DecidingSupervisor(Supervisor):
         super().__init__(connection, seat, place, shard, mine, plan.timing, stopping, plan.reports)
         self._stay_level = Leveling(self._warm)
         self._unreadable: ContradictionError | None = None
-        refused = plan.refused.get(partition, frozenset())  # offsets that get a failed outcome unread
+        refused = plan.refused.get(partition, frozenset())  # offsets of commands that fail without being read
         self.attempts = Attempts(self.log.place("commands"), self.notes.append, refused)
         self.measures = Measures()
         self.store: Store | None = None
         self.keys: OwnerKeys | None = None
-        self._reports = 0  # so far
+        self._reports = 0  # sent so far
         self._topic_id = plan.topics[partition.aggregate].ids["commands"]
 
     @property
@@ -84,16 +84,16 @@ class DecidingSupervisor(Supervisor):
         return [encode_report(compose_report(self.partition, order, self.measures, bytes, list(self.notes)))]
 
     def _bytes(self) -> int:
-        """The bytes of the shard on disk, or of the store in memory."""
+        """Return the bytes of the shard on disk, or of the store in memory."""
         if isinstance(self.store, MemoryStore):
             return self.store.size
         try:
             return sum(file.stat().st_blocks * 512 for file in self.folder.iterdir())
-        except OSError:  # it is being set aside
+        except OSError:  # it is being quarantined
             return 0
 
     def open(self) -> OpenedStore:
-        """Open the partition's store: the one that is there, or an empty one. Raises what `open_shard` raises."""
+        """Open the partition's existing store, or create an empty store. Raises the errors of `open_shard`."""
         identity = self.plan.identity(self.partition, self.aggregate)
         path = None if self.plan.store == "memory" else self.folder
         return open_store(path, identity, self.budget, self.notes.append, self.timing.shard)
@@ -122,7 +122,7 @@ class DecidingSupervisor(Supervisor):
             super().serve()
 
     def _warm(self) -> None:
-        """0: fold most of the log while the owner before still serves."""
+        """0: fold most of the log while the previous owner still decides."""
         plan, measures, store = self.plan, self.measures, self.store
         assert store is not None
         holding = partial(plan.read_holding, self.partition, lender=self._lender)
@@ -174,16 +174,18 @@ class DecidingSupervisor(Supervisor):
         return "a stopped process holds the shard in the middle of a change"
 
     def stand_by(self, claim: Claim) -> None:
-        """Follow the log, as before a fence: the shard is nearly level when the turn comes."""
+        """Fold the visible log repeatedly, so that the shard is nearly up to date at the takeover."""
         super().stand_by(claim)
         self._stay_level()
         if self.is_fit():
             self.measures.enter("standby")
 
     def is_fit(self) -> bool:
-        """True if its code reads all events of up to a second ago: those of the run at work may be of newer code.
+        """Return True if its code can read all events up to a second ago: the active run may write events of newer
+        code.
 
-        It does not look at the log: whoever lets others begin meanwhile takes over from them at once.
+        It uses the result of the last fold. If it read the log now, another standby run could take over during the
+        read, and this run would then take over from it at once.
         """
         if self._unreadable is not None:
             self.measures.enter("warm")
@@ -204,7 +206,7 @@ class DecidingSupervisor(Supervisor):
         return settled(self.log, self._topic_id, timeout, pending, self.notes.append, self._lineage, keys)
 
     def wait_out(self, error: StalledError) -> None:
-        """Another owner's split is waited for."""
+        """Wait for another owner's split, whose transaction hides the partition history; raise any other error."""
         if not isinstance(error, HiddenLineageError):
             raise error
 
@@ -215,19 +217,21 @@ class DecidingSupervisor(Supervisor):
         return visible_lineage(self.connection, found.topics, found.partitions)
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
-        """Decide the commands before one that met an error of the process, then it alone. Only then it is blamed."""
+        """After a process error in the aggregate's code, decide the commands before the interrupted command, then this
+        command alone. Only an error of the command alone counts against it.
+        """
         if not isinstance(error, Undecided):
             return
         self.batch_limit = max(1, error.before)
-        gc.collect()  # the memory that was short
+        gc.collect()  # frees memory, which was short
         if session.limit > 1:
             self.pause = self.timing.first_pause
         else:
             self.attempts.failed_alone(error.offset, str(error))
 
     def blame(self, error: BatchTooLarge) -> None:
-        """Leave the bytes of a record out of its dead letter, which is larger than the broker takes: unpacked, a small
-        record may be of any size.
+        """Leave the bytes of a record out of its dead letter, because the dead letter exceeds the broker's limit:
+        decompressed, a small record may have any size.
         """
         if not error.undecidable or error.offset in self.attempts.refused:
             raise explain.explain_undecidable(self.log, error) from error

@@ -1,7 +1,7 @@
-"""The partitions that wait for a split: until they are ready for it, the run at work decides on.
+"""Pending children, which wait for a split: the active run continues to decide until they are ready.
 
-They stop nobody when they claim, and have folded by then what is visible of their keys. A parent stops the run at work.
-If it split before, the keys of a child would have no owner while that one folds.
+The claim of a pending child stops no owner, and by then the child has folded the visible records of its keys. The claim
+of a parent stops the active run. If the parent split first, the child's keys would have no owner while the child folds.
 """
 
 import threading
@@ -16,7 +16,7 @@ from cqrs_cli.ownership.signals import Superseded
 from cqrs_cli.ownership.standby import await_seat
 from cqrs_cli.ownership.standing import Standings
 
-#: Seconds between two looks: what is sent to the new partitions waits for their parents.
+#: Seconds between two polls: commands in the new partitions wait for the parents.
 _LOOK_EVERY = 0.1
 
 
@@ -28,8 +28,9 @@ def await_unborn(
     meanwhile: Callable[[], object],
     lender: Lender,
 ) -> None:
-    """Return at once but for a parent. A parent waits until the run has claimed all that wait for a split, or until the
-    run at work has ended, or is silent. All, since that run is over soon after it has lost one partition.
+    """If the partition is a parent, wait until the run has claimed all pending children, or until the active run has
+    ended or is silent. Return at once for any other partition. The parent waits for all children, because the active
+    run ends soon after it has lost one partition.
 
     Raises `Superseded` if a later run takes the partition over.
     """
@@ -46,17 +47,17 @@ def await_unborn(
             return all(one.claim is not None and one.claim.run == mine.run for one in found)
 
         who = _Parent(mine, stopping, meanwhile)
-        # Twice the time: to be wrong would cost more than to be late.
+        # Twice the time: a false alarm would cost more than a delay.
         silence, seat = 2 * plan.timing.beats_for, plan.seat(partition)
         await_seat(plan.connection, seat, mine, silence, who, are_there, _LOOK_EVERY)
 
 
 def _unborn(plan: Plan, partition: Partition, lender: Lender) -> Iterator[Partition]:
-    """The partitions that wait for a split, if this one is to split next."""
+    """Yield the pending children of the aggregate, if this partition is to split next."""
     try:
         holding = plan.read_holding(partition, lender=lender)
     except CqrsError:
-        return  # its owner will see
+        return  # its owner will meet the error, too
     if holding.phase == "settle":
         for number in holding.lineage.unfinished(holding.there):
             if holding.lineage.phase(number, holding.there) == "wait":
@@ -65,7 +66,7 @@ def _unborn(plan: Plan, partition: Partition, lender: Lender) -> Iterator[Partit
 
 @dataclass(frozen=True, slots=True)
 class _Parent:
-    """A partition that leaves the run at work the time."""
+    """A parent, as `await_seat` uses it: it gives the active run time until the children are ready."""
 
     mine: Claim
     stopping: threading.Event

@@ -1,4 +1,4 @@
-"""Bringing a shard up to what is visible, without a fence: before a takeover, and for a shard that is made anew."""
+"""Brings a shard up to date with the visible log, without a fence: before a takeover, or for a rebuilt shard."""
 
 import math
 import time
@@ -20,13 +20,13 @@ from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.memory import StoreFullError
 from cqrs_cli.state.store import NotOwnerError, Store
 
-#: Seconds of folding after which little has come meanwhile.
+#: Seconds: few records arrive during a shorter fold.
 _MOMENT = 1.0
 
 
 def until_level(fold: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
-    """Fold again and again, as long as it takes long, and each time half as long as before at most. What comes while a
-    long log is folded would be folded behind the fence, and commands would wait for it.
+    """Fold repeatedly, until a fold takes less than a second, or more than half as long as the previous fold. Otherwise
+    the records that arrive while a long log is folded would be folded after the fence, while commands wait.
     """
     took = math.inf
     while True:
@@ -38,8 +38,8 @@ def until_level(fold: Callable[[], object], clock: Callable[[], float] = time.mo
 
 
 class Leveling:
-    """Folds again while an owner waits for its turn, as often as it is asked, but not for more than a quarter of the
-    time, and not soon after it has folded: its turn may come while it does.
+    """Folds again while an owner waits for its turn, whenever it is called, but for at most a quarter of the time, and
+    not soon after a fold: the turn may come during a fold.
     """
 
     def __init__(self, fold: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
@@ -68,13 +68,14 @@ def warm(
     holding: Callable[[], Holding] | None = None,
     keys: OwnerKeys | None = None,
 ) -> ContradictionError | None:
-    """Step 0: fold most of the log while the owner before still serves, unfenced; a living owner's shard is left alone.
+    """Step 0: fold most of the log while the previous owner still decides, without a fence. The shard of a living owner
+    is not changed.
 
-    The error for an event that the code cannot read, if there is one. Raises `CorruptError`, `StoreFullError` and
-    nothing else: what does not fit into memory must not fence anybody.
+    Return the error for an event that the code cannot read, or None. Raises only `CorruptError` and `StoreFullError`: a
+    run whose store is too small must not fence any owner.
     """
     try:
-        token = store.token()  # before the claim: an owner claims first, then takes the shard
+        token = store.token()  # read before the claim: an owner claims first, then takes the shard
         claim = parse_claim(log.committed().metadata)
         if may_warm(token, claim):
             cache = StateCache(aggregate, store, token, cache_bytes, keys)
@@ -85,7 +86,7 @@ def warm(
     except ContradictionError as error:
         return error if will_last(error) else None
     except (CqrsError, NotOwnerError):
-        pass  # not fenced yet, so nothing here is a verdict: step 4 reads it all again
+        pass  # without a fence no error is final: step 4 reads all of it again
     return None
 
 
@@ -99,18 +100,20 @@ def fold_visible(
     topic_id: str,
     holding: Holding | None = None,
 ) -> None:
-    """Fold all that is committed now, without a fence: `claim` is the committed one. `holding`: the partition's keys,
-    if those in its logs are not all.
+    """Fold all records that are committed now, without a fence. `claim` is the committed claim. `holding`: the
+    partition's assigned keys; None if its logs contain exactly its keys.
 
-    Raises `ContradictionError`, also where a transaction shows in part only: then the next look finds it whole.
+    Raises `ContradictionError`, also if only a part of a transaction is visible: the next call then finds all of it.
     """
     if holding is not None and holding.phase == "wait":
-        # Its own log is left alone: once born it inherits first. A shard with what it has decided since never would.
+        # A child's own log is not folded: a shard with outcomes of its own no longer inherits (`inherit_keys`), and a
+        # child has to inherit first.
         inherit_ahead(log, aggregate, cache, holding, window)
         return
     outcomes = log.bounds("outcomes")
     check_outcomes_kept(log, cache, outcomes[0])
-    events, deferred = log.bounds("events"), log.bounds("deferred")  # at least those of the outcomes
+    # Requested after the outcomes, so that the events and the entries of these outcomes are below the ends.
+    events, deferred = log.bounds("events"), log.bounds("deferred")
     cache.learn_keys(None if holding is None else holding.keeps)
     if holding is not None:
         inherit_keys(log, aggregate, cache, holding, window)

@@ -1,1 +1,1 @@
-"""The play of `cqrs demo`: a bank's commands, decided on Spark against a real Kafka, in a project of its own."""
+"""The performance of `cqrs demo`: a bank's commands, decided on Spark with a real Kafka broker, in its own project."""

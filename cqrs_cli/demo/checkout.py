@@ -1,4 +1,4 @@
-"""The demo's last act: nobody pays for an order, and the process `checkout` has it cancelled when its time is up."""
+"""The last act of the demo: an order is not paid, and the process manager `checkout` cancels it after a timeout."""
 
 import time
 from collections import Counter
@@ -29,7 +29,8 @@ from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
-#: The commands of the act with their outcomes; the cancellation has two: it waits, and is said again.
+#: The expected commands of the act with their outcomes. The cancellation usually has a second outcome before (`WAITS`):
+#: it is deferred, and resubmitted later.
 TOLD = Counter(
     [
         ("order.Place", "accepted"),
@@ -39,22 +40,22 @@ TOLD = Counter(
     ]
 )
 
-#: On a machine so busy that the time is up before the cancellation is decided for the first time, it need not wait.
+#: On a busy machine the timeout may pass before the first decision on the cancellation; then it is not deferred.
 WAITS = Counter([("order.Cancel", "deferred")])
 
-#: The most by which records of the order may seem older than it, in ms: the brokers' clocks may differ from ours.
+#: Maximum clock difference in ms: the order's records may seem older than the order, because clocks differ.
 _SKEW = 3_600_000
 
 
 class Timeout(NamedTuple):
-    """An order that nobody paid: all that it led to."""
+    """An unpaid order, and all events and commands that followed from it."""
 
     order: str
     lineage: Lineage
 
     @property
     def surprises(self) -> list[str]:
-        """One sentence for each outcome that differs from what is told."""
+        """One sentence for each unexpected outcome."""
         found = Counter(
             (node.command.type, _status(node)) for node in _commands(self.lineage) if node.command
         )
@@ -66,10 +67,12 @@ class Timeout(NamedTuple):
 
 
 class CheckoutPlay:
-    """One performance: make the topics, place the order in a run that hears the process, and look at all of it."""
+    """One performance: creates the topics, places the order during a run with the process manager, collects the
+    results.
+    """
 
     def __init__(self, settings: "Settings", connection: Connection, name: str) -> None:
-        """`name` makes this performance's order differ from others in the same topics."""
+        """`name` distinguishes the order of this performance from other orders in the same topics."""
         self.settings, self.connection = settings, connection
         self.aggregates = {
             one: registry.load(one, settings.aggregates, settings.root) for one in (ORDER, PAYMENT)
@@ -78,28 +81,27 @@ class CheckoutPlay:
         self.order = f"cleo-{name}"
 
     def make_topics(self) -> None:
-        """Make the topics that are missing."""
+        """Create missing topics."""
         with Admin(self.connection) as admin:
             for topics in self.topics.values():
-                ensure_topics(
-                    admin, topics, TopicPlan(partitions=1)
-                )  # one order: more would only take longer to claim
+                # One order needs one partition; more partitions would take longer to claim.
+                ensure_topics(admin, topics, TopicPlan(partitions=1))
             ensure_positions(admin, ProcessTopics(PROCESS, self.settings.topic_prefix))
 
     def hearing(self, plan: Plan) -> ProcessPlan:
-        """The process, to be heard within a run of this plan."""
+        """Return the plan of the process manager within a run with this plan."""
         process = load_process(PROCESS, self.settings.root, self.settings.aggregates)
         hears = prepare_processes(self.settings, self.connection, {PROCESS: process})
         return replace(hears, run=plan.run, timing=plan.timing)
 
     def timeout(self) -> Timeout:
-        """All that the order led to."""
+        """Return the order with everything that followed from it."""
         since = time.time_ns() // 1_000_000 - _SKEW
         traced = trace_messages(self.connection, self.topics, self.order, since, lambda _: None)
         return Timeout(self.order, lineage(traced.messages))
 
     def place(self) -> None:
-        """Cleo places an order: its time begins, if the process listens by now."""
+        """Place an order for Cleo: its payment timeout starts if the process manager has claimed its subscriptions."""
         given = Attributes(correlation=self.order)
         placed = compose(self.aggregates[ORDER], self.order, "Place", ["customer=cleo"], given)
         with CommandProducer(self.connection, self.settings.partitioner) as sender:
@@ -107,7 +109,7 @@ class CheckoutPlay:
             sender.flush()
 
     def is_called_off(self) -> bool:
-        """True if the payment was called off, which is the end of the act."""
+        """Return True if the payment was called off, which is the end of the act."""
         key, payment = self.order.encode(), self.aggregates[PAYMENT]
         places = history.find_ranges(self.connection, self.topics[PAYMENT], key, self.settings.partitioner)
         records = history.read_records(self.connection, key, places)
@@ -116,7 +118,7 @@ class CheckoutPlay:
 
 
 def _commands(found: Lineage) -> Iterator[CommandNode]:
-    """The commands of trees, each before those that it led to."""
+    """Yield the commands of the trees, each before the commands that followed from it."""
     left = list(reversed(found.roots))
     while left:
         node = left.pop()

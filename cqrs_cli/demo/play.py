@@ -1,4 +1,4 @@
-"""The demo, act by act: send a story, decide it beside an order, look at the accounts, fold the events to compare."""
+"""Performs the demo: sends a story, decides it together with an order, shows the accounts, and replays the events."""
 
 import time
 from collections.abc import Callable
@@ -35,29 +35,29 @@ if TYPE_CHECKING:
 
     from cqrs_cli.settings.settings import Settings
 
-#: Seconds that the run may take, however busy the machine.
+#: Timeout in seconds for the run, even on a busy machine.
 _LONGEST = 120.0
 
-#: Seconds between two looks, of the driver at the run and of its owners at their claims: somebody waits for it.
+#: Seconds between two progress polls of the driver, and two claim checks of owners; short, because a user waits.
 _LOOK = 0.1
 
 Place = tuple[int, int]  # partition and offset of a command
 
 
 class StepOutcome(NamedTuple):
-    """A step of the story, and the verdict on it."""
+    """A step of the story and its outcome."""
 
     step: Step
     verdict: Verdict
 
     @property
     def ending(self) -> str:
-        """The end of the step, in the words of `Step.ends`."""
+        """The code, reason or status of the outcome, comparable with `Step.ends`."""
         return self.verdict.code or self.verdict.reason or self.verdict.status
 
 
 class StoryTold(NamedTuple):
-    """The story, decided: a look at the run, the outcomes, and the accounts by their ids."""
+    """The decided story: a snapshot of the run, the outcomes, and the accounts by id."""
 
     decided: Snapshot
     outcomes: list[StepOutcome]
@@ -65,7 +65,7 @@ class StoryTold(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """A set of aggregates: how many, and the digest of their ids, versions and states."""
+    """A set of aggregates: their number, and the digest of their ids, versions and states."""
 
     aggregates: int
     digest: str
@@ -80,11 +80,11 @@ class Performance(NamedTuple):
     live: Tally
     replayed: Tally
     timeout: Timeout
-    orders: ReadModel | None  # None where there is no SQLAlchemy
+    orders: ReadModel | None  # None without SQLAlchemy
 
     @property
     def surprises(self) -> list[str]:
-        """One sentence for each result that the story does not expect."""
+        """One sentence for each result that differs from the story."""
         found = [
             f"{outcome.step.says!r} ended with {outcome.ending}, not {outcome.step.ends}"
             for outcome in self.outcomes
@@ -96,20 +96,20 @@ class Performance(NamedTuple):
 
 
 class Play:
-    """One performance; its acts are called in the order they stand here."""
+    """One performance; callers call its methods in the order of their definitions."""
 
     def __init__(self, settings: "Settings", connection: Connection, name: str) -> None:
-        """`name` makes this performance's accounts differ from others in the same topics."""
+        """`name` distinguishes the accounts of this performance from other accounts in the same topics."""
         self.settings = settings
         self.connection = connection
         self.aggregate = registry.load(AGGREGATE, settings.aggregates, settings.root)
         self.topics = Topics(AGGREGATE, settings.topic_prefix)
         self.accounts = accounts(name)
         self.story = tell(self.aggregate, name)
-        self._places: dict[int, Place] = {}  # by the number of the step
+        self._places: dict[int, Place] = {}  # step number → location of its command
 
     def send(self) -> None:
-        """The story goes into the commands topic, one record after the other."""
+        """Send the story to the commands topic, one record after the other."""
         with Admin(self.connection) as admin:
             ensure_topics(admin, self.topics, TopicPlan(partitions=self.settings.partitions))
         self._before = self._ends()
@@ -132,8 +132,8 @@ class Play:
     ) -> StoryTold:
         """Decide and react, as `cqrs run` does, until the order's payment is called off.
 
-        The order is placed, and `told` called, as soon as the story is decided and the process listens; `over` when the
-        payment is called off, before the run ends.
+        Once the story is decided and the process manager has claimed its subscriptions, the order is placed and `told`
+        is called. `over` is called when the payment is called off, before the run ends.
         """
         plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate, **order.aggregates})
         plan = replace(plan, timing=replace(plan.timing, progress_interval=_LOOK, idle_check=_LOOK))
@@ -161,7 +161,7 @@ class Play:
         return story[0]
 
     def outcomes(self) -> list[StepOutcome]:
-        """The steps with their outcomes, from the outcomes topic; raises `CqrsError` for a step that has none."""
+        """Return the steps with their outcomes from the outcomes topic; raises `CqrsError` for a missing outcome."""
         verdicts = self._verdicts()
         for number, step in enumerate(self.story):
             if self._places[number] not in verdicts:
@@ -169,7 +169,7 @@ class Play:
         return [StepOutcome(step, verdicts[self._places[number]]) for number, step in enumerate(self.story)]
 
     def _verdicts(self) -> dict[Place, Verdict]:
-        """The verdicts written since the story was sent, by the place of their command."""
+        """Return the outcomes written since the story was sent, by the location of their command."""
         verdicts = [
             read_outcome(record.value).data
             for partition, end in self._ends().items()
@@ -186,14 +186,14 @@ class Play:
         return {number: end for number, (_, end) in bounds(self.connection, topic, numbers).items()}
 
     def account(self, account: str) -> AggregateHistory:
-        """An account as its events tell it, folded as `cqrs show` does."""
+        """Return an account, folded from its events as `cqrs show` does."""
         key = account.encode()
         places = history.find_ranges(self.connection, self.topics, key, self.settings.partitioner)
         records = history.read_records(self.connection, key, places)
         return history.fold_history(self.aggregate, account, records, history.parse_at(None))
 
     def live(self) -> Tally:
-        """All accounts as their owners keep them, in LMDB; raises `CqrsError` if a shard is gone."""
+        """Return the tally of all accounts in the owners' shards (LMDB); raises `CqrsError` if a shard is missing."""
         count = total = 0
         state_dir = self.settings.state_dir
         places = decided_places(self.connection, self.topics, state_dir)
@@ -205,7 +205,7 @@ class Play:
         return Tally(count, digest.as_hex(total))
 
     def replay(self, context: "SparkContext") -> Tally:
-        """All accounts from their events alone, as `cqrs replay` folds them."""
+        """Return the tally of all accounts, folded from their events alone as `cqrs replay` does."""
         wanted = driver.plan_replay(
             self.connection, self.topics, self.settings.aggregates, self.settings.root
         )
@@ -214,8 +214,8 @@ class Play:
 
 
 class _Over(Exception):
-    """The last act has come to its end."""
+    """Ends the run after the last act."""
 
 
 def _ignore(_: object) -> None:
-    """This run is over before a note is worth reading."""
+    """Discard a note, because the run is too short for notes."""

@@ -1,4 +1,4 @@
-"""The demo's own project: a folder like any user's, so that everything in it can be looked at afterwards."""
+"""The demo's project: a folder like a user's project, which the user can inspect after the demo."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 AGGREGATE = "bank_account"
 
-#: The last act's aggregates, and the process between them.
+#: The last act's aggregates, and the process manager between them.
 ORDER, PAYMENT, PROCESS = "order", "payment", "checkout"
 
 #: The read model of the orders.
 PROJECTION = "recent_orders"
 
-#: Seconds that an order may wait for its payment: here the three days of the example are as short as that.
+#: Payment timeout of an order in seconds; it replaces the three days in the example's source.
 ORDER_PATIENCE = 1
 
-#: Prefix of the demo's topics on a broker that is not its own.
+#: Prefix of the demo's topics on a broker that the demo did not start itself.
 PREFIX = "demo."
 
-#: Seconds that a second demo waits for the first one in the same folder.
+#: Timeout in seconds for a second demo that waits for the first demo in the same folder.
 LOCK_SECONDS = 180.0
 
 _ABOUT = "# Written by cqrs demo, each time it runs. Look around here with cqrs show, tail, status.\n"
 
 
 def demo_settings(user: "Settings", flags: Mapping[str, object]) -> "Settings":
-    """The demo's settings. The user's settings give its folder, and the broker if the call itself names one.
+    """Return the demo's settings: the project folder from the user's settings, the broker only from flags.
 
-    A broker named by the environment or a file is left alone: a demo must not touch topics in use.
+    The demo ignores a broker that the environment or a file names, because it must not touch topics in use.
     """
     from cqrs_cli.settings.settings import Settings
 
@@ -52,7 +52,7 @@ def demo_settings(user: "Settings", flags: Mapping[str, object]) -> "Settings":
 
 
 def write_project(settings: "Settings") -> None:
-    """Write the project: its code and its cqrs.toml. Raises `ConfigurationError` where it cannot."""
+    """Write the project's code and its cqrs.toml. Raises `ConfigurationError` if the folder is not writable."""
     code = {"aggregates": (AGGREGATE, ORDER, PAYMENT), "processes": (PROCESS,), "projections": (PROJECTION,)}
     try:
         for folder, names in code.items():
@@ -69,13 +69,13 @@ def write_project(settings: "Settings") -> None:
 
 
 def _source(name: str) -> str:
-    """The example of this name, with the clock of the demo."""
+    """Return the source of an example, with the demo's payment timeout."""
     source = (files("cqrs_cli.demo") / f"{name}.py.txt").read_text(encoding="utf-8")
     return source.replace("timedelta(days=3)", f"timedelta(seconds={ORDER_PATIENCE})")
 
 
 def _lines(settings: "Settings") -> Iterator[str]:
-    """The settings that name the topics; a text in JSON is one in TOML."""
+    """Yield the lines of cqrs.toml that select broker and topics; a JSON string is a valid TOML string."""
     if settings.bootstrap_server:
         yield f"bootstrap_server = {json.dumps(settings.bootstrap_server)}\n"
     if settings.command_config:
@@ -91,14 +91,14 @@ def _lines(settings: "Settings") -> Iterator[str]:
 
 @contextmanager
 def alone(root: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """One demo at a time in a folder: a second one would take the partitions away from the first."""
+    """Allow one demo at a time in a folder: a second demo would take the partitions over from the first."""
     with lock.file_lock(root / "lock", waiting, LOCK_SECONDS):
         yield
 
 
 @contextmanager
 def broker_left_as_found(settings: "Settings") -> Iterator[None]:
-    """The project's embedded broker, if it gets started within the block, is stopped with it, however that ends."""
+    """Stop the project's embedded broker after the block if it was started within the block, also after an error."""
     if settings.bootstrap_server or broker.broker_status(settings.root) is not None:
         yield
         return

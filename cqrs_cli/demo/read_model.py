@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
     from cqrs_cli.settings.settings import Settings
 
-#: The database, in the project's folder: a file of its own, made from the first event on each time.
+#: The database file in the project folder; each performance fills it again from the first event on.
 _DATABASE = "orders.db"
 
-#: The table, and how many of its rows are shown.
+#: The table, and the number of rows to show.
 _TABLE, _ROWS = "recent_orders", 5
 
 
 class ReadModel(NamedTuple):
-    """The latest rows of the table, the newest first."""
+    """The latest rows of the table, newest first."""
 
     order: str
     rows: list[dict[str, Any]]
 
     @property
     def surprises(self) -> list[str]:
-        """One sentence if the order is not among the rows as a cancelled one."""
+        """One sentence if the order is not in the rows with status `cancelled`."""
         found = [row["status"] for row in self.rows if row["order_id"] == self.order]
         return [] if found == ["cancelled"] else [f"{self.order} stands in {_TABLE} as {found or 'nothing'}"]
 
 
 def fill_read_model(settings: "Settings", connection: Connection, order: str) -> ReadModel | None:
-    """Project the events that are there, and look at the rows; None where SQLAlchemy is not installed."""
+    """Project the existing events and return the rows; None without SQLAlchemy."""
     if find_spec("sqlalchemy") is None:
         return None
     from sqlalchemy import select
@@ -62,10 +62,10 @@ def fill_read_model(settings: "Settings", connection: Connection, order: str) ->
 
 
 def _remove_database(root: "Path") -> None:
-    """Remove what an earlier performance filled, perhaps from another broker's topics."""
+    """Remove the file of an earlier performance, which may come from another broker's topics."""
     for suffix in ("", "-wal", "-shm"):
         (root / f"{_DATABASE}{suffix}").unlink(missing_ok=True)
 
 
 def _ignore(_: object) -> None:
-    """It is over before a note is worth reading."""
+    """Discard a note, because the run is too short for notes."""

@@ -1,4 +1,4 @@
-"""The story that `cqrs demo` tells: the commands in order, and how each must end."""
+"""The story of `cqrs demo`: its commands in order, with the expected outcomes."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One record for the commands topic. `ends` is the outcome's code, reason or status, the most telling there is."""
+    """A record for the commands topic. `ends`: the expected code of the outcome, else its reason, else its status."""
 
     says: str
     key: str
@@ -19,12 +19,12 @@ class Step:
 
 
 def accounts(run: str) -> tuple[str, str]:
-    """The ids of the two accounts. `run` makes them differ from other runs in the same topics."""
+    """Return the ids of the two accounts. `run` distinguishes them from accounts of other runs in the same topics."""
     return f"ada-{run}", f"bob-{run}"
 
 
 def tell(aggregate: Aggregate, run: str) -> list[Step]:
-    """The story, for the aggregate `bank_account`."""
+    """Return the story, for the aggregate `bank_account`."""
     ada, bob = accounts(run)
     paid_in = uuid7()
 

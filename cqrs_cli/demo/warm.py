@@ -1,4 +1,4 @@
-"""Spark's workers, started while there is nothing to decide yet: the broker starts, topics are made."""
+"""Starts Spark's workers early, while the broker starts and the topics are created."""
 
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
@@ -8,12 +8,12 @@ from cqrs_cli.jobs.engine.slots import slots
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-#: The run of the demo has no more tasks than these.
+#: Maximum number of tasks of the demo's run.
 _MOST = 8
 
 
 def warm_session(stack: ExitStack, session: "AbstractContextManager[SparkContext]") -> "SparkContext":
-    """The session, entered on the stack, with workers that have begun: Spark keeps them for a run's tasks."""
+    """Enter the session on the stack and start its Python workers, which Spark reuses for the tasks of a run."""
     context = stack.enter_context(session)
     tasks = min(slots(context), _MOST)
     context.parallelize(range(tasks), tasks).count()

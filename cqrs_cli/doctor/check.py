@@ -1,4 +1,4 @@
-"""One finding of `cqrs doctor` as a value, and how findings are made."""
+"""One finding of `cqrs doctor` as a value, and the functions that create findings."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -7,7 +7,7 @@ from typing import Literal
 
 from cqrs_cli.errors import CqrsError
 
-#: The end of a hint that leads to `cqrs doctor`.
+#: The end of a hint that refers to `cqrs doctor`.
 _BACK = re.compile(r"(: |^see )cqrs doctor$")
 
 CheckStatus = Literal["ok", "warn", "fail"]
@@ -15,7 +15,7 @@ CheckStatus = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding. `exit_code`: the code of the failure's kind (`cqrs_cli.errors`); 0 unless it failed."""
+    """One finding. `exit_code`: the exit code of the error (`cqrs_cli.errors`); 0 unless the check failed."""
 
     name: str
     status: CheckStatus
@@ -25,17 +25,17 @@ class Check:
 
 
 def ok(name: str, detail: str) -> Check:
-    """All is well."""
+    """Return a finding without a problem."""
     return Check(name, "ok", detail)
 
 
 def warn(name: str, detail: str, hint: str) -> Check:
-    """It works, and deserves a look."""
+    """Return a finding that works now but needs attention."""
     return Check(name, "warn", detail, hint)
 
 
 def fail(name: str, error: CqrsError) -> Check:
-    """A command would end with this error. A hint that leads back to `cqrs doctor` is left out."""
+    """Return a finding for an error that would end a command. A hint that refers to `cqrs doctor` is left out."""
     hint = _BACK.sub("", error.hint)
     if error.hint and not hint:
         hint = "the log of the broker may say why"
@@ -43,7 +43,7 @@ def fail(name: str, error: CqrsError) -> Check:
 
 
 def examined(name: str, look: Callable[[], Iterable[Check]]) -> Iterator[Check]:
-    """The findings of one look; an error is a finding too, so that the others still get their turn."""
+    """Yield the findings of one check. An error is a finding, too, so that the other checks still run."""
     try:
         yield from look()
     except CqrsError as error:
@@ -55,5 +55,5 @@ def examined(name: str, look: Callable[[], Iterable[Check]]) -> Iterator[Check]:
 
 
 def exit_code(checks: Iterable[Check]) -> int:
-    """The exit code of the first failure; 0 when nothing failed."""
+    """Return the exit code of the first failure; 0 if no check failed."""
     return next((check.exit_code for check in checks if check.status == "fail"), 0)

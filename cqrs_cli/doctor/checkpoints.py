@@ -1,6 +1,6 @@
-"""Checks of the checkpoints: whether their store can be used, and how far the newest ones go.
+"""Checks of the checkpoints: whether their store works, and how old the newest checkpoints are.
 
-Without them a machine that has no shards folds the whole log, and deciding goes on: a finding here is a warning.
+Without checkpoints a machine that has no shards folds the whole log, and then decides: a finding here is a warning.
 """
 
 import time
@@ -20,13 +20,13 @@ from cqrs_cli.state.identity import Identity
 from cqrs_cli.storage.folder import open_folder
 from cqrs_cli.words import counted, rough_time
 
-#: Seconds that the store has to answer.
+#: Timeout in seconds for an answer of the store.
 STORE_PATIENCE = 30.0
 
-#: Partitions that are asked for at the same time.
+#: The number of concurrent requests to the store.
 _AT_ONCE = 8
 
-#: Partitions that a finding names; those that are furthest behind come first.
+#: The number of partitions that a finding names, those with the largest lag first.
 _NAMED = 8
 
 _K = TypeVar("_K")
@@ -36,28 +36,28 @@ _T = TypeVar("_T")
 class PartitionCheckpoint(NamedTuple):
     """The newest checkpoint of a partition, and the offset up to which its commands are decided."""
 
-    identity: Identity  # that a shard would have today
+    identity: Identity  # of a shard that would be created now
     decided: int
     newest: Manifest | None
 
     @property
     def behind(self) -> int:
-        """The offsets that were decided since."""
+        """The number of offsets that were decided since the checkpoint."""
         return max(0, self.decided - (0 if self.newest is None else self.newest.positions.commands))
 
     @property
     def age(self) -> float:
-        """Seconds since it was written; 0 where this machine's clock is behind."""
+        """Seconds since the checkpoint was written; 0 if this machine's clock is slow."""
         return 0.0 if self.newest is None else max(0.0, time.time() - self.newest.written / 1000)
 
     @property
     def is_missing(self) -> bool:
-        """True if there is none although there could be."""
+        """True if there is no checkpoint although commands were decided."""
         return self.newest is None and self.decided > 0
 
     @property
     def is_of_another(self) -> bool:
-        """True if no owner of today would begin with it."""
+        """True if no current owner would start from the checkpoint."""
         return self.newest is not None and self.newest.identity != self.identity
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class PartitionCheckpoint(NamedTuple):
 
 
 def check_checkpoint_store(uri: str, patience: float = STORE_PATIENCE) -> Iterator[Check]:
-    """Check that the store answers and takes a small file, which is removed at once."""
+    """Check that the store answers and accepts a small file, which is removed at once."""
     try:
         folder = open_folder(uri, Path("/"))
         there = _within_time(uri, {"": folder.try_out}, patience)[""]
@@ -92,11 +92,11 @@ def check_newest(
     decided: Mapping[int, int],
     has_news: Callable[[int, Manifest], bool],
 ) -> Iterator[Check]:
-    """Check the newest checkpoint of each partition of the aggregate `name`: one that is missing, that nobody could
-    begin with, or that is older than twice `every` with commands decided since, is a warning.
+    """Check the newest checkpoint of each partition of the aggregate `name`. A warning reports checkpoints that are
+    missing, that no owner could start from, or that are older than twice `every` with commands decided since.
 
-    `folder`: of the aggregate, in the store; `decided`: partition → offset; `has_news` tells whether a partition has
-    outcomes that a checkpoint does not know: transactions leave offsets that are no commands.
+    `folder`: of the aggregate, in the store; `decided`: partition → offset; `has_news` returns whether a partition has
+    outcomes after a checkpoint: transactions leave offsets that are no commands.
     """
     notes: list[str] = []
     try:
@@ -153,7 +153,7 @@ def _named(found: list[PartitionCheckpoint]) -> str:
 def _within_time(
     uri: str, calls: Mapping[_K, Callable[[], _T]], patience: float = STORE_PATIENCE
 ) -> dict[_K, _T]:
-    """The answers of all calls; raises the first error, and `UnavailableError` for a store that is silent."""
+    """Return the answers of all calls; raises the first error, and `UnavailableError` if the store does not answer."""
     answers: dict[_K, _T] = {}
     for name, result in TransferPool(_AT_ONCE).call(calls, patience).items():
         if isinstance(result, Exception):

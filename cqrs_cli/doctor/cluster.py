@@ -1,4 +1,4 @@
-"""Checks of the cluster: reachable by both clients, topics sound, nothing hanging, everything needed allowed."""
+"""Checks of the cluster: both clients reach it, topics are correct, no transaction hangs, and ACLs are sufficient."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -22,13 +22,13 @@ from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.words import counted
 
-#: The roles that are judged when none is named.
+#: The roles that are checked by default.
 DEFAULT_ROLES: tuple[Role, ...] = ("send", "run")
 
-#: The difference between two clocks that is not worth a word, unless the settings say otherwise.
+#: The largest difference between two clocks that is not reported, unless the settings have another value.
 TOLERANCE = timedelta(milliseconds=EARLY)
 
-#: Only clients write to these topics: an open transaction there is not an owner's.
+#: Only clients write to these topics: an open transaction there is not from an owner.
 _COMMANDS = ".commands"
 
 
@@ -56,9 +56,9 @@ def check_cluster(
     tolerance: timedelta = TOLERANCE,
     personal: Collection[str] = (),
 ) -> Iterator[Check]:
-    """Check the cluster behind `connection` and the topics of these aggregates, as far as the roles need them.
-    If `run` is among the roles, the topics of these processes are checked, too. `personal`: the names of the
-    aggregates with personal fields.
+    """Check the cluster of `connection` and the topics of these aggregates, as far as the roles need them. If `run` is
+    among the roles, the topics of these processes are checked, too. `personal`: the names of the aggregates with
+    personal fields.
     """
     processes = processes if "run" in roles else ()
     with Admin(connection) as admin:
@@ -81,7 +81,7 @@ def check_cluster(
 
 
 def _data_path(connection: Connection) -> Iterable[Check]:
-    """Check that librdkafka, too, gets through: it has names of its own for the same properties."""
+    """Check that librdkafka reaches the cluster, too: it has its own names for the same properties."""
     from confluent_kafka import libversion
 
     from cqrs_cli.kafka.clients import consumer, described
@@ -95,7 +95,7 @@ def _data_path(connection: Connection) -> Iterable[Check]:
 
 
 def compare_clocks(admin: Admin, tolerance: timedelta, own: OwnClock = this_clock) -> Iterator[Check]:
-    """Compare this machine's clock with the broker's: owners here would go by it."""
+    """Compare this machine's clock with the broker's clock: owners on this machine would use it."""
     ahead = admin.clock_difference(own)
     if ahead is None:
         yield ok("clock", "the broker does not tell its time: that takes Describe on the cluster")
@@ -108,7 +108,7 @@ def compare_clocks(admin: Admin, tolerance: timedelta, own: OwnClock = this_cloc
 def _topics(
     admin: Admin, topics: Topics, plan: TopicPlan, brokers: int, found: dict[str, TopicInfo]
 ) -> Iterator[Check]:
-    """Check one aggregate's topics; adds those that exist to `found`."""
+    """Check one aggregate's topics; add existing topics to `found`."""
     there, extras = find_with_extras(admin, topics, plan.personal)
     found |= {topics.name(kind): info for kind, info in there.items()}
     if (keys := extras.get("keys")) is not None:
@@ -133,7 +133,7 @@ def _topics(
 
 
 def _growth(connection: Cluster, topics: Topics, there: int) -> Iterator[Check]:
-    """Check whether a growth is under way, and for whom it waits."""
+    """Check whether a repartitioning is in progress, and which step it waits for."""
     lineage = visible_lineage(connection, topics, there)
     count = lineage.counts[-1]
     if count > there:
@@ -151,7 +151,7 @@ def _growth(connection: Cluster, topics: Topics, there: int) -> Iterator[Check]:
 
 
 def _positions(admin: Admin, processes: Sequence[ProcessUse], found: dict[str, TopicInfo]) -> Iterator[Check]:
-    """Check the topic of each process's positions; adds those that exist to `found`."""
+    """Check the topic of each process's positions; add existing topics to `found`."""
     there = admin.describe([one.topics.positions for one in processes])
     found |= there
     for one in processes:
@@ -170,7 +170,7 @@ def _positions(admin: Admin, processes: Sequence[ProcessUse], found: dict[str, T
 
 
 def _transactions(admin: Admin, found: dict[str, TopicInfo]) -> Iterator[Check]:
-    """Transactions that hold back readers for longer than they may."""
+    """Check for transactions that block readers for longer than allowed."""
     places = [
         (name, partition)
         for name, info in found.items()
@@ -204,7 +204,7 @@ def _acls(
     processes: Sequence[ProcessUse],
     personal: Collection[str],
 ) -> Iterator[Check]:
-    """Check that the cluster's authorizer, if there is one, allows what the roles need."""
+    """Check that the cluster's authorizer, if there is one, allows the operations that the roles need."""
     lacking = {
         role: admin.missing_acls(
             need for topics in aggregates for need in needs(role, topics, topics.aggregate in personal)

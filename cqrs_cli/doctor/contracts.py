@@ -1,4 +1,4 @@
-"""The committed contracts of a project: `schemas/<aggregate>.json`, compared with the code of today."""
+"""The committed contracts of a project, `schemas/<aggregate>.json`, compared with the current code."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ Level = Literal["green", "amber", "red"]
 
 
 class Compared(NamedTuple):
-    """One aggregate against its committed contract."""
+    """The comparison of one aggregate with its committed contract."""
 
     aggregate: str
     file: Path
@@ -25,12 +25,12 @@ class Compared(NamedTuple):
 
     @property
     def level(self) -> Level:
-        """The gravest of its changes; green without any."""
+        """The gravest level of the changes; green if there is no change."""
         return max((change.level for change in self.changes), key=("amber", "red").index, default="green")
 
 
 def compare(root: Path, aggregates: Mapping[str, Aggregate], every: bool) -> list[Compared]:
-    """Compare the aggregates with what is committed; with `every` also look for those that are gone.
+    """Compare the aggregates with the committed contracts; with `every`, also find contracts whose aggregate is gone.
 
     Raises `ConfigurationError` for a file that is not a contract.
     """
@@ -60,7 +60,7 @@ def _compared(root: Path, name: str, aggregate: Aggregate) -> Compared:
 
 
 def write_contract(root: Path, aggregate: Aggregate) -> None:
-    """Commit the aggregate as it is; raises `ConfigurationError` if the file cannot be written."""
+    """Write the aggregate's current contract; raises `ConfigurationError` if the file cannot be written."""
     path = root / FOLDER / f"{aggregate.name}.json"
     text = msgspec.json.format(msgspec.json.encode(contract(aggregate), order="sorted"), indent=2)
     try:

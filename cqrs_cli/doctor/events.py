@@ -1,4 +1,4 @@
-"""Checks that today's code can read the events of the log: each has a class or an upcaster."""
+"""Checks that the current code can read the events of the log: each event has a class or an upcaster."""
 
 from collections.abc import Iterator
 
@@ -13,14 +13,12 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: Offsets looked at at either end of a partition: retired events are among the oldest, wrong deployments at the end.
+#: Offsets to read at each end of a partition: retired events are among the oldest, wrong deployments at the end.
 LOOK = 2000
 
 
 def check_events(connection: Connection, aggregate: Aggregate, topics: Topics) -> Iterator[Check]:
-    """Check that the code reads the oldest and the newest events of each partition; names one of each type that it
-    cannot read.
-    """
+    """Check that the code reads the oldest and newest events of each partition; report one of each unreadable type."""
     count = readers.partitions(connection, topics.events)
     seen, total = 0, 0
     unread: dict[str, str] = {}  # the event's type → where and why
@@ -39,7 +37,7 @@ def check_events(connection: Connection, aggregate: Aggregate, topics: Topics) -
 
 
 def _stretches(start: int, end: int) -> list[tuple[int, int]]:
-    """The first and the last `LOOK` offsets, or all."""
+    """Return the ranges with the first and the last `LOOK` offsets, or one range with all offsets."""
     if end - start <= 2 * LOOK:
         return [(start, end)]
     return [(start, start + LOOK), (end - LOOK, end)]
@@ -58,7 +56,7 @@ def _look(aggregate: Aggregate, place: str, record: Record, unread: dict[str, st
 
 
 def unreadable(said: str) -> ContradictionError:
-    """The error that a run would end with."""
+    """Return the error that would end a run."""
     return ContradictionError(
         said, "cqrs run stops there: keep the class, or write Decider(…, upcasters={…})"
     )

@@ -1,4 +1,4 @@
-"""Checks of the gateway: what `cqrs serve` needs here, and one that serves somewhere, as a client sees it."""
+"""Checks of the gateway: the libraries that `cqrs serve` needs here, and a running gateway, from a client's view."""
 
 import http.client
 import json
@@ -17,20 +17,20 @@ _LIBRARIES = ("starlette", "uvicorn")
 
 INSTALL_GATEWAY = "pip install 'cqrs-cli[gateway]'"
 
-#: Seconds for each answer.
+#: Timeout in seconds for each answer.
 _PATIENCE = 10.0
 
-#: Bytes of an answer: the description of a hundred aggregates has fewer.
+#: The largest answer in bytes: the description of a hundred aggregates is smaller.
 _LARGEST = 16 << 20
 
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
-#: The description of these aggregates as the project's code has them, for a gateway that takes no commands or does.
+#: Returns the API description of these aggregates from the project's code. The flag: the gateway accepts no commands.
 Describe = Callable[[Collection[str], bool], Mapping[str, Any]]
 
 
 def check_gateway_extra(version_of: Callable[[str], str] = metadata.version) -> Iterator[Check]:
-    """Name the libraries that only `cqrs serve` needs."""
+    """Report the libraries that only `cqrs serve` needs."""
     found = {name: version for name in _LIBRARIES if (version := _version(name, version_of))}
     if len(found) == len(_LIBRARIES):
         yield ok("gateway", ", ".join(f"{name} {version}" for name, version in found.items()))
@@ -49,7 +49,7 @@ def _version(library: str, version_of: Callable[[str], str]) -> str:
 
 
 class GatewayAddress(NamedTuple):
-    """The address of a gateway; `path` is what stands before its own paths."""
+    """The address of a gateway; `path` precedes the gateway's own paths: `https://shop.example/api`."""
 
     scheme: str
     host: str
@@ -58,7 +58,7 @@ class GatewayAddress(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """True if only programs of this machine reach it by this address."""
+        """True if only programs on this machine reach the gateway at this address."""
         return self.host in _LOOPBACK
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class GatewayAddress(NamedTuple):
 
 
 def parse_gateway(url: str) -> GatewayAddress:
-    """The address in a URL; raises `UsageError`."""
+    """Return the address in a URL; raises `UsageError`."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -84,7 +84,7 @@ def check_gateway(
 ) -> Iterator[Check]:
     """Check a gateway. `known`: the project's aggregates.
 
-    Raises `UnavailableError` if it does not answer, `ConfigurationError` if something else does.
+    Raises `UnavailableError` if there is no answer, `ConfigurationError` if another server answers.
     """
     _require_alive(at)
     yield ok("gateway", f"{at} answers")
@@ -120,7 +120,7 @@ def _with_token(
 
 
 class _Answer(NamedTuple):
-    """An answer, and its JSON; None for anything else. `location`: where it leads."""
+    """An answer, with its JSON, or None for any other body. `location`: the target of a redirect."""
 
     status: int
     body: Any
@@ -128,7 +128,7 @@ class _Answer(NamedTuple):
 
 
 def _get(at: GatewayAddress, path: str, token: str | None = None) -> _Answer:
-    """One request, which follows nowhere: a token is for this gateway alone."""
+    """Send one request, and follow no redirect: the token must not reach another server."""
     kind = http.client.HTTPSConnection if at.scheme == "https" else http.client.HTTPConnection
     client = kind(at.host, at.port, timeout=_PATIENCE)
     headers = {"Accept": "application/json"} | ({} if token is None else {"Authorization": f"Bearer {token}"})
@@ -194,7 +194,7 @@ def _open(at: GatewayAddress) -> Check:
 
 
 def _served(at: GatewayAddress, api: Any, known: Collection[str], describe: Describe) -> Iterator[Check]:
-    """Compare what a gateway serves with the project."""
+    """Compare the gateway's API with the project."""
     try:
         version, paths, schemas = api["info"]["version"], api["paths"], api["components"]["schemas"]
         served = sorted({path.split("/")[1] for path in paths})

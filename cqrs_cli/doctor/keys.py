@@ -1,4 +1,4 @@
-"""Checks the ring of master keys: whether it can be read, and has those under which keys are. It tells their names."""
+"""Checks of the keyring: whether it can be read, and has every KEK that is in use. Findings contain key ids only."""
 
 import stat
 from collections.abc import Iterator, Sequence
@@ -16,9 +16,9 @@ _NAME = "keys"
 
 
 def check_ring(address: KeyRingAddress | None, personal: Sequence[str], runs: bool) -> Iterator[Check]:
-    """Check the ring of a project in which these aggregates have personal fields. `runs`: for `cqrs run`.
+    """Check the keyring of a project in which these aggregates have personal fields. `runs`: for `cqrs run`.
 
-    Raises `ConfigurationError` for a ring that cannot be read.
+    Raises `ConfigurationError` for a keyring that cannot be read.
     """
     if address is None:
         if personal:
@@ -42,9 +42,9 @@ def _without_ring(names: str, runs: bool) -> Check:
 
 
 def check_masters(connection: Cluster, topics: Topics, ring: Ring) -> Iterator[Check]:
-    """Check that the ring has the master keys of an aggregate's keys. All of these are read.
+    """Check that the keyring has the KEKs of an aggregate's data keys. All data keys are read.
 
-    Raises `ContradictionError` for one that it lacks.
+    Raises `ContradictionError` for a missing KEK.
     """
     used = {name: use.keys for name, use in masters_in_use(connection, topics).items() if use.keys}
     ring.check_masters(topics.keys, used)

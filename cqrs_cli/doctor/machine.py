@@ -24,16 +24,16 @@ _OTHER_VARIABLES = {"CQRS_CACHE_DIR", "CQRS_IVY_SETTINGS"}
 
 
 def check_java() -> Iterator[Check]:
-    """Name the Java that the embedded broker and Spark run on, and why it is that one."""
+    """Report the Java of the embedded broker and of Spark, and why it was chosen."""
     from cqrs_cli.system.java import choose_java, version
 
     java = choose_java()
-    version(java.path)  # raises if it does not run
+    version(java.path)  # raises an error if it does not run
     yield ok("java", f"Java {java.release} at {java.path}, {java.why}")
 
 
 def check_python(optimized: bool | None = None) -> Iterator[Check]:
-    """Name this Python, and whether its build costs speed."""
+    """Report this Python, and whether its build costs speed."""
     from cqrs_cli.system.python import is_optimized
 
     found = f"Python {platform.python_version()} at {sys.executable}"
@@ -48,7 +48,7 @@ def check_python(optimized: bool | None = None) -> Iterator[Check]:
 
 
 def check_spark(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
-    """Check the installed PySpark, without starting a JVM."""
+    """Check the installed PySpark, without the start of a JVM."""
     try:
         import pyspark
     except ImportError as error:
@@ -68,7 +68,7 @@ def check_spark(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
 
 
 def check_settings(settings: "Settings") -> Iterator[Check]:
-    """Check the settings together with the client properties they name."""
+    """Check the settings and the client properties that they name."""
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.settings.settings import origins
 
@@ -86,7 +86,7 @@ def check_settings(settings: "Settings") -> Iterator[Check]:
 
 
 def check_state(folder: Path) -> Iterator[Check]:
-    """Check that shards can live in `folder`, which need not exist yet."""
+    """Check that shards can be stored in `folder`, which need not exist yet."""
     from cqrs_cli.state.errors import refuse_network
 
     refuse_network(folder)
@@ -107,7 +107,7 @@ def check_state(folder: Path) -> Iterator[Check]:
 
 
 def check_memory(settings: "Settings") -> Iterator[Check]:
-    """Name what states in memory may take."""
+    """Report the memory limit of the in-memory store."""
     limit = settings.store_limit.human_readable(separator=" ")
     yield ok(
         "state", f"in memory, {limit} at most in each process of a run; rebuilt from the log at each start"
@@ -115,7 +115,7 @@ def check_memory(settings: "Settings") -> Iterator[Check]:
 
 
 def check_limits(settings: "Settings") -> Iterator[Check]:
-    """Check that the owners of the partitions that the settings ask for fit into this machine's processes."""
+    """Check that this machine's process limits allow the owners of the configured number of partitions."""
     from cqrs_cli import registry
     from cqrs_cli.system import limits
 

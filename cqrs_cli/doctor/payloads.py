@@ -1,4 +1,4 @@
-"""Checks the payload store: whether it answers. Nothing is written there."""
+"""Checks whether the payload store answers. Nothing is written to it."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from cqrs_cli.payloads.transfer import payload_transfer
 
 
 def check_payloads(place: PayloadStoreAddress | None) -> Iterator[Check]:
-    """One finding, if there is a store; raises `PayloadUnavailableError` if it does not answer."""
+    """Yield one finding, if there is a store; raises `PayloadUnavailableError` if the store does not answer."""
     if place is None:
         return
     transfer = payload_transfer(place)

@@ -1,4 +1,4 @@
-"""The settings in force, for people's eyes."""
+"""The effective settings, as people read them."""
 
 from datetime import timedelta
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class SettingRow(NamedTuple):
 
 
 def setting_rows(settings: Settings) -> list[SettingRow]:
-    """Every setting with the place it came from, the client properties one by one. Secrets are masked.
+    """Return every setting with its origin, and each client property. Secrets are masked.
 
     Raises `ConfigurationError` if the file of `command_config` cannot be read.
     """

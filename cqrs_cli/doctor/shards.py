@@ -1,4 +1,4 @@
-"""Checks of the shards on this machine: whether today's code would have folded them alike."""
+"""Checks of the shards on this machine: whether the current code would have folded the same states."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,7 +14,7 @@ from cqrs_cli.state.shard import open_readonly
 
 
 def check_revision(folder: Path, aggregate: Aggregate) -> Iterator[Check]:
-    """Warn of an `evolve` that changed although its revision did not: a shard keeps states that the old one folded."""
+    """Warn if `evolve` has changed but not its revision: a shard keeps the states that the old code folded."""
     shards = sorted(path for path in folder.glob("*") if path.name.isdecimal()) if folder.is_dir() else []
     stale = [path.name for path in shards if _is_stale(path, aggregate)]
     revision = aggregate.decider.revision
@@ -30,7 +30,7 @@ def check_revision(folder: Path, aggregate: Aggregate) -> Iterator[Check]:
 
 
 def _is_stale(path: Path, aggregate: Aggregate) -> bool:
-    """True for a shard that this code would go on with, though other code has folded it."""
+    """True for a shard that this code would continue although other code has folded it."""
     try:
         store = open_readonly(path)
     except CqrsError:

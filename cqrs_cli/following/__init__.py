@@ -1,1 +1,1 @@
-"""Events from a position on, each once: processes send commands, projections keep tables, the gateway keeps states."""
+"""Subscriptions, which process each event once: process managers, projections, and the gateway's replicas."""

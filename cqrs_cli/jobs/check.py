@@ -1,4 +1,4 @@
-"""The driver of `cqrs check --log`: finds every event that the code cannot read; a Spark task a partition."""
+"""The driver of `cqrs check --log`: finds the events that the code cannot read. Each partition has a Spark task."""
 
 from functools import partial
 from pathlib import Path
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def plan_reading(connection: Connection, topics: Topics, package: str, root: Path) -> ReadPlan:
-    """All events that are committed now. Raises `ConfigurationError` if the events topic is missing."""
+    """Return the plan to read all events that are committed now. Raises `ConfigurationError` if there is no topic."""
     count = readers.partitions(connection, topics.events)
     bounds = readers.bounds(connection, topics.events, range(count))
     return ReadPlan(connection, topics, package, root, bounds)
 
 
 def read_log(context: "SparkContext", plan: ReadPlan) -> tuple[int, list[Unreadable]]:
-    """The number of events, and those that cannot be read; raises the gravest error of the tasks."""
+    """Return the number of events, and the unreadable events; raises the gravest error of the tasks."""
     results, numbers = collector(context, Readable), range(len(plan.bounds))
     job = partial(each, context, numbers, partial(_task, plan), results)
     done = finish(context, results, job, lambda found: None, numbers)

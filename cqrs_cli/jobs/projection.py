@@ -1,6 +1,6 @@
-"""The driver of `cqrs project`: long-lived tasks over all partitions, or this process where there is little to do.
+"""The driver of `cqrs project`: long-running tasks for all partitions, or this process if there is little to do.
 
-The database knows how far each partition is: progress is read there.
+The progress is read from the database, which stores the position of each partition.
 """
 
 import threading
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
 
-#: Seconds between two looks at the ends of the logs.
+#: Seconds between two polls of the ends of the logs.
 _ENDS_EVERY = 2.0
 
-#: Records that one process has projected before Spark has started, which takes five seconds and more.
+#: The number of records that one process projects in the time of a Spark start, which takes five seconds and more.
 LITTLE = 100_000
 
 #: Projects a plan to its targets, or for ever.
@@ -54,7 +54,7 @@ def run_projection(
     show: Callable[[ProjectionProgress], None],
     note: Callable[[str], None],
 ) -> ProjectionProgress:
-    """Project every partition of the plan until its targets are reached, or for ever; returns how far it came.
+    """Project every partition of the plan until its targets are reached, or for ever; return the progress.
 
     Raises the error that ended the run.
     """
@@ -68,7 +68,7 @@ def run_here(
     show: Callable[[ProjectionProgress], None],
     note: Callable[[str], None],
 ) -> ProjectionProgress:
-    """`run_projection` in this process, a thread for each partition: without Spark."""
+    """Run a projection as `run_projection` does, but in this process: a thread for each partition, no Spark."""
     with closing(_Watcher(plan)) as watcher:
 
         def idle(stopping: threading.Event) -> None:
@@ -81,7 +81,7 @@ def run_here(
 
 
 def is_little(plan: ProjectionPlan) -> bool:
-    """True if this process is done with what is there before Spark would begin."""
+    """True if this process would project all present events before Spark had started."""
     with closing(_Watcher(plan)) as watcher:
         return watcher.look().lag <= LITTLE
 
@@ -109,7 +109,7 @@ def _task(
 
 
 class _Watcher:
-    """Reads how far a projection is, from its database and the logs."""
+    """Reads a projection's progress from its database and the logs."""
 
     def __init__(self, plan: ProjectionPlan) -> None:
         self._plan = plan
@@ -120,7 +120,7 @@ class _Watcher:
         self._last = ProjectionProgress(time.monotonic(), {}, self._ends, beside=plan.beside)
 
     def look(self) -> ProjectionProgress:
-        """The progress now; the progress of the last look if database or broker are away."""
+        """Return the current progress; if the database or the broker is away, the progress of the last poll."""
         try:
             if self._plan.targets is None and time.monotonic() - self._read_ends > _ENDS_EVERY:
                 self._read_ends = time.monotonic()
@@ -138,8 +138,8 @@ class _Watcher:
         return self._last
 
     def check(self) -> None:
-        """Raise `ContradictionError` if a topic is gone: a reader may hear of that after minutes, or never. Raise
-        `OutgrownError` if it has grown: only a new plan has its new partitions.
+        """Raise `ContradictionError` if a topic is gone: a consumer may notice that after minutes, or never. Raise
+        `OutgrownError` if a topic has more partitions: only a new plan has the new partitions.
         """
         sizes = self._topics.look()
         if self._plan.targets is None:
@@ -150,7 +150,9 @@ class _Watcher:
 
 
 class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
-    """It needs no fence to end: rows and position are one transaction of the database, which judges who may write."""
+    """The work of a projection. Its end needs no fence: rows and position are one transaction of the database, which
+    decides who may write.
+    """
 
     group, kind = "cqrs-project", ProjectorResult
 
@@ -165,8 +167,8 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
         super().__init__(f"cqrs project {plan.name}", len(plan.sources), Timing(), plan.targets is None)
         self._plan, self._notes, self._show, self._note = plan, notes, show, note
         self._watcher, self._last = watcher, watcher.look()
-        self._before: dict[int, int] = {}  # how far the sources were that a task began with
-        self._again = 0  # tasks that were submitted again
+        self._before: dict[int, int] = {}  # by source: the position at which its task began
+        self._again = 0  # the number of resubmitted tasks
 
     def task(self, share: Share, submission: int, results: "Accumulator[dict[int, ProjectorResult]]") -> Task:
         return partial(_task, self._plan, share, self._notes.address, results)
@@ -176,7 +178,7 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
         self._before |= self._positions(share)
 
     def _positions(self, share: Share) -> dict[int, int]:
-        """The progress of these sources, which have been read, as of the last look."""
+        """Return the positions of these sources as of the last poll, without the sources that have not been read."""
         reached, sources = self._last.positions, self._plan.sources
         return {number: reached[sources[number]] for number in share if sources[number] in reached}
 
@@ -208,7 +210,7 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
 
     def ended(self, results: Sequence[ProjectorResult]) -> ProjectionProgress:
         for text in (text for result in results for text in result.notes):
-            self._notes.take(text)  # its datagram may be lost
+            self._notes.take(text)  # the task's own datagram may be lost
         for text in self._notes.fresh():
             self._note(text)
         raise_gravest(results)

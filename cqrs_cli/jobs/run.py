@@ -1,6 +1,7 @@
-"""The driver of `cqrs run` and `cqrs process`: all partitions of aggregates, and all that processes hear, in one run.
+"""The driver of `cqrs run` and `cqrs process`: all partitions of aggregates and all subscriptions of processes, in one
+run.
 
-Progress comes with the claims.
+The claims carry the progress.
 """
 
 import time
@@ -46,9 +47,9 @@ def run_owners(
     note: Callable[[str], None],
     processes: ProcessPlan | None = None,
 ) -> Snapshot:
-    """Own every partition of the plans until `--once` is done, or for ever; return what was decided.
+    """Own every partition of the plans until `--once` is done, or for ever; return the progress.
 
-    Raises the error that ended the run. After any ending the partitions that are still this run's have been fenced.
+    Raises the error that ended the run. In every case the partitions that this run still owns have been fenced.
     """
     with Reports(driver_place(context)) as reports, Progress(plan, reports, processes) as progress:
         heart = Heart(plan.connection, plan.run, progress.seats, plan.timing.beats_for, progress.beats)
@@ -63,7 +64,7 @@ def run_processes(
     show: Callable[[ProcessProgress], None],
     note: Callable[[str], None],
 ) -> ProcessProgress:
-    """A run without aggregates; returns how far its processes came. Raises what `run_owners` raises."""
+    """Run processes without aggregates; return their progress. Raises the errors of `run_owners`."""
 
     def show_processes(snapshot: Snapshot) -> None:
         if snapshot.processes is not None:
@@ -74,7 +75,7 @@ def run_processes(
 
 
 class Owning(LongWork[Ending[Any], Snapshot]):
-    """The work of a run: its owners end when they are fenced from outside."""
+    """The work of a run. Its owners stop when this driver or a later run fences them."""
 
     group, kind, movable = "cqrs-run", Ending, True
 
@@ -93,7 +94,7 @@ class Owning(LongWork[Ending[Any], Snapshot]):
         self._plan = replace(plan, reports=address)
         self._processes = processes and replace(processes, reports=address)
         self._context, self._progress, self._show, self._note = context, progress, show, note
-        self._outgrown = False  # it was told
+        self._outgrown = False  # True once the message was reported
 
     def task(self, share: Share, submission: int, results: "Accumulator[dict[int, Ending[Any]]]") -> Task:
         plan = replace(self._plan, submission=submission)
@@ -117,12 +118,14 @@ class Owning(LongWork[Ending[Any], Snapshot]):
         yield from self._hidden(self.timing.hidden)
 
     def _hidden(self, patience: float) -> Iterator[str]:
-        """The open transactions of clients that keep commands from being decided, each with how to end it."""
+        """Yield texts about open transactions of clients that hide commands from owners, and the way to end each."""
         for found in self._progress.hidden(patience):
             yield f"{found.hiding()}; {found.way_out(self._plan.connection.bootstrap_server)}"
 
     def check(self) -> None:
-        """A topic that has grown ends a run that only hears. One that also decides goes on: nothing is lost by that."""
+        """Raise `OutgrownError` if a topic has more partitions and this run has only subscriptions. A run that also
+        decides reports the error once and continues, because no event is lost.
+        """
         try:
             if self._progress.topics is not None and self._processes is not None:
                 sizes = self._progress.topics.look()
@@ -136,8 +139,8 @@ class Owning(LongWork[Ending[Any], Snapshot]):
             self._outgrown = True
 
     def is_over(self, results: Sequence[Ending[Any]]) -> bool:
-        """As for all work, but a later run takes its places one by one: to fence the others would leave them without an
-        owner until it comes to them.
+        """True if these results end the run, as for all work, except that owners may be taken over. A later run takes
+        over partitions one by one: to fence the other partitions would leave them without an owner until their turn.
         """
         others = [one for one in results if not isinstance(one.error, TakenOverError)]
         return super().is_over(others) or self._progress.takeover.has_stopped(self.timing.next_claim)
@@ -146,7 +149,7 @@ class Owning(LongWork[Ending[Any], Snapshot]):
         return () if self.timing.standby_after is not None else progress.unowned_places()
 
     def needs_time(self) -> bool:
-        return bool(self._progress.rebuilding())  # before it claims an owner may fold for minutes
+        return bool(self._progress.rebuilding())  # before the claim, an owner may fold for minutes
 
     def has_moved(self, share: Share) -> bool:
         return self._progress.claimed(self._of(share))
@@ -155,15 +158,15 @@ class Owning(LongWork[Ending[Any], Snapshot]):
         return self._progress.suspicions(self._of(share))
 
     def end(self, jobs: Sequence[LongJob[Ending[Any]]]) -> None:
-        """Fence every partition that is still this run's: its owners return by themselves, and close their shards."""
+        """Fence every partition that this run still owns: its owners return by themselves, and close their shards."""
         retire(self._plan)
         if self._processes is not None:
             retire_processes(self._processes)
 
     def stop(self, jobs: Sequence[LongJob[Ending[Any]]]) -> bool:
-        """Fence first; then cancel what is left. Those that write their last checkpoints have time for it.
+        """Fence first, then cancel the remaining tasks. Tasks that write their last checkpoints have time to finish.
 
-        Without a broker nothing can be fenced, and owners do not hear of the end: they are cancelled at once.
+        Without a broker no partition can be fenced, and no owner learns of the end: all tasks are cancelled at once.
         """
         if not jobs:
             return True
@@ -176,7 +179,7 @@ class Owning(LongWork[Ending[Any], Snapshot]):
             )
         if jvm.is_gone(self._context):
             return reached
-        at_work = reached and self._progress.beats()  # a run that stands by has nothing to close
+        at_work = reached and self._progress.beats()  # a standby run has nothing to close
         quiet = time.monotonic() + (self.timing.quiet_end if at_work else 0.0)
         latest = quiet + (self.timing.retire_deadline if reached else 0.0)
         alive = list(jobs)
@@ -186,7 +189,7 @@ class Owning(LongWork[Ending[Any], Snapshot]):
         if alive:
             cancel_all(alive)
             if reached:
-                self.end(jobs)  # those that had not claimed yet at the first pass
+                self.end(jobs)  # tasks that had not claimed yet at the first pass
         for text in self._progress.reports.fresh_notes():
             self._note(text)
         return reached

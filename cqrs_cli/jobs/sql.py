@@ -1,6 +1,7 @@
-"""`cqrs sql`: queries of Spark's over views of a project's topics and states; a task a partition for states.
+"""The driver of `cqrs sql`: Spark queries over views of a project's topics and states, with a task for each partition
+of a state view.
 
-A view is made when a query names it: each takes Spark a moment.
+A view is created when a query names it: each view costs Spark a moment.
 """
 
 import difflib
@@ -33,22 +34,22 @@ if TYPE_CHECKING:
 #: Set for every query: times in UTC, rows of JSON with all their columns.
 _SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.jsonGenerator.ignoreNullFields": "false"}
 
-#: Spark's properties where a ring of keys is set, so that no value stays on a disk: what it spills is encrypted with a
-#: key in memory, and its log, which quotes values that a query fails on, ends at the start. `--conf` overrides them.
+#: Spark's properties with a keyring, so that no personal value stays on a disk: Spark encrypts spilled data with a key
+#: in memory, and its log, which would quote values of a failed query, stops at the start. `--conf` overrides them.
 PRIVATE = {
     "spark.io.encryption.enabled": "true",
     "spark.log.level": "OFF",
     "spark.executor.syncLogLevel.enabled": "true",
 }
 
-#: An error of ours, as a worker's traceback ends with it.
+#: The last line of a worker's traceback for an error of cqrs.
 _OURS = re.compile(r"^(?:cqrs_cli\.errors\.)?(\w+Error): (.+)$", re.MULTILINE)
 
 _WORD = re.compile(r"\w+")
 
 
 def split_queries(text: str) -> list[str]:
-    """The queries of a text, which semicolons part; those in quotes and comments part nothing."""
+    """Return the queries of a text, which semicolons separate; semicolons in quotes and comments do not count."""
     found, start, quoted = (
         [],
         0,
@@ -66,7 +67,7 @@ def _is_comment(query: str) -> bool:
 
 
 class SqlSession:
-    """Queries of a project. `at`: states are as they were then, else as they are now."""
+    """Queries of a project, over its current states, or its states as of `at`."""
 
     def __init__(
         self,
@@ -76,8 +77,9 @@ class SqlSession:
         at: str | Callable[[str], Mapping[int, int]] | None = None,
         flags: Mapping[str, str] | None = None,
     ) -> None:
-        """`at`: a time (RFC 3339), or the offset of each partition of a topic, `UsageError` for one that has none.
-        `flags`: the options of the data source that choose the cluster and its topics.
+        """`at`: a time (RFC 3339), or a function from a topic to the offset of each of its partitions, which raises
+        `UsageError` for a topic without offsets. `flags`: the options of the data source that choose the cluster and
+        its topics.
         """
         self._context, self._connection, self._settings, self._at = context, connection, settings, at
         self._flags = dict(flags or {})
@@ -93,17 +95,17 @@ class SqlSession:
 
     @property
     def names(self) -> list[str]:
-        """Every view."""
+        """The names of all views."""
         return sorted([*self._reads, *self._states], key=str.lower)
 
     def query(self, text: str) -> "DataFrame":
-        """The answer of a query; raises `UsageError` for a text that Spark does not understand."""
+        """Return the answer of a query; raises `UsageError` for a text that Spark does not understand."""
         with self.told():
             self._make_named(text)
             return self._spark.sql(text)
 
     def write(self, answer: "DataFrame", target: Target) -> int:
-        """Write an answer to a folder, which appears complete or not at all; its number of rows."""
+        """Write an answer to a folder, which appears complete or not at all; return the number of rows."""
         with staging(self._context, target) as folder, self.told():
             answer.write.mode("overwrite").option("header", "true").format(target.format).save(folder)
             read = self._spark.read.format(target.format).option("header", "true").schema(answer.schema)
@@ -111,7 +113,7 @@ class SqlSession:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Turn whatever Spark raises in the block into an error of one line."""
+        """Convert every error that Spark raises in the block into an error of one line."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.logger import PySparkLogger
@@ -127,13 +129,13 @@ class SqlSession:
         self.check()
 
     def check(self) -> None:
-        """Raise the gravest error of the tasks that folded states: they gave no rows."""
+        """Raise the gravest error of the tasks that folded states; such tasks returned no rows."""
         for results in self._results:
             raise_gravest(results.value.values())
 
     def _make_named(self, text: str) -> None:
-        """Make the views that a query names; for SHOW all of them, but for states without topics, or at offsets: those
-        are of the aggregates that are named.
+        """Create the views that a query names. SHOW creates all views, except states without topics; with an offset for
+        each partition as `at`, only the states that the query names.
         """
         words = {word.lower() for word in _WORD.findall(text)}
         for name in self.names:

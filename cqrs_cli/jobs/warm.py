@@ -1,4 +1,4 @@
-"""The job of `cqrs warm`: a Spark that loads what jobs load, and writes its classes into an archive when it ends."""
+"""The job of `cqrs warm`: starts a Spark that loads the classes of all jobs, and archives them at its end."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _NAME = "cqrs warm"
-_MEMORY = 1024  # MiB of an executor: Spark's own default
+_MEMORY = 1024  # MiB of an executor: Spark's default
 
 
 def warm_spark(java: Path, note: Callable[[str], None]) -> Path:
-    """Write the archive of Spark's driver for this `java`, where there is none; its path.
+    """Write the archive of Spark's driver for this `java`, if there is none; return its path.
 
-    Raises what `ClassArchive.write` and a session raise.
+    Raises the errors of `ClassArchive.write` and of a session.
     """
     return spark_archive(java).write(_live, note)
 
 
 def warm_executors(java: Path, note: Callable[[str], None]) -> Path:
-    """Write the archive of an executor of a cluster for this `java`, where there is none; its path.
+    """Write the archive of a cluster's executors for this `java`, if there is none; return its path.
 
-    Raises what `ClassArchive.write` and a session raise.
+    Raises the errors of `ClassArchive.write` and of a session.
     """
     return executor_archive(java).write(partial(_live_as_executor, java), note)
 
@@ -52,7 +52,7 @@ def _live(options: Sequence[str]) -> None:
 
 
 def _load(context: "SparkContext") -> None:
-    """Have the JVM load what jobs load: tasks in Python, and queries."""
+    """Make the JVM load the classes that jobs use: tasks in Python, and queries."""
     context.parallelize([1], 1).map(str).count()
     dataframes(context).range(1).selectExpr("sum(id)").collect()
 
@@ -68,15 +68,16 @@ def _live_as_executor(java: Path, options: Sequence[str]) -> None:
             context.parallelize([1], 1).map(str).count()
             children = host.jvm.java.lang.ProcessHandle.current().children().toList()
             births = {child.pid(): born(child.pid()) for child in children}
-        for pid, birth in births.items():  # the worker, which would have killed it after ten seconds, is gone
+        # The worker, which would have killed the executor after ten seconds, is gone.
+        for pid, birth in births.items():
             if birth is not None:
                 end(pid, birth, WRITE_WITHIN)
 
 
 def _cluster(host: "ClientServer", folder: Path) -> str:
-    """The URL of a standalone cluster with one worker, inside a JVM; as Spark's own LocalSparkCluster makes it.
+    """Return the URL of a standalone cluster with one worker, inside a JVM; similar to Spark's LocalSparkCluster.
 
-    That one writes into the folder in which PySpark is installed.
+    LocalSparkCluster would write into the folder in which PySpark is installed.
     """
     spark, none = host.jvm.org.apache.spark, host.jvm.scala.Option.empty()
     conf, address = spark.SparkConf(), "127.0.0.1"

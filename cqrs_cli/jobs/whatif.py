@@ -1,8 +1,8 @@
-"""The driver of `cqrs whatif`: the historic commands of an aggregate, decided again by other code.
+"""The driver of `cqrs whatif`: decides the historic commands of an aggregate again, with other code.
 
-There is a task for each partition; where they have grown, for each family of them.
+There is a task for each partition; after a repartitioning, for each family of partitions.
 
-Nothing is written to any topic.
+The job writes to no topic.
 """
 
 import time
@@ -45,29 +45,29 @@ DIFFERENCE_COLUMNS = (
     "type string, was string, would string"
 )
 
-#: Differences given to Spark at once.
+#: The number of differences in a batch for Spark.
 ROWS_AT_ONCE = 1_000
 
 
 class DecidedAgain(NamedTuple):
-    """All partitions together: numbers, and the first differences of each label."""
+    """The result of all partitions: numbers, and the first differences of each label."""
 
     commands: int
     aggregates: int
     not_asked: int
-    deleted: list[int]  # partitions where retention has deleted commands that were asked for
+    deleted: list[int]  # partitions where retention has deleted requested commands
     counts: Counter[Label]
     examples: dict[Label, list[HistoryDifference]]
     seconds: float
 
     @property
     def decisions(self) -> int:
-        """Commands that the other code decides otherwise."""
+        """The number of commands that the other code decides differently."""
         return sum(count for (kind, *_), count in self.counts.items() if kind != "state")
 
     @property
     def states(self) -> int:
-        """Aggregates that end otherwise."""
+        """The number of aggregates whose final state differs."""
         return sum(count for (kind, *_), count in self.counts.items() if kind == "state")
 
 
@@ -79,7 +79,7 @@ def plan_whatif(
     since: int | None = None,
     until: int | None = None,
 ) -> WhatifPlan:
-    """The plan of what is decided again. Raises `ConfigurationError` for topics that are missing or set up wrongly."""
+    """Return the plan of the simulation. Raises `ConfigurationError` for topics that are missing or set up wrongly."""
     with Admin(connection) as admin:
         described = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return WhatifPlan(
@@ -104,7 +104,7 @@ def decide_all_again(
 ) -> DecidedAgain:
     """Decide all partitions again; `show` is called several times a second. With a target, write all differences.
 
-    Raises the gravest error of the tasks; then nothing is written.
+    Raises the gravest error of the tasks; then the target is unchanged.
     """
     results = collector(context, WhatifResult)
     began, partitions = time.monotonic(), plan.families
@@ -126,7 +126,7 @@ def decide_all_again(
 
 
 def together(results: list[WhatifResult], seconds: float) -> DecidedAgain:
-    """The results of all partitions, in their order."""
+    """Combine the results of all partitions, in their order."""
     counts: Counter[Label] = Counter()
     examples: dict[Label, list[HistoryDifference]] = {}
     for result in results:
@@ -146,7 +146,7 @@ def together(results: list[WhatifResult], seconds: float) -> DecidedAgain:
 
 
 def decide_partition_again(plan: WhatifPlan, partition: int) -> WhatifResult:
-    """One partition's result. Raises nothing: an error is a value, so that Spark sees no task fail."""
+    """Return one partition's result. Raises nothing: an error is a value, so Spark sees no failed task."""
     result = WhatifResult(partition)
 
     def work() -> WhatifResult:
@@ -159,14 +159,14 @@ def decide_partition_again(plan: WhatifPlan, partition: int) -> WhatifResult:
 
 
 def _task(plan: WhatifPlan, partition: int) -> WhatifResult:
-    """The task that Spark runs on a worker when nothing is to be written."""
+    """The task that Spark runs on a worker if there is no target."""
     return decide_partition_again(_shipped(plan), partition)
 
 
 def _rows(
     plan: WhatifPlan, results: Any, format: FileFormat, numbers: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
-    """The task on a worker: partition numbers in, their differences out; the results go to the accumulator."""
+    """The task on a worker: maps partition numbers to their differences; the results go to the accumulator."""
     plan = _shipped(plan)
     for batch in numbers:
         for partition in batch.column(0).to_pylist():
@@ -183,7 +183,7 @@ def _rows(
 def difference_rows(
     found: Iterator[HistoryDifference], format: FileFormat
 ) -> "Iterator[pyarrow.RecordBatch]":
-    """The differences as batches of rows."""
+    """Yield the differences as batches of rows."""
     while some := list(islice(found, ROWS_AT_ONCE)):
         yield _columns(some) if format == "parquet" else _lines(some)
 
@@ -208,6 +208,6 @@ def _lines(some: list[HistoryDifference]) -> "pyarrow.RecordBatch":
 
 
 def _shipped(plan: WhatifPlan) -> WhatifPlan:
-    """The plan on a worker, where the code comes from archives."""
+    """Return the plan for a worker, where the code comes from archives."""
     module_root = code_root(plan.module.partition(".")[0], plan.module_root)
     return replace(plan, root=code_root(plan.package, plan.root), module_root=module_root)

@@ -1,11 +1,11 @@
-"""Everything about Kafka. Imports point in one direction only:
+"""The Kafka layer. Imports point in one direction only:
 
-    kafka         clients, reading, writing, offsets
-    └→ admin      what the cluster has and permits, and making topics
+    kafka         clients, reads, writes, offsets
+    └→ admin      queries and changes of the cluster's topics, ACLs and transactions
        └→ topics      the five topics of an aggregate, as values and rules
-          └→ connection   how to reach a cluster, as a value in Kafka's own words
+          └→ connection   how to reach a cluster: client properties by their Java names
 
-    embedded      a real broker of the project's own; it imports connection, nothing here imports it
+    embedded      a real broker for a project; no other package here imports it
 
-A part may import each part below it, never one above.
+A package may import each package below it, never a package above it.
 """

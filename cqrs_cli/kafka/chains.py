@@ -1,7 +1,8 @@
-"""Reading whole logs of an aggregate that may have grown: the chain of each home, its partitions one after the other.
+"""Segments of a key: reads of whole logs of an aggregate whose partitions may have been split.
 
-An owner writes nothing of a key after it has given it away. So the records of a key are those of its chain in ascending
-number, and no split has to be asked for: a partition that has not split yet is the last link with records.
+An owner writes no record of a key after it has handed the key over. So the records of a key are in the partitions of
+its chain, in ascending order of their numbers. Readers need not know the splits: a partition that has not split yet is
+the last segment with records.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 class Link(NamedTuple):
-    """A stretch of one partition's log, of the keys with one home: start ≤ offset < end."""
+    """A segment: a range of one partition's log, start ≤ offset < end, for the keys of one partition."""
 
     log: PartitionLog
     start: int
@@ -27,7 +28,7 @@ class Link(NamedTuple):
 
 
 class Chains(NamedTuple):
-    """The counts of an aggregate's partitions, as far as its topics have grown. One that never grew has one."""
+    """The partition counts of an aggregate, up to the count of its topics: (4, 8), or (4,) without a repartitioning."""
 
     counts: tuple[int, ...]
     partitioner: Partitioner
@@ -39,21 +40,21 @@ class Chains(NamedTuple):
 
     @property
     def homes(self) -> range:
-        """The partitions that keys have as their home."""
+        """The partitions to which keys belong by the last count."""
         return range(self.counts[-1])
 
     def chain(self, home: int) -> tuple[int, ...]:
-        """The partitions that have records of the keys with this home, one after the other."""
+        """Return the partitions with records of the keys of partition `home`, in order: (1, 5) for 5 in (4, 8)."""
         return PartitionLineage(self.counts).chain(home)
 
     def upto(self, positions: Mapping[int, int] | None) -> "Chains":
-        """The chains when these positions were taken: of all partitions before a growth, its children had nothing."""
+        """Return the chains as of these positions, by partition. Partitions that were added later had no records."""
         if positions is None or len(positions) not in self.counts:
             return self
         return self._replace(counts=self.counts[: self.counts.index(len(positions)) + 1])
 
     def links(self, log: PartitionLog, bounds: Mapping[int, tuple[int, int]]) -> Iterator[Link]:
-        """The stretches to read, one after the other, for the keys whose home is the log's partition.
+        """Yield the segments to read, in order, for the keys of the log's partition.
 
         `bounds`: (start, end) by partition.
         """
@@ -66,7 +67,7 @@ class Chains(NamedTuple):
             yield Link(replace(log, partition=partition, keeps=keeps), *bounds[partition])
 
     def size(self, log: PartitionLog, bounds: Mapping[int, tuple[int, int]]) -> int:
-        """The offsets of all links together."""
+        """Return the number of offsets in all segments together."""
         return sum(link.end - link.start for link in self.links(log, bounds))
 
 
@@ -77,11 +78,10 @@ def find_chains(
     count: int,
     patience: float = HIDDEN_PATIENCE,
 ) -> Chains:
-    """The chains of an aggregate whose topics have `count` partitions. One that never grew is asked for no log.
+    """Return the chains of an aggregate with `count` partitions. Reads no log if it was never repartitioned.
 
-    A split that a transaction hides is not waited for, unless a wish for `count` partitions stands behind it.
-    `patience`: seconds that such a wish may be hidden.
-    Raises `ConfigurationError` for topics that have grown otherwise than their lineage says.
+    Splits in an open transaction are ignored. But if the visible partition history lacks `count`, hidden records are
+    awaited for `patience` seconds. Raises `ConfigurationError` if the partition history does not contain `count`.
     """
     if not readers.exists(connection, topics.lineage):
         return Chains((count,), partitioner)
@@ -94,10 +94,10 @@ def find_chains(
 def find_lineage(
     connection: Cluster, topics: Topics, count: int, patience: float = HIDDEN_PATIENCE
 ) -> PartitionLineage | None:
-    """The lineage of an aggregate whose topics have `count` partitions, as far as they have grown; None if there is no
-    such log. A split that a transaction hides is waited for, `patience` seconds.
+    """Return the partition history of an aggregate up to `count`, the partition count of its topics; None if there is
+    no such log. Hidden splits in an open transaction are awaited for `patience` seconds.
 
-    Raises what `find_chains` does.
+    Raises the errors of `find_chains`.
     """
     if not readers.exists(connection, topics.lineage):
         return None
@@ -112,7 +112,7 @@ def _whole_lineage(connection: Cluster, topics: Topics, count: int, patience: fl
 
 
 def another_lineage(topics: Topics, count: int, lineage: PartitionLineage) -> ConfigurationError:
-    """The error for topics that have grown otherwise than their lineage says."""
+    """Return the error for topics whose partition count is not in their partition history."""
     name, last = topics.aggregate, lineage.counts[-1]
     return ConfigurationError(
         f"the topics of {name} have {count} partitions, its lineage says {last}",

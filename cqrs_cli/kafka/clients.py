@@ -1,4 +1,4 @@
-"""Kafka clients with the settings that the design rests on. All data goes through librdkafka."""
+"""Kafka clients with the settings on which the guarantees depend. All data goes through librdkafka."""
 
 import time
 from collections.abc import Callable, Collection
@@ -16,15 +16,15 @@ _T = TypeVar("_T")
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
-#: Seconds that a request may take before the broker counts as unreachable.
+#: Timeout in seconds for a request; after it the broker counts as unreachable.
 REQUEST_TIMEOUT = 10.0
 
-#: librdkafka opens a client's second connection, to a broker that it learned of by the first one, only after half of
-#: `reconnect.backoff.ms` (100 by default): so its first answer comes after 15 ms, and not after 55. The pause still
-#: doubles while a broker is away, up to ten seconds: one that is just back tells old positions for a moment.
+#: librdkafka opens a client's second connection, to a broker from the metadata, only after half of
+#: `reconnect.backoff.ms` (100 by default). With 20 the first answer comes after 15 ms instead of 55. While a broker is
+#: down, the pause still doubles up to ten seconds: a coordinator that has just started reports outdated positions.
 _PROMPT = {"reconnect.backoff.ms": 20}
 
-#: Seconds within which a healthy broker has answered the first question.
+#: Seconds within which a healthy broker answers the first request.
 SOON = 1.0
 
 
@@ -36,10 +36,10 @@ def consumer(
     on_error: Callable[[KafkaError], object] | None = None,
     **overrides: Any,
 ) -> Consumer:
-    """A consumer that is assigned partitions, never subscribed: it commits nothing by itself.
+    """Return a consumer for assigned partitions. It never subscribes to topics, and commits nothing by itself.
 
-    A missing offset is an error, not a jump (`auto.offset.reset=error`); end of partition is reported. `on_error` is
-    told, when the consumer is polled, of errors that concern no partition, as of brokers out of reach.
+    A missing offset is an error, not a jump (`auto.offset.reset=error`); the end of a partition is reported. `on_error`
+    is called during polls, with errors that concern no partition, such as unreachable brokers.
     """
     return Consumer(
         {
@@ -64,10 +64,10 @@ def consumer(
 def bulk_consumer(
     connection: Cluster, *, isolation: Isolation = "read_committed", **overrides: Any
 ) -> Consumer:
-    """A consumer for stretches that end, which may be long: large fetches, a deep queue (at most 16 MiB).
+    """Return a consumer for bounded reads, which may be long: large fetches, a deep queue (at most 16 MiB).
 
-    A stretch mostly ends in a control record, which is an empty fetch: the broker holds it back for 2 ms at most, where
-    each reading would else end 100 ms later.
+    A bounded read mostly ends at a control record, so its last fetch is empty. The broker holds an empty fetch back for
+    2 ms at most; with the default of `consumer` each read would end 100 ms later.
     """
     settings = {
         "queued_min_messages": 200_000,
@@ -86,9 +86,9 @@ def producer(
     on_error: Callable[[KafkaError], object] | None = None,
     **overrides: Any,
 ) -> Producer:
-    """An idempotent producer that waits for all replicas; transactional if it is given an id.
+    """Return an idempotent producer that waits for all in-sync replicas; with a `transactional_id` it is transactional.
 
-    `on_error` is told, when the producer is polled, of errors that concern no call, as of a broker out of reach.
+    `on_error` is called during polls, with errors that concern no call, such as an unreachable broker.
     """
     identity = {"transactional.id": transactional_id} if transactional_id else {}
     watched = {"error_cb": on_error} if on_error else {}
@@ -108,10 +108,10 @@ def producer(
 
 
 def described(connection: Cluster, client: Consumer | Producer, topic: str | None = None) -> Any:
-    """The cluster's metadata, and the topic's: the first question of a command.
+    """Return the metadata of the cluster and of one topic, or of all topics: the first request of a command.
 
-    librdkafka tries until time is up, also where nothing can change, and then knows no reason. So kafka-python is asked
-    soon. Raises `UnavailableError` with the reason.
+    librdkafka retries until its timeout, even if no retry can help, and then reports no reason. So kafka-python is
+    asked for the reason after `SOON` seconds. Raises `UnavailableError` with the reason.
     """
     try:
         return _asked(client, topic, SOON)
@@ -124,10 +124,10 @@ def described(connection: Cluster, client: Consumer | Producer, topic: str | Non
 
 
 def answers(connection: Cluster, within: float) -> bool:
-    """True if a broker answers a new client within some seconds."""
+    """True if a broker answers a new client within `within` seconds."""
     client = consumer(connection)
     try:
-        client.list_topics("__consumer_offsets", timeout=within)  # of all topics the answer may be long
+        client.list_topics("__consumer_offsets", timeout=within)  # the answer for all topics may be long
         return True
     except KafkaException:
         return False
@@ -147,11 +147,12 @@ def _explain(connection: Cluster) -> None:
     try:
         admin_client.connect(connection).close()
     except ConfigurationError:
-        pass  # kafka-python cannot do all that librdkafka can: then it knows no reason either
+        pass  # kafka-python does not support this configuration, so there is no reason
 
 
 def answered(ask: Callable[[], _T], passing: Collection[ErrorKind], within: float) -> _T:
-    """The result of `ask`, repeated for up to `within` seconds while it fails with an error of the `passing` kinds.
+    """Return the result of `ask`; repeat it for up to `within` seconds while it fails with an error of a `passing`
+    kind.
 
     Raises `KafkaException`.
     """
@@ -166,7 +167,7 @@ def answered(ask: Callable[[], _T], passing: Collection[ErrorKind], within: floa
 
 
 def is_in_sync(client: Consumer, topic: str, partition: int) -> bool:
-    """True if every replica of a partition is in sync, as the broker believes. Raises `KafkaException`."""
+    """True if the broker reports every replica of a partition as in sync. Raises `KafkaException`."""
     found = client.list_topics(topic, timeout=REQUEST_TIMEOUT).topics[topic].partitions.get(partition)
     return found is not None and set(found.isrs) == set(found.replicas)
 
@@ -177,27 +178,27 @@ def is_denied(error: KafkaException | KafkaError) -> bool:
 
 
 def is_broken(error: BaseException) -> bool:
-    """True if a client is of no use any more: as a rule another one has fenced it."""
+    """True if a client is unusable from now on, mostly because another client has fenced it."""
     return isinstance(error, KafkaException) and error_kind(error) is ErrorKind.BROKEN
 
 
 def is_about_group(error: KafkaError) -> bool:
-    """True if librdkafka only misses the group that a reader has to name but never uses."""
+    """True if only the ACL for the group is missing, which a reader has to name but never uses."""
     return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
 
 
 def failed(connection: Cluster, error: KafkaException | KafkaError, need: RequiredAcl) -> CqrsError:
-    """The error to raise for one of librdkafka's; `need` is the ACL that the request needed."""
+    """Return the error to raise for an error of librdkafka; `need`: the ACL that the request needed."""
     return need.denied() if is_denied(error) else unreachable(connection, error)
 
 
 def is_unreachable(error: KafkaError) -> bool:
-    """True if this error says that no broker answered."""
+    """True if the error means that no broker answered."""
     return error_kind(error) is ErrorKind.AWAY
 
 
 def unreachable(connection: Cluster, error: KafkaException | KafkaError | str) -> UnavailableError:
-    """The error to raise when no broker answered."""
+    """Return the error to raise if no broker answered."""
     detail = error if isinstance(error, str) else str(_kafka_error(error).str())
     return UnavailableError(
         f"no answer from Kafka at {connection.bootstrap_server} ({detail})",
@@ -210,5 +211,5 @@ def _kafka_error(error: KafkaException | KafkaError) -> KafkaError:
 
 
 def kafka_error(exception: KafkaException) -> KafkaError:
-    """The error inside an exception of librdkafka's."""
+    """Return the `KafkaError` in an exception of librdkafka."""
     return _kafka_error(exception)

@@ -1,4 +1,4 @@
-"""All error codes of librdkafka, sorted by what they mean for whoever meets one. There is no other list of them."""
+"""All error codes of librdkafka by their meaning for the caller. No other module lists error codes."""
 
 from enum import Enum, auto
 
@@ -6,26 +6,26 @@ from confluent_kafka import KafkaError, KafkaException
 
 
 class ErrorKind(Enum):
-    """The meaning of an error, and so the remedy."""
+    """The meaning of an error, on which the reaction depends."""
 
     END = auto()  # not an error: the end of a partition
-    AWAY = auto()  # no broker answers, or none that we trust and that trusts us
-    ELECTING = auto()  # the partition is getting a leader, or has one that does not know all yet: it passes
-    COORDINATING = auto()  # the group, or the transaction, is getting a coordinator: it passes
-    PASSING = auto()  # nothing is wrong with the request, and nothing came of it: it may be sent again
-    BROKEN = auto()  # this client is of no use any more: another one may go on
+    AWAY = auto()  # no broker answers, or TLS or the login fails
+    ELECTING = auto()  # temporary: the partition has no leader, or its new leader is not up to date yet
+    COORDINATING = auto()  # temporary: the group, or the transaction, has no coordinator yet
+    PASSING = auto()  # temporary: the request was correct and had no effect, so it may be sent again
+    BROKEN = auto()  # this client is unusable from now on; a new client may continue
     DENIED = auto()  # an ACL is missing
     MISSING = auto()  # the broker that was asked does not know the topic or partition
-    GONE = auto()  # the log does not reach to this offset
-    TOO_LARGE = auto()  # the topic takes no record of this size
-    UNTIMELY = auto()  # the topic takes no record of this time
-    LATE = auto()  # the record was not delivered in the time that it was given
-    REFUSED = auto()  # the record or the batch is at fault for another reason
-    FINAL = auto()  # a mistake of the program or of the configuration: trying again does not help
+    GONE = auto()  # the log does not contain this offset
+    TOO_LARGE = auto()  # the topic accepts no record of this size
+    UNTIMELY = auto()  # the topic accepts no record with this timestamp
+    LATE = auto()  # the record was not delivered within its timeout
+    REFUSED = auto()  # the record or the batch is rejected for another reason
+    FINAL = auto()  # a bug or a wrong configuration: trying again does not help
 
 
-#: The names of the codes (`KafkaError.…`), each once. `_DESTROY`, `_PURGE_…`: the client was closed, or dropped what it
-#: held. `_DESTROY_BROKER` (since 2.10): the connection to an old leader that the cluster no longer counts was dropped.
+#: The names of the codes (`KafkaError.…`), each once. `_DESTROY`, `_PURGE_…`: the client was closed, or dropped its
+#: queue. `_DESTROY_BROKER` (since 2.10): the connection to a former leader, which has left the cluster, was dropped.
 ERROR_NAMES: dict[ErrorKind, str] = {
     ErrorKind.END: "_PARTITION_EOF NO_ERROR",
     ErrorKind.AWAY: "_ALL_BROKERS_DOWN _TRANSPORT _RESOLVE _TIMED_OUT _AUTHENTICATION _SSL SASL_AUTHENTICATION_FAILED",
@@ -94,6 +94,6 @@ _KINDS = {
 
 
 def error_kind(error: KafkaError | KafkaException) -> ErrorKind:
-    """The meaning of an error; a code that this table does not know is final."""
+    """Return the meaning of an error; a code that is not in the table is final."""
     inner: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
     return _KINDS.get(inner.code(), ErrorKind.FINAL)

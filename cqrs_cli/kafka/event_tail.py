@@ -1,4 +1,4 @@
-"""Reads one partition of an aggregate's events from a position on: the committed records, and how far they reach."""
+"""Reads one partition of an aggregate's events from a position on: committed records, and the position after them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ from cqrs_cli.keys.opener import EventOpener
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.check_out import check_out
 
-#: Tells something worth knowing to whoever watches.
+#: Reports a message to the operator.
 Tell = Callable[[str], None]
 
 
@@ -37,11 +37,11 @@ class EventPartition(NamedTuple):
 
 
 class OutgrownError(UnavailableError):
-    """A topic of events has more partitions than are read: whoever begins again reads all of them."""
+    """A topic of events has more partitions than are read. After a restart all of them are read."""
 
 
 def check_sizes(sizes: Mapping[str, int], sources: Iterable[EventPartition]) -> None:
-    """Raise `OutgrownError` if one of the topics has grown since the sources were listed."""
+    """Raise `OutgrownError` if a topic has more partitions than `sources` lists."""
     known = Counter(topic for topic, _ in {(one.topic, one.partition) for one in sources})
     for topic, size in sizes.items():
         if size > known[topic]:
@@ -52,18 +52,18 @@ def check_sizes(sizes: Mapping[str, int], sources: Iterable[EventPartition]) -> 
 
 
 class Tail(Protocol):
-    """A partition from a position on."""
+    """A reader of one partition from a position on."""
 
     def poll(self, most: int) -> tuple[list[Record], int]:
-        """Up to `most` records that have arrived, and the offset after them, or after what is no record."""
+        """Return up to `most` new records, and the next position, which may be after control records, too."""
 
     def close(self) -> None: ...
 
 
 class PartitionTail:
-    """The tail of a partition of events, which come with their data, opened if there is an opener.
+    """A reader of one partition of events, with their data, decrypted if there is an opener.
 
-    If it is `patient`, it waits for a broker that does not answer, and notes that once; else it raises
+    If it is `patient`, it waits for a broker that does not answer, and reports that once; otherwise it raises
     `UnavailableError`.
     """
 
@@ -79,12 +79,12 @@ class PartitionTail:
         *,
         patient: bool = True,
     ) -> None:
-        """`payloads`: where large data rest. `reader`: a client to read with, of its own unless it is given. `opener`:
-        opens the events, and is closed with this.
+        """`payloads`: the address of large data. `reader`: the client to read with; by default a new client. `opener`:
+        decrypts the events; `close` closes it, too.
         """
         self._source, self._payloads, self._position = source, payloads, start
         self._opener = opener
-        self._waiting: list[Record] = []  # arrived, and not handed out: large data come by and by
+        self._waiting: list[Record] = []  # received but not returned yet: large data come in portions
         self._reader = reader or clients.bulk_consumer(connection, on_error=self._hear, fetch_wait_max_ms=100)
         assign(self._reader, [TopicPartition(source.topic, source.partition, start)])
         self._follower = (
@@ -94,7 +94,7 @@ class PartitionTail:
         )
 
     def poll(self, most: int) -> tuple[list[Record], int]:
-        """Raises `PayloadUnavailableError`, and what opening raises; the next call tries again."""
+        """Raises `PayloadUnavailableError`, and the errors of the decryption; the next call tries again."""
         place, source = self._payloads, self._source
         self._waiting = self._waiting or self._arrived(most)
         records, rest = self._waiting, list[Record]()

@@ -1,4 +1,4 @@
-"""The words about a record that cannot be read, or that does not follow: its place, and how to look at it."""
+"""Errors for records that cannot be read or are inconsistent: their offset, and the command that shows them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,13 +8,13 @@ from cqrs_cli.kafka.topics.topics import Kind
 
 
 def tail_command(aggregate: str, kind: Kind, partition: int, offset: int) -> str:
-    """The command that shows a record."""
+    """Return the command that shows a record."""
     return f"cqrs tail {aggregate} {kind} --partition {partition} --from {offset} -n 1"
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedFault:
-    """A fault at a place of one of an aggregate's topics."""
+    """A fault in a record of an aggregate. `what` is its predicate: "is NOT_FOUND without an expected version"."""
 
     topic: str
     kind: Kind
@@ -23,11 +23,11 @@ class PlacedFault:
     what: str
 
     def document(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the fault as a JSON object."""
         return {"topic": self.topic, "partition": self.partition, "offset": self.offset, "what": self.what}
 
     def error(self, what: str, aggregate: str) -> ContradictionError:
-        """The error for several, of which this is the first; `what` says what they are."""
+        """Return the error for several faults, of which this is the first; `what`: the message of the error."""
         look = tail_command(aggregate, self.kind, self.partition, self.offset)
         return ContradictionError(what, f"look at the first: {look}")
 
@@ -41,8 +41,8 @@ def record_fault(
     error: Exception | str,
     also: str = "",
 ) -> ContradictionError:
-    """The error for a record of one of the aggregate's topics. `error` says what is wrong with it; `also`: what may
-    help besides looking at it.
+    """Return the error for a record of one of the aggregate's topics. `error`: the problem. `also`: another hint
+    besides the command that shows the record.
     """
     return ContradictionError(
         f"{topic} partition {partition} offset {offset}: {error}",

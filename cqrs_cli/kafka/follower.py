@@ -1,4 +1,4 @@
-"""Polls a reader of partitions, sorts what comes in place of records, and goes on: for all who follow a log."""
+"""Polls a consumer, and handles the errors that librdkafka returns in place of messages: for all who follow a log."""
 
 import time
 from collections.abc import Callable
@@ -9,22 +9,22 @@ from confluent_kafka import Consumer, KafkaError, Message
 from cqrs_cli.kafka.clients import is_about_group, is_unreachable
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 
-#: Makes the error to raise for one that came in place of a message: topic, partition, and librdkafka's error.
+#: Returns the error to raise for an error in place of a message: topic, partition, and librdkafka's error.
 Failure = Callable[[str, int, KafkaError], Exception]
 
-#: Told that no broker answers.
+#: Called when no broker answers.
 Unreachable = Callable[[], None]
 
 
 class Follower:
-    """A reader with assigned partitions: `poll` gives the messages that have arrived.
+    """A consumer with assigned partitions: `poll` returns the messages that have arrived.
 
-    | comes in place of a message | then |
+    | in place of a message | reaction |
     |---|---|
-    | the end of a partition | `ends` has its offset |
-    | no broker answers | `unreachable` is told, once until a message arrives; without it the reading ends |
-    | the group may not be used | nothing: a reader must name a group, and needs none; an `own_group` is needed |
-    | anything else | the reading ends: `failure` makes the error |
+    | the end of a partition | `ends` gets its offset |
+    | no broker answers | `unreachable` is called, once until a message arrives; without it, raises `failure` |
+    | the ACL for the group is missing | none, since a reader needs no group; with `own_group`, raises `failure` |
+    | another error | raises the error that `failure` returns |
     """
 
     def __init__(
@@ -35,17 +35,17 @@ class Follower:
         *,
         own_group: bool = False,
     ) -> None:
-        self.ends: dict[tuple[str, int], int] = {}  # where each partition ended when its end was last met
+        self.ends: dict[tuple[str, int], int] = {}  # the end of each partition when it was last reached
         self._reader, self._failure, self._unreachable = reader, failure, unreachable
         self._own_group = own_group
         self._silent = False
-        self._absent: KafkaError | None = None  # no broker answers, and nobody waits for one
+        self._absent: KafkaError | None = None  # no broker answers, and there is no `unreachable`
 
     # Any: the stubs allow None where a delivered message has none.
     def poll(self, most: int = 10_000, patience: float = 0.2, rest_at: float = 0.0) -> list[Any]:
-        """Up to `most` messages. Waits at most `patience` seconds for the first, where `consume` would wait for all.
+        """Return up to `most` messages. Waits up to `patience` seconds for the first; `consume` would wait for all.
 
-        The rest is not taken before `rest_at` (monotonic), so that more has come.
+        Takes the other messages at `rest_at` (monotonic seconds) or later, so that more have arrived.
         """
         first = self._reader.poll(patience)
         if self._absent is not None:
@@ -62,7 +62,7 @@ class Follower:
         return arrived
 
     def hear(self, error: KafkaError) -> None:
-        """Take in an error of the client that comes without a message. Of one broker among several nothing is said: its
+        """Handle an error of the client that comes without a message. A single unreachable broker is ignored, since its
         partitions get another leader.
         """
         if error.code() == KafkaError._ALL_BROKERS_DOWN:

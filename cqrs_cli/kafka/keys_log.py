@@ -1,4 +1,4 @@
-"""The keys topic of an aggregate, as readers ask it: with two clients, which are opened when they are first needed."""
+"""The keys topic of an aggregate for readers, with two clients that are opened when they are first needed."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ from cqrs_cli.keys.opener import EventOpener, OpenerKeys
 
 
 class KafkaKeysLog:
-    """Raises `UnavailableError` without broker, and while a transaction stays open."""
+    """Keys and events in Kafka. Raises `UnavailableError` without a broker, and while a transaction stays open."""
 
     def __init__(self, connection: Cluster, topics: Topics) -> None:
         self._connection, self._events = connection, topics.events
@@ -25,7 +25,7 @@ class KafkaKeysLog:
         self._clients: dict[Isolation, Consumer] = {}
 
     def partitions(self) -> int:
-        """The number of partitions; raises `ConfigurationError` if the topic is gone: then nothing can be opened."""
+        """Return the number of partitions; raises `ConfigurationError` if the topic does not exist."""
         found = readers.count_with(self._connection, self._client("read_committed"), self.topic)
         if not found:
             raise ConfigurationError(
@@ -35,25 +35,25 @@ class KafkaKeysLog:
         return found
 
     def end_of_events(self, partition: int) -> int:
-        """The last stable offset of the events."""
+        """Return the last stable offset of the events."""
         return self._watermarks("read_committed", self._events, partition)[1]
 
     def bounds(self, partition: int) -> tuple[int, int]:
-        """The log start and the high watermark of the keys."""
+        """Return the log start and the high watermark of the keys."""
         return self._watermarks("read_uncommitted", self.topic, partition)
 
     def read(self, partition: int, start: int, end: int) -> Iterator[list[Record]]:
-        """The keys from `start` to `end`."""
+        """Yield the committed keys from `start` to `end`."""
         if start < end:
             client = self._client("read_committed")
             yield from readers.read_with(self._connection, client, self.topic, partition, start, end)
 
     def event_partitions(self) -> int:
-        """The number of partitions of the events as it is now."""
+        """Return the current number of partitions of the events."""
         return readers.partitions(self._connection, self._events)
 
     def events_from(self, partition: int, start: int) -> Iterator[list[Record]]:
-        """The events from `start` to their high watermark."""
+        """Yield the committed events from `start` to their high watermark."""
         first, end = self._watermarks("read_uncommitted", self._events, partition)
         return readers.read(self._connection, self._events, partition, max(first, start), end)
 
@@ -81,6 +81,6 @@ def event_opener(
     marks: EventMarks | None,
     only: str | None = None,
 ) -> EventOpener:
-    """The opener of an aggregate's events, which asks Kafka when it meets a sealed member. Close it."""
+    """Return the decryptor of an aggregate's events, which reads the keys at the first encrypted member. Close it."""
     keys = None if ring is None else OpenerKeys(ring, KafkaKeysLog(connection, topics))
     return EventOpener(topics.events, marks, keys, only)

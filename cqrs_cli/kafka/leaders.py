@@ -1,4 +1,4 @@
-"""Finding the leader of a partition, whoever that is now, to read from it or to ask it."""
+"""Finds the current leader of a partition, to read from it or to send it a request."""
 
 import time
 from collections.abc import Callable
@@ -10,21 +10,22 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from cqrs_cli.kafka.clients import SOON, answered, kafka_error
 from cqrs_cli.kafka.error_kinds import ErrorKind
 
-#: Seconds until a question is asked for the second time, see `ask_leader`.
+#: Timeout in seconds of the first request, see `ask_leader`.
 _AGAIN = 0.1
 
-#: No leader yet: the broker has just started, another one takes over, or the partition is new.
+#: No leader yet: the broker has just started, another broker takes over, or the partition is new.
 _LEADERLESS = {ErrorKind.ELECTING, ErrorKind.MISSING}
 
 _T = TypeVar("_T")
 
 
 def assign(reader: Consumer, places: list[TopicPartition]) -> None:
-    """Assign partitions, and look for their leaders at once.
+    """Assign partitions, and look up their leaders at once.
 
-    librdkafka (2.16) looks for them once a second, and finds them before only if they are assigned when the client
-    first hears from a broker, within some milliseconds. A thread that waits for its turn in Python is later than that:
-    beside six busy ones half of all readings took up to a second, and a third beside nobody, 20 ms after the client.
+    librdkafka (2.16) looks them up once a second. It looks them up earlier only if they are assigned before the
+    client's first answer from a broker, which arrives within milliseconds. A thread that waits for Python's interpreter
+    lock is too late: with six busy threads half of all reads took up to a second, and without other threads a third of
+    the reads did if the assignment came 20 ms after the client.
     """
     reader.assign(places)
     for topic in {place.topic for place in places}:
@@ -32,21 +33,21 @@ def assign(reader: Consumer, places: list[TopicPartition]) -> None:
 
 
 def _look(reader: Consumer, topic: str, within: float) -> None:
-    """Let a client learn who leads the partitions of a topic, if a broker answers."""
+    """Refresh a client's metadata of a topic, with the leaders of its partitions, if a broker answers."""
     with suppress(KafkaException):
         reader.list_topics(topic, timeout=within)
 
 
 def ask_leader(reader: Consumer, topic: str, ask: Callable[[float], _T], within: float) -> _T:
-    """The answer of a partition's leader, as soon as it has one; raises `KafkaException` after `within` seconds.
+    """Return the answer of a partition's leader; raises `KafkaException` if there is no leader within `within` seconds.
 
-    `ask` is given its timeout, a second, but less for the first time: a client that is still connecting may ask nobody
-    who leads the partition, and tries again after 0.7 s (librdkafka 2.16; of clients that are opened 16 at a time one
-    in 40). Asked once more it tries at once. What it says the first time counts only if it is an answer: so soon it may
-    say that all brokers are down.
+    `ask` gets its timeout: 0.1 s for the first call, then a second. A client that is still connecting may send its
+    first lookup of the leader to no broker, and repeats it only after 0.7 s (librdkafka 2.16; 1 in 40 clients that are
+    opened 16 at a time). A second call makes it look up at once. An error of the first call is ignored, since it may
+    only mean that no connection is up yet.
 
-    Later librdkafka sends the question to the leader that it knows, where it waits in vain if that broker was lost. So
-    the client looks for another leader before it asks again.
+    Later librdkafka sends the request to the leader that it knows, and waits for the timeout if that broker was lost.
+    So the client refreshes the leaders before each retry.
     """
     deadline, timeout = time.monotonic() + within, min(SOON, within)
 

@@ -1,8 +1,7 @@
-"""Consumers that one reading after another takes, where each would else open a client of its own.
+"""A pool of consumers, which one read after another uses; without it each read would open its own client.
 
 A client costs this process and its broker some milliseconds of processor time, and its first answer comes only when it
-is connected. An owner that begins reads its logs two dozen times, and others that wait for their turn do so again and
-again.
+is connected. An owner that starts reads its logs two dozen times, and waiting owners do so again and again.
 """
 
 from collections.abc import Iterator
@@ -15,10 +14,10 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 
 
 class Lender:
-    """Keeps the clients of one cluster and one group between two readings, until it is told to close them.
+    """A consumer pool for one cluster and one group. It keeps idle consumers until it is closed.
 
-    A reading within another one has a client of its own. A client that has met an error is not lent again: one that
-    knows a broker which was cut off from the others may go on asking it.
+    A read during another read gets another consumer. A consumer that has met an error does not return to the pool,
+    since it may continue to ask a broker that was cut off from the other brokers.
     """
 
     def __init__(self, connection: Cluster, group: str) -> None:
@@ -27,12 +26,12 @@ class Lender:
 
     @contextmanager
     def lend(self, isolation: Isolation = "read_committed") -> Iterator[Consumer]:
-        """A client for the block, which is assigned nothing."""
+        """Acquire a consumer without assigned partitions, for the block."""
         idle = self._idle[isolation]
         client = idle.pop() if idle else _opened(self._connection, self._group, isolation)
         try:
             yield client
-        except GeneratorExit:  # who reads has seen enough
+        except GeneratorExit:  # the reader has seen enough
             _take_back(client, idle)
             raise
         except BaseException:
@@ -41,7 +40,7 @@ class Lender:
         _take_back(client, idle)
 
     def close(self) -> None:
-        """Close the clients that are not lent. The next reading opens another one."""
+        """Close the idle consumers. The next read opens a new consumer."""
         for idle in self._idle.values():
             while idle:
                 idle.pop().close()
@@ -54,7 +53,7 @@ def borrowed(
     isolation: Isolation = "read_committed",
     group: str | None = None,
 ) -> Iterator[Consumer]:
-    """A client to read with: a lent one or, without a `lender`, one of this `group` that is closed behind the block."""
+    """Acquire a consumer for the block: from the pool or, without a `lender`, a new consumer of this `group`."""
     if lender is not None:
         with lender.lend(isolation) as client:
             yield client

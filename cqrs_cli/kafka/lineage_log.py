@@ -1,4 +1,4 @@
-"""The lineage log of an aggregate: one partition, from which nothing is ever deleted, read as a whole."""
+"""The partition history of an aggregate: a topic of one partition that keeps all records and is read as a whole."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -16,19 +16,19 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 class SeenLineage(NamedTuple):
-    """A lineage, and the end of its log then. While that is the end it is the lineage: nothing in the log changes."""
+    """A partition history, and the end of its log at that time. The history is up to date while the end is the same."""
 
     lineage: PartitionLineage
     end: int
 
 
 class HiddenLineageError(readers.StalledError):
-    """A transaction hides a record of the lineage. It passes: an owner that has died while it split is fenced by its
-    successor, or by the broker within its transaction's time.
+    """An open transaction hides a record of the partition history. This is temporary: if an owner died while it split,
+    its successor fences it, or the broker aborts its transaction after the timeout.
     """
 
 
-#: Seconds that a command that is run once waits for a hidden record: an owner that was killed leaves one for 20 s.
+#: Timeout in seconds for a hidden record, for commands that run once. A killed owner may hide a record for 20 s.
 HIDDEN_PATIENCE = 40.0
 
 
@@ -40,10 +40,11 @@ def read_lineage(
     reach: tuple[int, int] | None = None,
     lender: Lender | None = None,
 ) -> PartitionLineage:
-    """The lineage up to its high watermark. `count`: the partitions of an aggregate without a wish. `patience`: seconds
-    that a record may be hidden. `reach`: the log's start and the end of what is wanted, where that is known.
+    """Return the partition history up to its high watermark. `count`: the partition count before the first
+    repartitioning request. `patience`: timeout in seconds for a hidden record. `reach`: the log's start and the end to
+    read to, if known.
 
-    Raises `ContradictionError` for a record that cannot follow, `HiddenLineageError` for one that cannot be seen.
+    Raises `ContradictionError` for an inconsistent record, `HiddenLineageError` if a record stays hidden.
     """
     if reach is None:
         reach = readers.bounds(connection, topics.lineage, [0], "read_uncommitted", lender)[0]
@@ -51,12 +52,12 @@ def read_lineage(
 
 
 def visible_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
-    """The lineage as far as no transaction hides it."""
+    """Return the partition history up to the last stable offset."""
     return seen_lineage(connection, topics, count).lineage
 
 
 def seen_lineage(connection: Cluster, topics: Topics, count: int) -> SeenLineage:
-    """The lineage as far as no transaction hides it, and where that is."""
+    """Return the partition history up to the last stable offset, and that offset."""
     reach = readers.bounds(connection, topics.lineage, [0])[0]
     return SeenLineage(_read(connection, topics, count, reach, REQUEST_TIMEOUT), reach[1])
 
@@ -100,9 +101,9 @@ def _records(
 
 
 def wish(connection: Cluster, topics: Topics, grow: Grow) -> PartitionLineage:
-    """Append a wish, and read the lineage back: another operator's may have come first, and then counts.
+    """Append a repartitioning request, and read the partition history back: another operator's earlier request wins.
 
-    Raises `UnavailableError` if it could not be written: nothing is known then, and it may be tried again.
+    Raises `UnavailableError` if the write fails. The request may still have been written; it is safe to try again.
     """
     client = producer(connection)
     failures: list[object] = []

@@ -1,11 +1,11 @@
-"""The offsets that a partition's only writer gives its records: a conditional append, which Kafka itself has not.
+"""Expected offsets of a partition's only writer: they emulate a conditional append, which Kafka lacks.
 
-The end of what the writer has read is the end of the log, so its next record must get that offset. It gets another one
-where the read came from a broker that only believed to lead (a later offset), or the topic was made again (an earlier
-one). The transaction is then not committed.
+The writer has read the log to its end, so its next record must get the offset of that end. The record gets a later
+offset if the read came from a broker that was no longer the leader, and an earlier offset if the topic was recreated.
+Then the transaction is not committed.
 
-Only the marker behind the writer's own last commit may be missing, which Kafka can leave out (kafka/admin/hanging.py):
-then this transaction goes on in that one, and its commit is the commit of both.
+Only the marker after the writer's own last commit may be missing, since Kafka can leave it out
+(kafka/admin/hanging.py). Then this transaction continues the last transaction, and its commit commits both.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,32 +15,32 @@ from confluent_kafka import KafkaError, Message
 
 from cqrs_cli.kafka.write_errors import ReadShortError, TopicMadeAgainError
 
-#: Told by librdkafka what became of a record.
+#: Called by librdkafka with the delivery report of a record.
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
 class LogEnds:
-    """The ends of one writer's logs: as read, as sent, as reported. A log that was not read may end anywhere."""
+    """The ends of one writer's logs: as read, as sent, as reported. Logs that were not read are not checked."""
 
     def __init__(self) -> None:
         self._reported: dict[str, int] = {}
         self._next: dict[str, int] = {}  # the offset of the next record
         self._touched: set[str] = set()  # reported in this transaction
-        self._marked: set[str] = set()  # behind a commit of ours
-        self._unmarked: set[str] = set()  # found without its marker in this transaction
+        self._marked: set[str] = set()  # logs that this writer has committed to
+        self._unmarked: set[str] = set()  # found without the commit marker in this transaction
         self._misplaced: Exception | None = None
 
     def expect(self, ends: Mapping[str, int]) -> None:
-        """Take the ends of the logs that were read, by topic."""
+        """Set the ends of the logs that were read, by topic."""
         self._reported, self._next = dict(ends), dict(ends)
 
     def begin(self) -> None:
-        """Begin another transaction."""
+        """Begin a new transaction."""
         self._touched.clear()
         self._unmarked.clear()
 
     def send(self, topic: str, count: int) -> OnDelivery:
-        """Note that `count` records are sent. The result takes the report on the last one."""
+        """Expect `count` more records. Return the callback for the delivery report of the last record."""
         end = self._next.pop(topic, None)
         if end is not None:
             self._next[topic] = end = end + count
@@ -64,16 +64,16 @@ class LogEnds:
             self._misplaced = ReadShortError(topic, wanted, end)
 
     def check(self) -> None:
-        """Raise `TopicMadeAgainError` or `ReadShortError` if a record did not get its offset."""
+        """Raise `TopicMadeAgainError` or `ReadShortError` if a record did not get its expected offset."""
         if self._misplaced is not None:
             raise self._misplaced
 
     def commit(self) -> None:
-        """Note that the transaction is committed: a marker lies behind its records in each log."""
+        """Register that the transaction is committed: in each log a marker follows its records."""
         for topic in self._touched:
             self._next[topic] = self._reported[topic] + 1
             self._marked.add(topic)
 
     def known(self, topic: str) -> int | None:
-        """The end of a log after its last reported record: a lower bound, since a marker may follow."""
+        """Return the end of a log after its last reported record, or None: a lower bound, since a marker may follow."""
         return self._reported.get(topic)

@@ -1,4 +1,4 @@
-"""The master keys under which an aggregate's data keys are: counted in the keys topic, which nothing needs to open."""
+"""Counts the records of a keys topic by key-encryption key (KEK). It needs no keyring: records name their KEK."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -13,27 +13,27 @@ from cqrs_cli.keys.reading import key_record
 
 
 class MasterUse(NamedTuple):
-    """The records that are under one master key."""
+    """The number of records under one KEK."""
 
-    keys: int  # the keys in force
-    replaced: int  # records that others have replaced, and that compaction has not removed yet
+    keys: int  # current keys
+    replaced: int  # replaced records that compaction has not removed yet
 
     @property
     def is_over(self) -> bool:
-        """True if nothing in the topic is under it: no reader asks for it."""
+        """True if no record in the topic is under the KEK, so no reader needs it."""
         return not self.keys and not self.replaced
 
 
 class KeysCount:
-    """Counts the records of a keys topic, partition by partition, each in the order of its log."""
+    """Counts the records of a keys topic, partition by partition, each in log order."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
-        self._latest: dict[bytes, str] = {}  # of each subject; a digest takes less than the subject
+        self._latest: dict[bytes, str] = {}  # digest of the subject → KEK; a digest takes less memory
         self._records = Counter[str]()
 
     def read(self, partition: int, records: Iterable[Record]) -> None:
-        """Count the next records; raises `ContradictionError` for one that is not of a key."""
+        """Count the next records; raises `ContradictionError` for a record that is not a key."""
         for record in records:
             _, wrapped = key_record(self._topic, partition, record)
             subject = blake2b(record.key or b"", digest_size=16).digest()
@@ -44,7 +44,7 @@ class KeysCount:
                 self._records[wrapped.master] += 1
 
     def masters(self) -> Mapping[str, MasterUse]:
-        """The use of each master key that the topic names, by name."""
+        """Return the use of each KEK that the topic names, by name."""
         in_force = Counter(self._latest.values())
         return {
             name: MasterUse(in_force[name], count - in_force[name])
@@ -53,7 +53,7 @@ class KeysCount:
 
 
 def masters_in_use(connection: Cluster, topics: Topics) -> Mapping[str, MasterUse]:
-    """The use of each master key, by name. Raises for a topic that is missing, or not read to its end."""
+    """Return the use of each KEK, by name. Raises an error if the topic is missing or cannot be read to its end."""
     count = KeysCount(topics.keys)
     numbers = range(readers.partitions(connection, topics.keys))
     ends = readers.bounds(connection, topics.keys, numbers, "read_uncommitted")

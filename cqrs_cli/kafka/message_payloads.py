@@ -1,4 +1,4 @@
-"""Messages get their data, for readers that take them as librdkafka has them: from the payload store, and opened."""
+"""Adds data to messages of librdkafka, for readers that take them unconverted: downloads payloads, decrypts events."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -21,10 +21,10 @@ def messages_with_data(
     batches: Iterable[Sequence[Any]],
     opener: EventOpener | None = None,
 ) -> Iterator[Sequence[Any]]:
-    """Events, or commands, with their data; in smaller batches where these are large.
+    """Yield events or commands with their data, in smaller batches if the data are large.
 
-    Events are opened if there is an `opener`. Raises `PayloadUnavailableError` for an event whose data cannot be had; a
-    command stays as it is then.
+    Events are decrypted if there is an `opener`. Raises `PayloadUnavailableError` for an event whose data are
+    unavailable; a command without available data is unchanged.
     """
     for messages in _fetched(place, topic, partition, batches):
         if opener is not None and holds_events(topic):
@@ -55,7 +55,7 @@ def _fetched(
 
 
 def _may_refer(message: Message) -> bool:
-    """A cheap test: in binary mode a command that refers has no value."""
+    """True if a message may refer to a payload: a cheap test. In binary mode such a command has no value."""
     value = message.value()
     return not value or MARK in value
 

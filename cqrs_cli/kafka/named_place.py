@@ -1,4 +1,4 @@
-"""The place of a record as an operator names it: `order:3@250`, heard by a process `checkout:order:3@250`."""
+"""The address of a record in an option: `order:3@250`, or `checkout:order:3@250` for the process manager `checkout`."""
 
 import re
 from typing import NamedTuple
@@ -9,7 +9,7 @@ _FORM = re.compile(r"(?:(?P<process>[^:@]+):)?(?P<aggregate>[^:@]+):(?P<partitio
 
 
 class NamedPlace(NamedTuple):
-    """An offset of a partition of an aggregate; `process`: where it is a process that reads there, else empty."""
+    """An offset in a partition of an aggregate. `process`: the process manager that reads there, or empty."""
 
     process: str
     aggregate: str
@@ -18,7 +18,7 @@ class NamedPlace(NamedTuple):
 
 
 def parse_place(flag: str, text: str) -> NamedPlace:
-    """The place that a flag was given; raises `UsageError` for text of another form."""
+    """Parse the value of the option `flag`; raises `UsageError` for text of another form."""
     found = _FORM.fullmatch(text)
     if found is None:
         raise UsageError(

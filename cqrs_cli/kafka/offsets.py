@@ -1,4 +1,4 @@
-"""Committed offsets of a group and the text that rides with them."""
+"""Committed offsets of a group, and the metadata that is committed with them."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -12,15 +12,15 @@ from cqrs_cli.kafka.lending import Lender, borrowed
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: Seconds for a cluster whose first group appears: it makes all partitions of its offsets' topic before it answers.
+#: Timeout in seconds for a cluster's first group: the cluster first creates all partitions of its offsets topic.
 FIRST_GROUP_PATIENCE = 30.0
 
-#: Seconds that a commit may stay pending behind a fence.
+#: Seconds that a commit may stay pending after a fence.
 PENDING_PATIENCE = 2.0
 
 
 class Committed(NamedTuple):
-    """A group's commit for one partition; `offset` is None if there is none, or it expired."""
+    """A group's commit for one partition; `offset` is None if there is no commit, or it expired."""
 
     offset: int | None
     metadata: str
@@ -29,7 +29,7 @@ class Committed(NamedTuple):
 def committed(
     client: Consumer, topic: str, partitions: Iterable[int], timeout: float = REQUEST_TIMEOUT
 ) -> dict[int, Committed]:
-    """The commits of the client's group. A read_committed client waits for pending commits, another does not.
+    """Return the commits of the client's group. Only a read_committed client waits for pending commits.
 
     Waits for a coordinator that is just starting, as it does when a cluster's first group appears. Raises
     `KafkaException`.
@@ -43,9 +43,9 @@ def committed(
 
 
 def _metadata(place: TopicPartition) -> str:
-    """The text that rides with an offset; empty if another client wrote bytes that are not text.
+    """Return the metadata of an offset; empty if another client wrote bytes that are not text.
 
-    confluent-kafka (2.16) ends its own metadata with a NUL, and reads that of others on to the next one.
+    confluent-kafka (2.16) ends its own metadata with a NUL, and reads the metadata of other clients up to the next NUL.
     """
     try:
         return place.metadata or ""
@@ -56,7 +56,7 @@ def _metadata(place: TopicPartition) -> str:
 def committed_now(
     connection: Cluster, topics: Topics, partitions: Iterable[int], lender: Lender | None = None
 ) -> dict[int, Committed]:
-    """The commits of the owners' group, read without waiting for pending ones. A `lender` is one of that group."""
+    """Return the commits of the owners' group without waiting for pending commits. `lender`: a pool of that group."""
     try:
         with borrowed(connection, lender, "read_uncommitted", topics.group) as client:
             return committed(client, topics.commands, partitions, FIRST_GROUP_PATIENCE)

@@ -1,4 +1,4 @@
-"""Reads stretches of partitions that end: by position, as offsets have holes (transaction markers, aborted records)."""
+"""Bounded reads of partitions. They end by position, since offsets have gaps (transaction markers, aborted records)."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -26,19 +26,19 @@ from cqrs_cli.kafka.lending import Lender, borrowed
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
-#: Seconds that a log must look too short before that is believed: a broker that has just become the leader may show
-#: less of it than there is.
+#: Seconds that a log must look too short before a reader believes it: a broker that has just become the leader may show
+#: less of the log than it has.
 BELIEVED_AFTER = 3.0
 
 _T = TypeVar("_T")
 
 
 class StalledError(UnavailableError):
-    """Records below the wanted end stay invisible: an open transaction hides them, or the broker is gone."""
+    """Records before the requested end stay invisible: an open transaction hides them, or the broker is gone."""
 
 
 def partitions(connection: Cluster, topic: str) -> int:
-    """The number of the topic's partitions; raises `ConfigurationError` if it does not exist."""
+    """Return the number of the topic's partitions; raises `ConfigurationError` if the topic does not exist."""
     found = _count(connection, topic)
     if not found:
         raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
@@ -46,18 +46,18 @@ def partitions(connection: Cluster, topic: str) -> int:
 
 
 def exists(connection: Cluster, topic: str) -> bool:
-    """True if the cluster has a topic of this name; raises `ConfigurationError` if we may not know."""
+    """True if the cluster has a topic of this name; raises `ConfigurationError` if an ACL is missing."""
     return _count(connection, topic) > 0
 
 
 def _count(connection: Cluster, topic: str) -> int:
-    """The number of the topic's partitions, 0 if it does not exist."""
+    """Return the number of the topic's partitions, 0 if it does not exist."""
     with closing(consumer(connection)) as probe:
         return count_with(connection, probe, topic)
 
 
 def count_with(connection: Cluster, reader: Consumer, topic: str) -> int:
-    """The number of the topic's partitions, 0 if it does not exist, asked with a client that is there."""
+    """Return the number of the topic's partitions, 0 if it does not exist, with a given client."""
     found = described(connection, reader, topic).topics[topic]
     if found.error is not None and is_denied(found.error):
         raise RequiredAcl("Read", "topic", topic).denied()
@@ -71,7 +71,7 @@ def bounds(
     isolation: Isolation = "read_committed",
     lender: Lender | None = None,
 ) -> dict[int, tuple[int, int]]:
-    """(log start, end) of each partition; end: the last stable offset, or, read_uncommitted, the high watermark."""
+    """Return (log start, end) by partition; end: the last stable offset, or the high watermark if read_uncommitted."""
     try:
         with borrowed(connection, lender, isolation) as probe:
             return {number: watermarks(probe, topic, number) for number in numbers}
@@ -80,9 +80,9 @@ def bounds(
 
 
 def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
-    """(log start, end) as the reader's isolation sees it; raises `KafkaException`, `MissingError` for the partition.
+    """Return (log start, end) with the reader's isolation. Raises `KafkaException`, `MissingError`: unknown partition.
 
-    Waits for a partition that is just getting its leader, as all do when a broker has just started.
+    Waits for a partition that is just getting its leader, as all partitions do when a broker has just started.
     """
     place = TopicPartition(topic, partition)
     low, high = _from_leader(
@@ -103,7 +103,7 @@ def _from_leader(reader: Consumer, topic: str, partition: int, ask: Callable[[fl
 def offset_at(
     connection: Cluster, topic: str, partition: int, timestamp: int, lender: Lender | None = None
 ) -> int | None:
-    """The first offset whose record is not older than `timestamp` (ms); None if there is none."""
+    """Return the first offset whose record is not older than `timestamp` (ms); None if there is none."""
     try:
         with borrowed(connection, lender) as probe:
             return offset_with(probe, topic, partition, timestamp)
@@ -112,7 +112,7 @@ def offset_at(
 
 
 def offset_with(reader: Consumer, topic: str, partition: int, timestamp: int) -> int | None:
-    """`offset_at` with a consumer at hand; raises `KafkaException`, `MissingError` for the partition."""
+    """Return `offset_at`, with a given client. Raises `KafkaException`, `MissingError`: unknown partition."""
     place = TopicPartition(topic, partition, timestamp)
     (found,) = _from_leader(
         reader, topic, partition, lambda timeout: reader.offsets_for_times([place], timeout=timeout)
@@ -130,9 +130,9 @@ def read(
     batch: int = 10_000,
     lender: Lender | None = None,
 ) -> Iterator[list[Record]]:
-    """All visible records with start ≤ offset < end, in batches, as they stand in the log; returns at `end`.
+    """Yield all visible records with start ≤ offset < end, in batches and unchanged.
 
-    Raises `StalledError` when an open transaction hides the end, `UnavailableError` without broker.
+    Raises `StalledError` if an open transaction hides the end, `UnavailableError` without a broker.
     """
     if start >= end:
         return
@@ -150,7 +150,7 @@ def read_with(
     batch: int = 10_000,
     patience: float = REQUEST_TIMEOUT,
 ) -> Iterator[list[Record]]:
-    """`read` with a consumer at hand. `patience`: seconds without progress before `StalledError`."""
+    """Yield records as `read` does, with a given client. `patience`: timeout in seconds without progress."""
     return map(records_of, messages_with(connection, reader, topic, partition, start, end, batch, patience))
 
 
@@ -164,7 +164,7 @@ def messages_with(
     batch: int = 10_000,
     patience: float = REQUEST_TIMEOUT,
 ) -> Iterator[list[Any]]:
-    """`read_with` for a caller that takes librdkafka's messages as they are."""
+    """Yield batches as `read_with` does, as librdkafka's messages."""
     assign(reader, [TopicPartition(topic, partition, start)])
     follower, place = Follower(reader, partial(read_failure, connection)), (topic, partition)
     deadline = time.monotonic() + patience
@@ -186,7 +186,7 @@ def messages_with(
 
 
 def read_failure(connection: Cluster, topic: str, partition: int, error: KafkaError) -> Exception:
-    """The error to raise for one that came in place of a message."""
+    """Return the error to raise for an error in place of a message."""
     if error_kind(error) is ErrorKind.MISSING:
         return _missing(topic, partition)
     if error_kind(error) is ErrorKind.GONE:
@@ -198,13 +198,13 @@ def read_failure(connection: Cluster, topic: str, partition: int, error: KafkaEr
 
 
 def patient_follower(connection: Cluster, reader: Consumer, note: Callable[[str], None]) -> Follower:
-    """A follower that waits for brokers that do not answer: `note` is told once."""
+    """Return a follower that waits for brokers that do not answer, and reports that once to `note`."""
     waiting = f"no answer from {connection.bootstrap_server}; still trying"
     return Follower(reader, partial(read_failure, connection), lambda: note(waiting))
 
 
 class MissingError(ConfigurationError):
-    """A partition that the brokers do not know. One that has just come back may not know it yet."""
+    """A partition that the brokers do not know. A broker that has just restarted may not know it yet."""
 
 
 def _missing(topic: str, partition: int) -> MissingError:
@@ -214,7 +214,7 @@ def _missing(topic: str, partition: int) -> MissingError:
 def first_record(
     connection: Cluster, topic: str, partition: int, start: int, end: int, lender: Lender | None = None
 ) -> Record | None:
-    """The first committed record from `start` and below `end`, None if there is none."""
+    """Return the first committed record with start ≤ offset < end; None if there is none."""
     found = read(connection, topic, partition, start, end, lender=lender)
     return next((records[0] for records in found), None)
 
@@ -222,9 +222,9 @@ def first_record(
 def last_record(
     connection: Cluster, topic: str, partition: int, start: int, end: int, lender: Lender | None = None
 ) -> Record | None:
-    """The last committed record below `end`, None if there is none; reads backwards in growing strides.
+    """Return the last committed record with start ≤ offset < end, or None. Reads backwards in growing strides.
 
-    Raises `StalledError` when an open transaction hides what may be a later one.
+    Raises `StalledError` if an open transaction may hide a later record.
     """
     stride = 16
     with borrowed(connection, lender) as reader:

@@ -1,4 +1,4 @@
-"""Makes records of the messages that librdkafka delivers."""
+"""Converts the messages that librdkafka delivers to records."""
 
 from collections.abc import Callable, Sequence
 from operator import methodcaller
@@ -8,8 +8,8 @@ from confluent_kafka import Message
 
 from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
 
-#: For a name that is not UTF-8, confluent-kafka (2.16) returns a broken list and leaves an exception behind. Python
-#: does not check for one after a frequent call; a `methodcaller` always does, and raises it.
+#: For a header name that is not UTF-8, confluent-kafka (2.16) returns a broken list and leaves an exception set. Python
+#: does not check for an exception after a frequent call; a `methodcaller` always checks, and raises it.
 _headers: Callable[[Any], Headers | None] = methodcaller("headers")
 
 _record: Callable[..., Record] = Record
@@ -17,7 +17,7 @@ _record: Callable[..., Record] = Record
 
 # Any: the stubs allow None where a delivered message has none.
 def records_of(messages: Sequence[Any]) -> list[Record]:
-    """The records as values of ours. Asked column by column they cost half of asking message by message."""
+    """Convert messages to records, column by column, at half the cost of message by message."""
     timestamps = [timestamp for _, timestamp in map(Message.timestamp, messages)]
     columns = (
         map(Message.offset, messages),
@@ -29,12 +29,12 @@ def records_of(messages: Sequence[Any]) -> list[Record]:
 
 
 def _readable_headers(messages: Sequence[Any]) -> list[Headers | None]:
-    """The headers of each. A message is asked once: what a second call gives is not what was sent."""
+    """Return the headers of each message. Each message is asked once, since a second call returns wrong headers."""
     found: list[Headers | None] = []
     asked = map(_headers, messages)
     while len(found) < len(messages):
         try:
             found.extend(asked)
-        except (SystemError, UnicodeDecodeError):  # those before it are in the list, and it is asked no more
+        except (SystemError, UnicodeDecodeError):  # earlier headers are in the list
             found.append(UNREADABLE)
     return found

@@ -1,4 +1,4 @@
-"""Reads a topic in order of time: stretches of several partitions, their last records, and those that follow."""
+"""Reads a topic in order of time: ranges of several partitions, their last records, and new records."""
 
 import heapq
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
@@ -22,31 +22,31 @@ from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableErr
 from cqrs_cli.payloads.check_out import check_out, holds_events, look_up
 from cqrs_cli.settings.moments import parse_moment
 
-#: A record and the partition it was in.
+#: A partition and a record in it.
 Placed = tuple[int, Record]
 
-#: True for a record that is wanted.
+#: Returns True for a record to keep.
 Keep = Callable[[Record], bool]
 
-#: (start, end) of each partition.
+#: (start, end) by partition.
 Bounds = Mapping[int, tuple[int, int]]
 
-#: KiB that all readers of a merge may queue together.
+#: KiB that all consumers of a merge may queue together.
 _QUEUE = 64 * 1024
 
-#: Records whose data are fetched together.
+#: Number of records whose data are downloaded together.
 _TOGETHER = 100
 
 
 class Origin(NamedTuple):
-    """The place to begin: `kind` is beginning, end, offset or time; `number` is the offset, or the time in ms."""
+    """The start of a read. `kind`: `beginning`, `end`, `offset` or `time`; `number`: the offset, or the time in ms."""
 
     kind: str
     number: int = 0
 
     @classmethod
     def parse(cls, text: str) -> "Origin":
-        """`beginning`, `end`, an offset or a moment; raises `ValueError` for anything else."""
+        """Parse `beginning`, `end`, an offset or a moment; raises `ValueError` for any other text."""
         if text in ("beginning", "end"):
             return cls(text)
         if text.isascii() and text.isdigit() and len(text) < 20:
@@ -62,9 +62,9 @@ def tail_bounds(
     partitioner: Partitioner,
     chosen: Collection[int] | None = None,
 ) -> dict[int, tuple[int, int]]:
-    """(start, committed end) of each of the `chosen` partitions that may hold `key`; None chosen, no key: of all.
+    """Return (start, committed end) of the `chosen` partitions that may hold `key`. None: all partitions, all keys.
 
-    Raises `ConfigurationError` if the topic does not exist, `UsageError` if the partition does not.
+    Raises `ConfigurationError` if the topic does not exist, `UsageError` if a partition does not.
     """
     count = readers.partitions(connection, topic)
     if absent := sorted(partition for partition in chosen or () if partition >= count):
@@ -91,7 +91,7 @@ def _start(connection: Cluster, topic: str, partition: int, low: int, end: int, 
 
 
 def merged(connection: Cluster, topic: str, stretches: Bounds, keep: Keep) -> Generator[Placed, None, None]:
-    """All records within `stretches`, by timestamp as far as the partitions are; within a partition as in the log."""
+    """Yield all records within `stretches`, merged by timestamp. The records of a partition stay in log order."""
     queue = max(1024, _QUEUE // max(1, len(stretches)))
     with ExitStack() as opened:
         readings = [
@@ -118,7 +118,7 @@ def _stretch(
 
 
 def last(connection: Cluster, topic: str, stretches: Bounds, keep: Keep, count: int) -> list[Placed]:
-    """The last `count` records within `stretches`, by timestamp."""
+    """Return the last `count` records within `stretches`, by timestamp."""
     found: list[Placed] = []
     for partition, (start, end) in stretches.items():
         found += (
@@ -130,7 +130,7 @@ def last(connection: Cluster, topic: str, stretches: Bounds, keep: Keep, count: 
 def _last(
     connection: Cluster, topic: str, partition: int, start: int, end: int, keep: Keep, count: int
 ) -> list[Record]:
-    """The same of one partition; reads backwards in growing strides, as offsets have holes and `keep` drops records."""
+    """Return the last `count` records of one partition. Reads backwards in growing strides, as `keep` drops records."""
     stride = 4 * count + 16
     records: list[Record] = []
     low = end
@@ -150,9 +150,9 @@ def following(
     note: Callable[[str], None],
     same: SameTopics,
 ) -> Generator[list[Placed], None, None]:
-    """Records from these offsets on as they are committed, in batches, without end; an empty batch when none came.
+    """Yield batches of new records from these offsets on, as they are committed, without end. A batch may be empty.
 
-    Waits for a broker that does not answer, and notes that once. Raises the error of `same`.
+    Waits for a broker that does not answer, and reports that once. Raises the error of `same`.
     """
     reader = clients.consumer(connection, on_error=lambda error: follower.hear(error))
     follower = readers.patient_follower(connection, reader, note)
@@ -171,9 +171,9 @@ def following(
 def events_with_data(
     place: PayloadStoreAddress | None, topic: str, batch: list[Placed], view: EventView
 ) -> Iterator[list[Placed]]:
-    """The batch of events with their data as `view` shows them; in several batches if they are large.
+    """Yield the events with their data, as `view` shows them, in several batches if they are large.
 
-    Raises `PayloadUnavailableError` after the other partitions' events: one that cannot be had holds up its own.
+    Raises `PayloadUnavailableError` after the events of the other partitions, so it blocks only its own partition.
     """
     if not batch:
         yield batch
@@ -195,9 +195,9 @@ def events_with_data(
 def records_with_data(
     place: PayloadStoreAddress | None, topic: str, placed: Iterable[Placed], opener: EventOpener | None = None
 ) -> Iterator[Placed]:
-    """The records of any topic with their data, in their order. Events are opened if there is an `opener`.
+    """Yield the records of any topic with their data, in order. Events are decrypted if there is an `opener`.
 
-    Without its data an event raises `PayloadUnavailableError`; a command or dead letter comes as it stands in the log.
+    Without its data an event raises `PayloadUnavailableError`; a command or dead letter is unchanged.
     """
     found = placed if place is None else _fetched(place, topic, placed)
     for partition, record in found:

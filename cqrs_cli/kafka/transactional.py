@@ -1,6 +1,7 @@
-"""A transactional producer that fences the one before it, and commits a group's position with its records.
+"""A transactional producer that fences the previous producer, and commits a group's position with its records.
 
-A record that could not be produced means no commit: librdkafka's `commit_transaction` succeeds without it.
+If a record could not be produced, the transaction is not committed: librdkafka's `commit_transaction` would succeed
+without the record.
 """
 
 import time
@@ -23,25 +24,26 @@ from cqrs_cli.kafka.write_errors import (
     unwrapped,
 )
 
-#: Seconds after which the broker aborts the transaction. It blocks readers until then: so it is short, and begun late.
+#: Seconds after which the broker aborts a transaction. An open transaction blocks readers, so this timeout is short,
+#: and transactions begin late.
 TRANSACTION_TIMEOUT = 20.0
 
-#: Seconds that a coordinator has for a position or a commit: milliseconds are usual. Where it was lost, the call may be
-#: one that never returns, so it is not waited for until another one is elected (`broker.session.timeout.ms`, 9 s). A
-#: fence asks for that one ten times a second, a commit that is under way finds it a second or two later.
+#: Timeout in seconds for a coordinator's answer to a position or a commit; milliseconds are usual. If the coordinator
+#: was lost, the call may never return, so it does not wait for a new coordinator (`broker.session.timeout.ms`, 9 s).
+#: The fence of the next owner asks for it ten times a second; a commit in progress would find it a second or two later.
 COORDINATOR_TIMEOUT = 4.0
 
-#: Seconds to wait for records to arrive before asking the producer if one of them failed.
+#: Seconds to wait for delivery reports before asking the producer whether a record failed.
 FLUSH_PATIENCE = 0.5
 
-#: Seconds after which a fence that has not been granted is asked for again, the first time and at most.
+#: Seconds after which a fence that was not granted is requested again: the first pause, and the longest pause.
 _ASK_AGAIN, _ASK_AGAIN_AT_LAST = 0.02, 0.1
 
 
 class WriteTransaction:
-    """Records that are written together, and the group's position `at`. It begins with the first record.
+    """Records that are written together, and the group's position `at`. The first record begins the transaction.
 
-    A transaction that is open blocks readers, so whatever takes long comes before `begin`.
+    An open transaction blocks readers, so slow work comes before `begin`.
     """
 
     def __init__(self, begin: Callable[[], None]) -> None:
@@ -50,7 +52,7 @@ class WriteTransaction:
         self.at: TopicPartition | None = None
 
     def begin(self) -> float:
-        """Begin it, unless that is done: since when it is open. Raises `KafkaException`."""
+        """Begin the transaction unless it is open; return the time at which it began. Raises `KafkaException`."""
         if self.began is None:
             self._begin()
             self.began = time.monotonic()
@@ -58,45 +60,46 @@ class WriteTransaction:
 
 
 class TransactionalWriter:
-    """The part that the writers of a partition share: the fence, and the end of a transaction."""
+    """The common part of all writers of a partition: the fence, and the end of a transaction."""
 
     def __init__(
         self, connection: Cluster, transactional_id: str, home: str, request_bytes: int, timeout: float
     ) -> None:
-        """`home`: a topic that it writes to or reads. `request_bytes`: of a batch of records at most."""
+        """`home`: a topic that it writes to or reads. `request_bytes`: limit for a batch of records."""
         self._home, self._request_bytes, self._timeout = home, request_bytes, timeout
-        self._due: float | None = None  # when the call under way is to have returned
-        self._lost: deque[KafkaError] = deque(maxlen=1)  # the last broker that could not be reached
+        self._due: float | None = None  # time at which the current call should have returned
+        self._lost: deque[KafkaError] = deque(maxlen=1)  # the last error of an unreachable broker
         self._producer = producer(
             connection,
             transactional_id=transactional_id,
-            on_error=self._lost.append,  # which holds no writer: a writer that is dropped drops its client
+            on_error=self._lost.append,  # this holds no writer: a writer that is dropped drops its client
             transaction_timeout_ms=int(timeout * 1000),
-            linger_ms=1000,  # for ever: flushing sends at once
+            linger_ms=1000,  # never by itself: flushing sends at once
             batch_size=request_bytes,
-            message_max_bytes=64 * 1024 * 1024,  # the broker judges what is too large, compressed
+            message_max_bytes=64 * 1024 * 1024,  # the broker checks the size, after compression
             queue_buffering_max_messages=500_000,
             queue_buffering_max_kbytes=256 * 1024,
-            retry_backoff_ms=1,  # back-to-back transactions meet CONCURRENT_TRANSACTIONS: 4 ms instead of 100
+            retry_backoff_ms=1,  # consecutive transactions meet CONCURRENT_TRANSACTIONS: 4 ms instead of 100
             retry_backoff_max_ms=5,
-            reconnect_backoff_max_ms=250,  # also to a coordinator that was elected: else up to ten seconds
+            reconnect_backoff_max_ms=250,  # also to a newly elected coordinator: the default is up to ten seconds
             **({"debug": "protocol"} if failpoints.armed("commit.sent") else {}),
         )
 
     @property
     def overdue(self) -> float:
-        """Seconds since the call to the broker that is under way should have returned; 0 if none is.
+        """Seconds since the current call to the broker should have returned; 0 if no call is overdue.
 
         librdkafka's `send_offsets_to_transaction` (2.16) ignores its timeout, and may wait for ever for a coordinator
         that was lost or is not up yet: 3 of 14 producers did (confluentinc/librdkafka#5456, #5511). So an owner reads
-        its group's position before it writes the first one. Only the end of the process helps: where idle connections
-        were closed, it did not happen, but the first transaction after idle seconds took some.
+        its group's position before its first transaction: that call waits for the coordinator, with a timeout. A call
+        that hangs ends only with the process. Closing idle connections prevented it, too, but then the first
+        transaction after idle seconds took 1.7 to 4.7 s.
         """
         due = self._due
         return 0.0 if due is None else max(0.0, time.monotonic() - due)
 
     def _wait(self, call: Callable[..., Any], *arguments: Any, within: float | None = None) -> Any:
-        """One call, timed: each has the transaction's timeout to itself, or less."""
+        """Make one call and track its deadline: each call has the transaction's timeout, or `within` seconds."""
         self._due = time.monotonic() + (self._timeout if within is None else within)
         try:
             return call(*arguments)
@@ -104,14 +107,14 @@ class TransactionalWriter:
             self._due = None
 
     def fence(self) -> None:
-        """Fence the previous writer and settle its open transaction; raises `KafkaException`.
+        """Fence the previous writer and end its open transaction; raises `KafkaException`.
 
-        librdkafka asks the coordinator, and after a refusal it waits for 500 ms. It is refused wherever the previous
-        writer has a transaction open, which takes milliseconds to end. To call it again lets it ask at once: 60 ms
-        instead of 600.
+        librdkafka asks the coordinator, and waits for 500 ms after a rejection. The coordinator rejects the request
+        while it ends an open transaction of the previous writer, which takes milliseconds. If this method calls again,
+        librdkafka asks at once: 60 ms instead of 600.
         """
-        # It does so, too, if no broker is connected when it starts. The first answer here replaces the bootstrap
-        # connection by the broker's own, the second says that it is up.
+        # librdkafka also waits for 500 ms if no broker is connected when it starts. The first answer here replaces the
+        # bootstrap connection by the broker's own connection; the second answer shows that this connection is up.
         for _ in range(2):
             self._wait(self._producer.list_topics, self._home, self._timeout)
         deadline, patience = time.monotonic() + self._timeout, _ASK_AGAIN
@@ -123,18 +126,18 @@ class TransactionalWriter:
                 if not kafka_error(error).retriable() or time.monotonic() > deadline:
                     raise
                 patience = min(2 * patience, _ASK_AGAIN_AT_LAST)
-        if patience > _ASK_AGAIN:  # its topics may have got other leaders meanwhile
+        if patience > _ASK_AGAIN:  # its topics may have new leaders by now
             self._wait(self._producer.list_topics, self._home, self._timeout)
         self._producer.poll(0)
         self._lost.clear()
 
     @contextmanager
     def transaction(self, group: Consumer) -> Iterator[WriteTransaction]:
-        """Commit what the block writes with the position that it sets, or nothing of it. An error in the block aborts.
+        """Commit the records of the block and the position that it sets, or nothing. An error in the block aborts.
 
         Raises `BatchRefusedError` if the batch is at fault, `TopicMadeAgainError` and `ReadShortError` if a record did
-        not get its offset, and `KafkaException` for anything else. After a lost reply only the next `fence` shows if
-        the commit took place.
+        not get its expected offset, and `KafkaException` for other errors. After a lost reply only the next `fence`
+        shows whether the commit took place.
         """
         transaction = WriteTransaction(self._begin)
         with refusing(), unwrapped():
@@ -143,7 +146,7 @@ class TransactionalWriter:
             except KafkaException:
                 raise  # the next fence aborts: this broker may not answer
             except Exception:
-                if transaction.began is not None:  # else readers would wait until its time is up
+                if transaction.began is not None:  # else readers would wait until its timeout
                     with suppress(KafkaException):
                         self._wait(self._producer.abort_transaction, self._timeout)
                 raise
@@ -153,10 +156,11 @@ class TransactionalWriter:
             self._finish(group, transaction.at)
 
     def _begin(self) -> None:
-        """Begin a transaction. Raises `KafkaException` if a broker could not be reached since the one before.
+        """Begin a transaction. Raises `KafkaException` if a broker could not be reached since the previous transaction.
 
-        Kafka may have ended that one on some of its partitions only (kafka/admin/hanging.py). If this one were aborted,
-        the rest of that one would go with it: its offset, say, while its records are visible. The next owner looks.
+        Kafka may have ended the previous transaction on some of its partitions only (kafka/admin/hanging.py). An abort
+        of this transaction would abort the other partitions of the previous transaction, too: its offset, for example,
+        while its records are visible. The next owner resolves it.
         """
         self._producer.poll(0)
         if self._lost:
@@ -164,18 +168,18 @@ class TransactionalWriter:
         self._producer.begin_transaction()
 
     def _check(self) -> None:
-        """Raise `ReadShortError` or `TopicMadeAgainError` if what was written may not be committed."""
+        """Raise `ReadShortError` or `TopicMadeAgainError` if the written records must not be committed."""
 
     def _finish(self, group: Consumer, position: TopicPartition) -> None:
-        """Make the group's position part of the open transaction, and commit it. Raises `KafkaException`."""
+        """Add the group's position to the open transaction, and commit it. Raises `KafkaException`."""
         try:
             self._send_offset(group, position)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._STATE:
                 raise
-            self._send_offset(group, position)  # a record failed meanwhile: only the next call says how
+            self._send_offset(group, position)  # a record has failed: only the next call reports how
         failpoints.reached("offsets.after")
-        # Others stay queued behind a record that failed: `commit_transaction` would wait for them until it timed out.
+        # Other records stay queued after a failed record: `commit_transaction` would wait for them until its timeout.
         deadline = time.monotonic() + self._timeout
         while left := self._wait(self._producer.flush, FLUSH_PATIENCE):
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Failures of a write: which of them the batch itself caused, as errors of ours."""
+"""Failures of a write, and which of them the batch itself caused."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,43 +7,43 @@ from confluent_kafka import KafkaError, KafkaException
 
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 
-#: The record itself is at fault: trying the same batch again would end the same way.
+#: The record itself is at fault: trying the same batch again would have the same result.
 _REFUSED = {ErrorKind.TOO_LARGE, ErrorKind.UNTIMELY, ErrorKind.LATE, ErrorKind.REFUSED}
 
 
 def blames_the_batch(error: KafkaError) -> bool:
-    """True if the batch itself caused the failure, so that a smaller one may pass.
+    """True if the batch itself caused the failure, so that a smaller batch may succeed.
 
-    Fencing, a broker that does not answer and unknown results do not blame the batch.
+    The batch is not at fault if the writer is fenced, a broker does not answer, or the result is unknown.
     """
     return error_kind(error) in _REFUSED
 
 
 class BatchRefusedError(Exception):
-    """The batch itself caused the failure: nothing of it is committed, a smaller one may pass."""
+    """The batch itself caused the failure: nothing of it is committed, and a smaller batch may succeed."""
 
 
 class BatchLateError(BatchRefusedError):
-    """The batch was not written in the transaction's time: a smaller one may pass, unless the broker is gone."""
+    """The batch was not written within the timeout: a smaller batch may succeed, unless the broker is gone."""
 
 
 class BatchTimeError(BatchRefusedError):
-    """A topic does not take the time of a record, which is the command's: no outcome of it can be written."""
+    """A topic rejects the timestamp of a record, which is its command's: no outcome of the command can be written."""
 
 
 class TopicMadeAgainError(Exception):
-    """The log of this topic that was written to is not the one that was read: nothing of the batch is committed."""
+    """The topic was recreated after it was read: nothing of the batch is committed."""
 
 
 class ReadShortError(Exception):
-    """The log that was written to holds more than was read of it: nothing of the batch is committed."""
+    """The log has records that the writer has not read: nothing of the batch is committed."""
 
     def __init__(self, topic: str, wanted: int, found: int) -> None:
         super().__init__(f"{topic} ends at {found}, not at {wanted}: not all of it was read")
 
 
 def refused_batch(error: KafkaError) -> BatchRefusedError | None:
-    """The error to raise if the batch itself caused this one; None if it did not."""
+    """Return the error to raise if the batch itself caused this error; None otherwise."""
     match error_kind(error):
         case ErrorKind.LATE:
             return BatchLateError(error.str())
@@ -54,7 +54,7 @@ def refused_batch(error: KafkaError) -> BatchRefusedError | None:
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Raise a failure that the batch itself caused as a `BatchRefusedError`."""
+    """Raise a failure that the batch itself caused as `BatchRefusedError`."""
     try:
         yield
     except KafkaException as error:
@@ -65,9 +65,9 @@ def refusing() -> Iterator[None]:
 
 @contextmanager
 def unwrapped() -> Iterator[None]:
-    """Raise a fatal error as itself also when it arrives during a delivery report.
+    """Raise a fatal error unchanged if it arrives during a delivery report.
 
-    The client raises a `SystemError` then, since Python calls back with an exception set.
+    The client then raises a `SystemError`, since Python calls back with an exception set.
     """
     try:
         yield

@@ -1,6 +1,7 @@
-"""The one writer of a partition: a transactional producer that fences the writer before it.
+"""The only writer of a partition: a transactional producer that fences the previous writer.
 
-A record that could not be produced means no commit: librdkafka's `commit_transaction` succeeds without it.
+If a record could not be produced, the transaction is not committed: librdkafka's `commit_transaction` would succeed
+without the record.
 """
 
 import time
@@ -32,25 +33,25 @@ from cqrs_cli.kafka.transactional import (
 )
 from cqrs_cli.kafka.write_errors import BatchLateError, unwrapped
 
-#: Seconds that producing may take; a batch that needs longer is too large.
+#: Timeout in seconds for producing; a batch that needs longer is too large.
 PRODUCE_TIMEOUT = TRANSACTION_TIMEOUT / 2
 
-#: Bytes, before compression, of one request to a topic at most.
+#: Limit in bytes, before compression, of one request to a topic.
 _REQUEST_BYTES = 1_000_000
 
-#: Bytes of a record without its value, roughly: key, headers, and the fields around them.
+#: Bytes of a record without its value, roughly: key, headers, and other fields.
 _AROUND = 128
 
 _value: Callable[[OutputRecord], bytes] = itemgetter(0)
 
-#: The header of a key with the offset of the first command of its batch.
+#: The header of a key record: the offset of the first command of its batch.
 KEY_CAUSE = "cqrs.command"
 
 _HEADERS: Any = HEADERS  # the stubs want a list of a wider type
 
 
 class Written(NamedTuple):
-    """Lower bounds of the logs' ends after a commit, since reports may come later. None: none came yet."""
+    """Lower bounds of the logs' ends after a commit, as delivery reports may come later. None: no report yet."""
 
     events: int | None
     outcomes: int | None
@@ -59,7 +60,7 @@ class Written(NamedTuple):
 
 
 class DeliveryReport:
-    """Takes the report on one record."""
+    """The delivery report of one record."""
 
     def __init__(self) -> None:
         self.error: KafkaError | None = None
@@ -70,35 +71,35 @@ class DeliveryReport:
         self.error, self._offset, self._stamped = error, message.offset(), message.timestamp()
 
     def stamp(self) -> int | None:
-        """The broker's time of the record, ms; None if the topic has the sender's."""
+        """Return the broker's timestamp of the record, ms; None if the topic has the sender's timestamps."""
         kind, time = self._stamped
         return time if kind == TIMESTAMP_LOG_APPEND_TIME else None
 
     def place(self) -> int:
-        """The offset; raises `KafkaException`."""
+        """Return the offset; raises `KafkaException`."""
         if self.error is not None or self._offset is None or self._offset < 0:
             raise KafkaException(self.error or KafkaError(KafkaError._FAIL, "the broker gave no offset"))
         return self._offset
 
 
 class BatchTransaction:
-    """The pieces of one batch of decisions, and the position behind them."""
+    """One batch of decisions, written in pieces, and the position after them."""
 
     def __init__(self, writer: "FencedWriter", transaction: WriteTransaction) -> None:
         self._writer, self._transaction = writer, transaction
         self.written = Written(None, None)
 
     def write(self, piece: Decisions) -> None:
-        """Produce a piece; the transaction begins with the first one. Raises `BatchLateError`."""
+        """Produce a piece; the first piece begins the transaction. Raises `BatchLateError`."""
         self._writer.write(self._transaction, piece)
 
     def commit_at(self, offset: int, metadata: str) -> None:
-        """Say which position is committed with it at the end of the block, and what rides with that."""
+        """Set the position, and its metadata, that the end of the block commits."""
         self._transaction.at = self._writer.place(offset, metadata)
 
 
 class FencedWriter(TransactionalWriter):
-    """Writes the records of one partition, with the position, in one transaction."""
+    """Writes the records of one partition together with the position, in one transaction."""
 
     def __init__(
         self,
@@ -111,8 +112,8 @@ class FencedWriter(TransactionalWriter):
         self._topics, self._partition = log.topics, log.partition
         self._produce_timeout = produce_timeout
         self._ends = LogEnds()
-        self._unsent = 0  # bytes that wait to be sent, of the topic that has more
-        self._known = set[str]()  # topics of whose other partitions librdkafka has heard
+        self._unsent = 0  # queued bytes, of the topic that has more
+        self._known = set[str]()  # topics of which librdkafka knows all partitions
         self._last_key: DeliveryReport | None = None  # of the open transaction
         super().__init__(
             log.connection,
@@ -123,13 +124,13 @@ class FencedWriter(TransactionalWriter):
         )
 
     def expect(self, events: int, outcomes: int, deferred: int) -> None:
-        """Take the logs' ends as they were read: a commit whose records land elsewhere fails."""
+        """Set the logs' ends as they were read: a commit whose records get other offsets fails."""
         topics = self._topics
         self._ends.expect({topics.events: events, topics.outcomes: outcomes, topics.deferred: deferred})
 
     @unwrapped()
     def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
-        """Commit a position and what rides with it, and nothing else; raises `KafkaException`."""
+        """Commit a position and its metadata without records; raises `KafkaException`."""
         self._begin()
         self._finish(group, self.place(offset, metadata))
 
@@ -138,7 +139,7 @@ class FencedWriter(TransactionalWriter):
 
     @contextmanager
     def batch(self, group: Consumer) -> Iterator["BatchTransaction"]:
-        """A `transaction` of pieces of decisions; `written` holds the logs' ends once it is committed."""
+        """Open a `transaction` for pieces of decisions; `written` has the logs' ends once it is committed."""
         self._last_key = None
         with self.transaction(group) as transaction:
             batch = BatchTransaction(self, transaction)
@@ -150,7 +151,7 @@ class FencedWriter(TransactionalWriter):
         batch.written = Written(events, outcomes, deferred, keys)
 
     def write(self, transaction: WriteTransaction, piece: Decisions) -> None:
-        """Produce a piece; raises `BatchLateError`, and `KafkaException` for a record that no request can hold."""
+        """Produce a piece; raises `BatchLateError`, and `KafkaException` for a record that is too large."""
         if transaction.began is None:
             self._unsent = 0
             self._ends.begin()
@@ -160,19 +161,19 @@ class FencedWriter(TransactionalWriter):
         self._produce_piece(piece, began + self._produce_timeout)
 
     def note_growth(self, growth: bytes) -> None:
-        """Append a record to the lineage in the open transaction."""
+        """Append a record to the partition history in the open transaction."""
         deadline = time.monotonic() + self._produce_timeout
         self._produce(self._topics.lineage, (growth, None, 0), None, None, deadline, 0)
 
     def place(self, offset: int, metadata: str) -> TopicPartition:
-        """The group's position at an offset of the commands."""
+        """Return the group's position at an offset of the commands."""
         return TopicPartition(self._topics.commands, self._partition, offset, metadata)
 
     def resubmit(self, commands: Sequence[tuple[bytes, bytes]]) -> list[tuple[int, int | None]]:
-        """Append commands, (key, value), to the commands topic in the open transaction: the offsets that they got, and
-        the broker's times (ms).
+        """Append commands, (key, value), to the commands topic in the open transaction. Return the offset and the
+        broker's timestamp (ms) of each.
 
-        Raises `KafkaException`, also if the broker does not say one, and `BatchLateError`.
+        Raises `KafkaException`, also if the broker reports no offset, and `BatchLateError`.
         """
         deadline = time.monotonic() + self._produce_timeout
         reports = [DeliveryReport() for _ in commands]
@@ -195,8 +196,9 @@ class FencedWriter(TransactionalWriter):
     ) -> None:
         """Append keys, (value, subject), to a partition of the keys topic in the open transaction.
 
-        Writers of other partitions may write there, too: so its end is not expected. `cause`: the first command of
-        their batch, which a header tells: where nothing else of a transaction is hidden, it says what became of it.
+        Writers of other partitions may append to it, too, so its end is not checked. `cause`: the offset of the first
+        command of their batch, written as a header. If a hanging transaction hides only the keys, recovery needs this
+        offset to find out whether the batch was committed.
         """
         if not values:
             return
@@ -209,11 +211,11 @@ class FencedWriter(TransactionalWriter):
             self._produce(self._topics.keys, (value, subject, 0), headers, report, deadline, partition)
 
     def _produce_piece(self, piece: Decisions, deadline: float) -> None:
-        """Produce in portions of one request per topic, each waiting for the one before.
+        """Produce in portions of one request for each topic. Each portion waits for the previous portion.
 
-        While a request is on its way and the next one to the same partition is ready, the thread of librdkafka that
-        sends does not sleep but spins (2.16, `rd_kafka_toppar_producer_serve`), and takes the processor from the broker
-        that it waits for: a backlog fell from 77,000 to 25,000 commands/s on two cores.
+        While a request is in flight and the next request to the partition is ready, librdkafka's sender thread does not
+        sleep but spins (2.16, `rd_kafka_toppar_producer_serve`). It takes the processor from the broker that it waits
+        for: the throughput of a backlog fell from 77,000 to 25,000 commands/s on two cores.
         """
         size = max(
             sum(map(len, map(_value, outputs))) + _AROUND * len(outputs)
@@ -222,7 +224,7 @@ class FencedWriter(TransactionalWriter):
         portions = 1 + size // self._request_bytes
         for number in range(portions):
             if self._unsent + size // portions > self._request_bytes:
-                self._producer.flush(FLUSH_PATIENCE)  # `_finish` learns of failures
+                self._producer.flush(FLUSH_PATIENCE)  # `_finish` reports failures
                 self._unsent = 0
             self._unsent += size // portions
             self._produce_all(self._topics.events, _portion(piece.events, number, portions), deadline)
@@ -242,13 +244,13 @@ class FencedWriter(TransactionalWriter):
         failpoints.reached("forward.said", self._producer.flush)
 
     def _hear_of(self, topic: str) -> None:
-        """Ask once for the partitions of a topic: librdkafka refuses to write to one that it has not heard of."""
+        """Request a topic's metadata once, since librdkafka refuses to write to partitions that it does not know."""
         if topic not in self._known:
             self._wait(self._producer.list_topics, topic, self._timeout)
             self._known.add(topic)
 
     def _produce_all(self, topic: str, outputs: Sequence[OutputRecord], deadline: float) -> None:
-        """The hot path: arguments by position, and only the last record reports its offset."""
+        """Produce records to one topic. Hot path: positional arguments, and only the last record reports its offset."""
         if not outputs:
             return
         produce, partition, headers = self._producer.produce, self._partition, _HEADERS
@@ -268,7 +270,7 @@ class FencedWriter(TransactionalWriter):
         deadline: float,
         partition: int | None = None,
     ) -> None:
-        """`partition`: if it is another one than the writer's."""
+        """Produce one record; wait while the queue is full. `partition`: None for the writer's own partition."""
         value, key, timestamp = output
         to = self._partition if partition is None else partition
         while True:

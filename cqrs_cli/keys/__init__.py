@@ -1,1 +1,1 @@
-"""Keys of personal fields: the ring of master keys, the records of data keys, and what is known of them."""
+"""Keys of personal fields: the keyring, the records of data keys, and the decryption of events for readers."""

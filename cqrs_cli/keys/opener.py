@@ -1,7 +1,7 @@
-"""Opens the sealed members of events for readers: the one place between the log and all who read events.
+"""Decrypts the personal fields of events for readers. All readers of events get them through this module.
 
-Who has no ring, and who reads what is erased, gets placeholders. Owners do not read through this: they know all keys of
-their partitions.
+Readers without a keyring, and readers of erased data, get redacted values. Owners do not use this module, since they
+know all keys of their partitions.
 """
 
 import threading
@@ -30,17 +30,18 @@ _value: Callable[[Any], bytes | None] = methodcaller("value")
 
 
 class OpenerKeys(NamedTuple):
-    """The keys of readers: the ring, and the log of what it opens."""
+    """The keys of a reader: the keyring, and the log with the data keys."""
 
     ring: KeyRingAddress
     log: EventsLog
 
 
 class EventOpener:
-    """Opens the events of one aggregate; for several threads. Nothing is asked before the first sealed member.
+    """Decrypts the events of one aggregate; thread-safe. It reads no keys before the first encrypted member.
 
-    An `Erased` counts from the batch on in which it stands. `marks`: None for an aggregate without personal fields.
-    `keys`: None for who has no ring. `only`: the one aggregate that is read.
+    An `Erased` takes effect for the whole batch that contains it. `marks`: the personal-data annotations; None for an
+    aggregate without personal fields. `keys`: None for a reader without a keyring. `only`: the only aggregate id to
+    decrypt; None for all.
     """
 
     def __init__(
@@ -48,13 +49,13 @@ class EventOpener:
     ) -> None:
         self._topic, self._marks, self._keys, self._only = topic, marks, keys, only
         self._parts: dict[int, PartitionKeys] = {}  # by partition of the keys topic
-        self._count = 0  # of these
+        self._count = 0  # partitions of the keys topic, 0 until known
         self._lock = threading.Lock()
 
     def opened(self, partition: int, records: list[Record]) -> list[Record]:
-        """The events with their sealed members opened, or with placeholders for those whose key is gone.
+        """Return the events with decrypted members. A member whose key is gone gets the redacted value.
 
-        Raises `ContradictionError` for a member that its own key does not open, and what reading the keys raises.
+        Raises `ContradictionError` if a member cannot be decrypted with its own key, and errors of reading the keys.
         """
         if self._marks is None:
             return records
@@ -76,12 +77,12 @@ class EventOpener:
         return opened
 
     def batches(self, partition: int, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
-        """The same for batches that follow each other."""
+        """Yield the result of `opened` for consecutive batches."""
         for records in batches:
             yield self.opened(partition, records)
 
     def fill(self, partition: int, messages: Sequence[Any]) -> None:
-        """The same for messages of librdkafka's, which get their values in their place."""
+        """Decrypt messages of librdkafka in place, as `opened` does."""
         if self._marks is None or not any(map(may_be_marked, map(_value, messages))):
             return
         records = [Record(one.offset(), 0, None, one.value()) for one in messages]
@@ -90,7 +91,7 @@ class EventOpener:
                 message.set_value(after.value)
 
     def in_force(self, partition: int, subject: str) -> DataKey | None:
-        """The key of an aggregate as it is now; None if it has none, and for who has no ring."""
+        """Return the current data key of an aggregate; None if it has no key, or the reader has no keyring."""
         if self._marks is None or self._keys is None:
             return None
         with self._lock:
@@ -99,10 +100,10 @@ class EventOpener:
             return known.in_force(ring_at(self._keys.ring), subject)
 
     def conclude(self) -> None:
-        """Raise `ContradictionError` for a key that was needed and is lost: it is gone, and no `Erased` ends it.
+        """Raise `ContradictionError` for a key that was needed and is lost: it is gone, and no `Erased` names it.
 
-        Call it at the end of a reading. An `Erased` is committed together with the end of the key, behind all that it
-        erases, so it is also looked for in the events that were not read.
+        Call it at the end of a read. An `Erased` is committed together with the tombstone of its key, after all events
+        that it erases. So this method also searches the events that were not read.
         """
         with self._lock:
             for number, known in self._parts.items():
@@ -111,7 +112,7 @@ class EventOpener:
                     known.check_doubts()
 
     def close(self) -> None:
-        """Let go of the keys. Idempotent."""
+        """Drop the keys and close their log. Idempotent."""
         self._parts.clear()
         if self._keys is not None:
             self._keys.log.close()
@@ -119,13 +120,15 @@ class EventOpener:
     def _needs(self, partition: int, record: Record, event: MarkedEvent) -> list[Need]:
         try:
             return [Need(event.subject, kid, record.offset) for kid in event.kids()]
-        except ValueError as error:  # not the shape of a sealed value
+        except ValueError as error:  # not a valid encrypted value
             raise self._fault(partition, record, error) from None
 
     def _learn(
         self, partition: int, events: Iterable[MarkedEvent], needs: list[Need]
     ) -> PartitionKeys | None:
-        """The keys, after what these events need or end; None for who has no ring, and where nothing was needed."""
+        """Apply the `Erased` of these events and read the keys that they need. Return the known keys; None for a reader
+        without a keyring, and before any key is needed.
+        """
         if self._keys is None or (not self._parts and not needs):
             return None
         known = self._part(self._keys.log, partition)
@@ -135,12 +138,12 @@ class EventOpener:
 
     def _end_keys(self, known: PartitionKeys, events: Iterable[MarkedEvent]) -> None:
         for event in events:
-            with suppress(ValueError):  # who reads it refuses it
+            with suppress(ValueError):  # the code that reads the event rejects it
                 if (kid := event.ends) is not None and self._only in (None, event.subject):
                     known.end_key(event.subject, kid)
 
     def _look_ahead(self, known: PartitionKeys, number: int) -> None:
-        """Read the events that end the keys in doubt. Once a partition has grown, they may stand in its children."""
+        """Search the events, also of target partitions, for an `Erased` of the unresolved keys."""
         assert self._keys is not None
         log, behind = self._keys.log, known.doubtful_offsets()
         for partition in range(number, log.event_partitions(), self._count):
@@ -179,33 +182,33 @@ class EventOpener:
 
 
 class EventMasker:
-    """Puts placeholders into the personal fields of events, for readers who want no values. It needs no key.
+    """Redacts the personal fields of events, for readers that want no personal values. It needs no key.
 
-    Unlike an opener without a ring it masks also what was written before a field was marked. `marks`: None for an
-    aggregate without personal fields.
+    Unlike an opener without a keyring, it also redacts events that were written before a field was annotated. `marks`:
+    the personal-data annotations; None for an aggregate without personal fields.
     """
 
     def __init__(self, marks: EventMarks | None) -> None:
         self._marks = marks
 
     def opened(self, partition: int, records: list[Record]) -> list[Record]:
-        """The events with placeholders."""
+        """Return the events with redacted values."""
         marks = self._marks
         if marks is None:
             return records
         return [replace(one, value=masked_event(marks, one.value or b"")) for one in records]
 
     def batches(self, partition: int, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
-        """The same for batches that follow each other."""
+        """Yield the result of `opened` for consecutive batches."""
         for records in batches:
             yield self.opened(partition, records)
 
     def conclude(self) -> None:
-        """No key was needed."""
+        """Do nothing, since no key was needed."""
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing, since nothing is open."""
 
 
-#: The views that readers have of personal fields.
+#: How a reader sees personal fields: decrypted, or redacted.
 EventView = EventOpener | EventMasker

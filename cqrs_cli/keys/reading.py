@@ -1,4 +1,4 @@
-"""The keys of readers: one partition of a keys topic, wrapped, in memory. Nothing of it rests on a disk."""
+"""The keys of a reader: the data keys of one partition of a keys topic, in memory. It writes nothing to disk."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
@@ -11,46 +11,46 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.ring import Ring
 from cqrs_cli.keys.topic import KnownKeys, Reading, WrappedKey, read_key
 
-#: Keys that are kept unwrapped, those of the aggregates that were read last.
+#: Limit of the cache of decrypted data keys, which is emptied when it is full.
 _MOST_AT_HAND = 10_000
 
 _NOTHING = KnownKeys()
 
 
 class KeysLog(Protocol):
-    """The keys topic of an aggregate and its events topic, as far as readers of keys ask for them."""
+    """Access to the keys topic and the events topic of an aggregate, for readers of keys."""
 
-    topic: str  # of the keys
+    topic: str  # the keys topic
 
     def partitions(self) -> int:
-        """The number of partitions of the keys topic, the same for life; raises if there is none."""
+        """Return the number of partitions of the keys topic, which never changes; raises an error without a topic."""
 
     def end_of_events(self, partition: int) -> int:
-        """The end of what is committed in a partition of the events."""
+        """Return the last stable offset of a partition of the events."""
 
     def bounds(self, partition: int) -> tuple[int, int]:
-        """The log start and the high watermark of a partition of the keys."""
+        """Return the log start and the high watermark of a partition of the keys."""
 
     def read(self, partition: int, start: int, end: int) -> Iterable[list[Record]]:
-        """All committed keys from `start` to `end`. Waits for transactions that are open."""
+        """Yield all committed keys from `start` to `end`. Waits for open transactions."""
 
     def close(self) -> None: ...
 
 
 class EventsLog(KeysLog, Protocol):
-    """The same for readers of events, who also look for what ends a key."""
+    """Access for readers of events, which also search the events for an `Erased` of a missing key."""
 
     def event_partitions(self) -> int:
-        """The number of partitions of the events topic as it is now."""
+        """Return the current number of partitions of the events topic."""
         ...
 
     def events_from(self, partition: int, start: int) -> Iterable[list[Record]]:
-        """All committed events from `start` to the high watermark. Waits for transactions that are open."""
+        """Yield all committed events from `start` to the high watermark. Waits for open transactions."""
         ...
 
 
 class Need(Struct, frozen=True):
-    """A sealed value that was seen: the key that it names, and the offset of its event."""
+    """An encrypted value that was read: its subject, the id of its key, and the offset of its event."""
 
     subject: str
     kid: str
@@ -58,7 +58,7 @@ class Need(Struct, frozen=True):
 
 
 class Doubt(NamedTuple):
-    """A value whose key is gone: it is erased if an `Erased` behind it names the key, and the key is lost otherwise."""
+    """An encrypted value whose key is gone: erased if a later `Erased` names the key; otherwise the key is lost."""
 
     subject: str
     partition: int  # of the events
@@ -66,9 +66,9 @@ class Doubt(NamedTuple):
 
 
 class PartitionKeys:
-    """The keys in one partition of the keys topic, read as far as somebody needs them.
+    """The keys in one partition of the keys topic, read on demand.
 
-    `only`: the one aggregate whose keys count; None for all.
+    `only`: the only aggregate id whose keys count; None for all.
     """
 
     def __init__(self, log: KeysLog, partition: int, only: str | None = None) -> None:
@@ -76,23 +76,23 @@ class PartitionKeys:
         self._known: dict[str, KnownKeys] = {}
         self._at_hand: dict[str, DataKey] = {}
         self._read = 0  # the offset up to which the keys were read
-        self._end: int | None = None  # their high watermark, as it was asked for last
-        self._seen: dict[int, int] = {}  # events below these offsets had been committed before that
-        #: By the ids of keys that are gone and that no `Erased` has named yet.
+        self._end: int | None = None  # their high watermark at the last request
+        self._seen: dict[int, int] = {}  # earlier events were committed before then
+        #: Unresolved keys by key id: the key is gone, and no `Erased` has named it yet.
         self.doubts: dict[str, Doubt] = {}
 
     def end_key(self, subject: str, kid: str) -> None:
-        """Drop a key that an `Erased` names, and refuse it from now on."""
+        """Drop a key that an `Erased` names, and never use it again."""
         self._known[subject] = self._known.get(subject, _NOTHING).with_erased(kid)
         self._at_hand.pop(kid, None)
         self.doubts.pop(kid, None)
 
     def learn(self, events: int, needs: list[Need]) -> None:
-        """Read on, if one of these values in a partition of the events cannot be judged yet.
+        """Read more keys if one of these values, in the partition `events`, cannot be classified yet.
 
-        All that is committed there when the keys' end is asked for counts as seen: a replay asks once.
+        All events that are committed when the end of the keys is requested count as seen, so a replay requests it once.
 
-        Raises `ContradictionError` for a topic that has no record: compaction leaves one, so these keys were lost.
+        Raises `ContradictionError` if the topic has no record: compaction leaves at least one, so these keys were lost.
         """
         unknown = [need for need in needs if self._reading(events, need) == "wait"]
         if not unknown:
@@ -103,9 +103,9 @@ class PartitionKeys:
         self._seen[events] = seen
 
     def read_on(self) -> bool:
-        """Read the keys up to their end as it is now; false where there is no record at all.
+        """Read the keys up to their current end; return False if there is no record at all.
 
-        Raises `ContradictionError` for a topic that ends before what was read: keys that are gone were not erased.
+        Raises `ContradictionError` if the topic ends before the offset that was read: then keys were lost, not erased.
         """
         start, end = self._log.bounds(self._partition)
         if end < self._read:
@@ -120,7 +120,7 @@ class PartitionKeys:
         return start < end
 
     def find(self, ring: Ring, events: int, need: Need) -> DataKey | None:
-        """The key of a value, None for one that is gone; after `learn`."""
+        """Return the data key of a value; None if the key is gone. Call it after `learn`."""
         reading = self._reading(events, need)
         assert reading != "wait"
         if reading == "erased":
@@ -130,7 +130,7 @@ class PartitionKeys:
         return self._at_hand.get(need.kid) or self.in_force(ring, need.subject)
 
     def in_force(self, ring: Ring, subject: str) -> DataKey | None:
-        """The key of an aggregate, as far as the keys were read; None if it has none."""
+        """Return the data key of an aggregate, as far as the keys were read; None if it has no key."""
         wrapped = self._known.get(subject, _NOTHING).current
         if wrapped is None:
             return None
@@ -140,14 +140,14 @@ class PartitionKeys:
         return key
 
     def doubtful_offsets(self) -> dict[int, int]:
-        """The first offset of a value whose key is in doubt, by partition of the events."""
+        """Return the first offset of a value with an unresolved key, by partition of the events."""
         found = dict[int, int]()
         for doubt in self.doubts.values():
             found[doubt.partition] = min(doubt.offset, found.get(doubt.partition, doubt.offset))
         return found
 
     def check_doubts(self) -> None:
-        """Raise `ContradictionError` for the first key that is still in doubt."""
+        """Raise `ContradictionError` for the first unresolved key."""
         for kid, doubt in self.doubts.items():
             raise ContradictionError(
                 f"key {kid} of {doubt.subject!r} is not in {self._log.topic} partition {self._partition}, and nobody"
@@ -163,7 +163,7 @@ class PartitionKeys:
         )
 
     def _reading(self, events: int, need: Need) -> Reading:
-        """The way to read a value. An end of the keys that was asked for before the value was seen says nothing."""
+        """Return how to treat a value. An end of the keys from before the value was seen proves nothing."""
         end = self._end if need.offset < self._seen.get(events, 0) else None
         return self._known.get(need.subject, _NOTHING).reading(need.kid, self._read, end)
 
@@ -175,12 +175,12 @@ class PartitionKeys:
 def key_records(
     topic: str, partition: int, records: Iterable[Record]
 ) -> Iterator[tuple[str, WrappedKey | None]]:
-    """Each record as `key_record` reads it."""
+    """Yield the result of `key_record` for each record."""
     return (key_record(topic, partition, record) for record in records)
 
 
 def key_record(topic: str, partition: int, record: Record) -> tuple[str, WrappedKey | None]:
-    """A record as the key of a subject from then on; raises `ContradictionError` if it is not a key."""
+    """Return a record's subject and key, None for a tombstone; raises `ContradictionError` for an invalid record."""
     try:
         return (record.key or b"").decode(), read_key(record.value)
     except ValueError as error:

@@ -1,11 +1,11 @@
-"""The ring of master keys, under which data keys are wrapped. Whoever has it may read personal fields.
+"""The keyring: the key-encryption keys (KEK), which encrypt the data keys. Its holder can read personal fields.
 
-It is a JSON object from names to keys in Base64, the current one first:
+It is a JSON object from key names to keys in Base64, the current KEK first:
 
     {"2026-11": "…", "2025-11": "…"}
 
-Its place is `file:PATH`, `env:NAME` or `exec:COMMAND`: a command that prints it, such as the tool of a key service.
-No message has a part of a key.
+Its address is `file:PATH`, `env:NAME` or `exec:COMMAND`: a command that prints it, such as the tool of a key service.
+No message contains a part of a key.
 """
 
 import json
@@ -20,10 +20,10 @@ from cqrs_cli.core.personal.sealing import DamagedSealError, DataKey, siv
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.keys.topic import WrappedKey, unwrap_key, wrap_key
 
-#: Bytes of a master key: those that AES-SIV takes.
+#: Allowed sizes of a KEK in bytes, as AES-SIV requires.
 SIZES = (32, 48, 64)
 
-#: Seconds that a command may take to print the ring.
+#: Timeout in seconds for a command that prints the keyring.
 COMMAND_PATIENCE = 30.0
 
 _FORM = 'write {"NAME": "KEY IN BASE64", …} with keys of 32, 48 or 64 random bytes, the current one first'
@@ -32,7 +32,7 @@ _PLACES = "write file:PATH, env:NAME or exec:COMMAND"
 
 
 class Ring:
-    """Master keys by name; the first is the current one."""
+    """KEKs by name; the first is the current KEK."""
 
     def __init__(self, masters: Mapping[str, bytes]) -> None:
         self._ciphers = {name: siv(master) for name, master in masters.items()}
@@ -43,15 +43,15 @@ class Ring:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the master keys, the current one first."""
+        """The names of the KEKs, the current KEK first."""
         return tuple(self._ciphers)
 
     def wrap(self, topic: str, subject: str, key: DataKey) -> WrappedKey:
-        """A data key under the current master key, for its record in a keys topic."""
+        """Encrypt a data key with the current KEK, for its record in a keys topic."""
         return wrap_key(self._ciphers[self.current], self.current, topic, subject, key)
 
     def unwrap(self, topic: str, subject: str, wrapped: WrappedKey) -> DataKey:
-        """The data key of a record; raises `ContradictionError` if no master key of the ring opens it."""
+        """Decrypt the data key of a record; raises `ContradictionError` if no KEK of the keyring decrypts it."""
         cipher = self._ciphers.get(wrapped.master)
         if cipher is None:
             raise _lacking(f"key {wrapped.kid} of {topic} is", wrapped.master)
@@ -64,7 +64,7 @@ class Ring:
             ) from None
 
     def check_masters(self, topic: str, masters: Iterable[str]) -> None:
-        """Raise `ContradictionError` for the first of these, under which keys of a topic are, that the ring lacks."""
+        """Raise `ContradictionError` for the first KEK in use by a keys topic (`masters`) that the keyring lacks."""
         for master in masters:
             if master not in self._ciphers:
                 raise _lacking(f"keys of {topic} are", master)
@@ -78,7 +78,7 @@ def _lacking(what: str, master: str) -> ContradictionError:
 
 
 def load_ring(place: str, root: Path = Path()) -> Ring:
-    """The ring at a place, a path relative to `root`; raises `ConfigurationError` that says what to correct."""
+    """Load the keyring at an address, a path relative to `root`; raises `ConfigurationError` with the correction."""
     kind, _, rest = place.partition(":")
     text: str | bytes
     match kind:
@@ -94,9 +94,9 @@ def load_ring(place: str, root: Path = Path()) -> Ring:
 
 
 def read_ring(text: str | bytes, place: str) -> Ring:
-    """The ring of a JSON document, which was read from this place."""
+    """Parse a keyring from a JSON document; `place`: its address for errors. Raises `ConfigurationError`."""
     try:
-        pairs = json.loads(text, object_pairs_hook=tuple)  # a dict would keep one of two of one name
+        pairs = json.loads(text, object_pairs_hook=tuple)  # a dict would drop a repeated name
         if not isinstance(pairs, tuple):
             raise ValueError
         masters = {name: b64decode(key, validate=True) for name, key in pairs}
@@ -104,7 +104,7 @@ def read_ring(text: str | bytes, place: str) -> Ring:
         raise ConfigurationError(f"what {shown_place(place)} gives is not a ring of keys", _FORM) from None
     if not masters or len(masters) < len(pairs):
         raise ConfigurationError(f"the ring of {shown_place(place)} has no keys, or two of one name", _FORM)
-    for number, (name, master) in enumerate(masters.items(), 1):  # a name is not told: it may be a key
+    for number, (name, master) in enumerate(masters.items(), 1):  # the error omits the name: it may be a key
         if not name or len(master) not in SIZES:
             raise ConfigurationError(
                 f"key {number} in the ring of {shown_place(place)} has {len(master)} bytes, or no name", _FORM
@@ -128,7 +128,7 @@ def _of_environment(name: str) -> str:
 
 
 def _of_command(command: str) -> bytes:
-    """The output of a command, which runs without a shell."""
+    """Return the output of a command, which runs without a shell."""
     try:
         done = subprocess.run(
             shlex.split(command),
@@ -145,12 +145,12 @@ def _of_command(command: str) -> bytes:
         raise ConfigurationError(
             f"the command of personal_keys took more than {COMMAND_PATIENCE:g} s", _TRY
         ) from None
-    except (OSError, ValueError, IndexError) as error:  # the last one for no word at all
+    except (OSError, ValueError, IndexError) as error:  # IndexError: the command is empty
         raise ConfigurationError(f"the command of personal_keys cannot be run: {error}", _TRY) from None
     return done.stdout
 
 
 def shown_place(place: str) -> str:
-    """A place for people. A command's arguments may be secret."""
+    """Return an address for messages, without the arguments of a command, which may be secret."""
     kind, _, rest = place.partition(":")
     return f"{kind}:{rest.split()[0]} …" if kind == "exec" and len(rest.split()) > 1 else place

@@ -1,6 +1,6 @@
-"""A ring in a file: made with its first master key, and given another one in front when master keys rotate.
+"""A keyring in a file: creation with the first KEK, and rotation, which puts a new KEK in front.
 
-The old ones stay behind it: what they have wrapped is opened with them until owners have wrapped it anew.
+The old KEKs stay after the new KEK: they decrypt the data keys that owners have not re-wrapped yet.
 """
 
 import json
@@ -15,14 +15,14 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.keys.ring import read_ring
 from cqrs_cli.storage.private import replaced
 
-#: Bytes of a new master key: two keys of AES-256.
+#: Bytes of a new KEK: two keys of AES-256.
 MASTER_BYTES = 64
 
 
 def make_ring_file(path: Path, month: str, secret: bytes) -> str:
-    """Make a ring of one master key, called by its month; gives the name. A file that is there stays as it is.
+    """Create a keyring with one KEK, named after its month; return the name. An existing file stays unchanged.
 
-    Raises `ConfigurationError` if there is one, or none can be made.
+    Raises `ConfigurationError` if the file exists or cannot be created.
     """
     with _written(path) as file:
         if path.exists():
@@ -34,15 +34,15 @@ def make_ring_file(path: Path, month: str, secret: bytes) -> str:
 
 
 def rotate_ring_file(path: Path, month: str, secret: bytes) -> str:
-    """Put a new master key in front; gives its name. The file is replaced whole, with its rights and its owner.
+    """Put a new KEK in front; return its name. The file is replaced atomically, with the same mode and owner.
 
-    Raises `ConfigurationError` for a file that is not a ring, and where it cannot be replaced.
+    Raises `ConfigurationError` if the file is not a keyring or cannot be replaced.
     """
     try:
         path = path.resolve(strict=True)
     except OSError as error:
         raise _cannot("read", path, error) from None
-    with _written(path) as file:  # what is read from here on nobody else replaces
+    with _written(path) as file:  # from here on no other program replaces the file
         text, status = path.read_bytes(), path.stat()
         name = free_name(month, read_ring(text, f"file:{path}").names)
         os.fchown(file.fileno(), status.st_uid, status.st_gid)
@@ -52,7 +52,7 @@ def rotate_ring_file(path: Path, month: str, secret: bytes) -> str:
 
 
 def free_name(month: str, taken: Iterable[str]) -> str:
-    """The name of a new master key: its month, with a number if that is taken."""
+    """Return the name of a new KEK: its month, with a number if the name is taken: `2026-11-2`."""
     known = set(taken)
     return next(
         name
@@ -63,10 +63,10 @@ def free_name(month: str, taken: Iterable[str]) -> str:
 
 @contextmanager
 def _written(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` when the block ends, and then is on the disk: a master key that was used
-    and is gone has lost all that it has wrapped.
+    """Write a file that replaces `path` when the block ends, and is then synced to disk: if a KEK that was used is
+    lost, so are all data keys that it encrypts.
 
-    The new file lies beside it until then, so that only one program at a time can replace it.
+    The new file has a fixed name in the same folder until then, so only one program at a time can replace the keyring.
     """
     partial = path.with_name(f".{path.name}.new")
     try:

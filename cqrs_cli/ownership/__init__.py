@@ -1,38 +1,41 @@
-"""The right to write a partition: of one writer, whatever comes, goes or is lost. Knows neither aggregate nor process.
+"""The right to write a partition: one owner holds it at a time, through restarts, takeovers and lost machines. This
+package knows neither aggregates nor process managers.
 
-A `Supervisor` has one partition, and lets one owner after another work. Deciding and reacting are its two users: their
-owners have the same first steps and the same loop, and differ in what a batch is and where the position stands.
+A `Supervisor` has one partition, and runs one owner after another. Deciding and process managers use it: their owners
+share the first steps and the loop, and differ in the content of a batch and in the storage of the position.
 
-| what | where |
+| subject | module |
 |---|---|
-| claims, and how an owner judges the one it finds | `claim` |
-| the clients of an owner, the gate, the claim that rides with each commit | `session.Session` |
-| poll, work, commit, rest | `loop.Loop` |
-| what follows an error | `supervisor.Supervisor` |
-| records on which workers die, or which do not end | `trials`, `watchdog` |
+| claims, and how an owner judges the committed claim | `claim` |
+| the clients of an owner, batch admission, the claim in each commit | `session.Session` |
+| the loop: poll, work, commit | `loop.Loop` |
+| the reaction to an error | `supervisor.Supervisor` |
+| records on which workers die, or whose code does not end | `trials`, `watchdog` |
 | ending a run from outside | `retire` |
 
-| what went wrong | what the supervisor does |
+| error | reaction of the supervisor |
 |---|---|
-| `Superseded`: a later run has claimed | ends: `TakenOverError`; its run, when all are taken, or no more |
-| `Superseded`: a later attempt of its own run has claimed | ends quietly |
-| `ClaimLost`: an older run came back, or the offset is gone | begins again |
-| `BatchTooLarge`: a batch that its own records keep from being committed | begins again with half the batch |
-| … of one record | `blame`: a command without its bytes, or the run ends; an event stops its process |
-| one of `PROCESS_ERRORS` | begins again with half the batch; ends the run once it lasts |
-| `ContradictionError` while another's claim is committed | begins again: that owner was at work |
-| `ReadShortError`: a log holds more than was read of it | begins again, with nothing committed |
-| `ContradictionError` before the loop | begins again; ends the run once it lasts `Timing.contradicted` |
-| … while a replica of the logs is not in sync | the same, but `Timing.out_of_sync` |
+| `Superseded`: a later run has claimed | `TakenOverError`; the run ends once all its partitions are taken, or no more |
+| … in standby mode | waits for its turn again |
+| `Superseded`: a later attempt of the same run has claimed | ends without an error |
+| `ClaimLost`: an older run came back, or the offset is gone | starts another owner |
+| `BatchTooLarge`: a batch whose own records prevent its commit | starts another owner, with half the batch |
+| … of one record, if the broker is not the cause | `blame`: the command fails, or the run or process manager ends |
+| one of `PROCESS_ERRORS` | starts another owner, with half the batch; ends the run if the error persists |
+| `ContradictionError` while another owner's claim is committed | starts another owner: the other owner was writing |
+| `ReadShortError`: a log holds more records than were read | starts another owner, with nothing committed |
+| `ContradictionError` before the loop | starts another owner; ends the run after `Timing.contradicted` |
+| … while a replica of the logs is out of sync | starts another owner; ends the run after `Timing.out_of_sync` |
+| … that waiting cannot resolve (`will_last`) | ends the run |
 | `ContradictionError` in the loop | ends the run |
-| `MissingError`: a partition does not exist | begins again; ends the run once it lasts `Timing.missing` |
-| `OffsetPending`, or `StalledError` of a transaction of its own that Kafka left open | settles it, and begins again |
+| `MissingError`: a partition does not exist | starts another owner; ends the run after `Timing.missing` |
+| `OffsetPending`, or `StalledError` of the owner's own transaction | resolves the transaction, starts another owner |
 | `StalledError`: another open transaction hides the end of a log | `wait_out`: deciding ends the run, reacting waits |
-| `PayloadUnavailableError` | says what it waits for, and begins again |
-| an ACL is missing | ends the run, and names the ACL |
-| `KafkaException`, `UnavailableError`, also fenced or no answer | begins again |
+| `PayloadUnavailableError` | reports the missing payload, and starts another owner |
+| an ACL is missing | ends the run; the error names the ACL |
+| `KafkaException`, `UnavailableError`, also after a fence or a timeout | starts another owner |
 | a call never returns | ends the whole task, which the driver submits again |
-| the user's code does not end | the task blames the record in the claim, and ends; the driver submits it again |
-| the process dies | says nothing: the next one suspects its records, `trials.trial` |
+| the user's code does not end | the task names the record in the claim, and ends; the driver submits it again |
+| the process dies | no report: the next owner suspects its records, `trials.trial` |
 | any other error | ends the run |
 """

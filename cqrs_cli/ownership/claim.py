@@ -1,4 +1,4 @@
-"""Claims: who owns a partition, as a value that rides in the metadata of its offset commits.
+"""Claims: the owner of a partition, as a value in the metadata of its offset commits.
 
 Runs are totally ordered by (run_epoch, run); attempts within a run by (submission, Spark's attempt number).
 """
@@ -14,16 +14,19 @@ from cqrs_cli.ownership.trials.trial import Trial, inherit
 #: The broker's limit on an offset commit's metadata (`offset.metadata.max.bytes`), in bytes.
 MAX_METADATA = 4096
 
-#: The attempt of a claim that ends its run: no task's attempt is higher.
+#: The attempt of a terminal claim, which ends its run. No task has so high an attempt.
 TERMINAL = 2**31 - 1
 
-#: In a claim that was put upon somebody else's offset: nothing says yet that it belongs to the log.
+#: In place of a topic id: the claim replaced a commit without a claim, so it is unknown which topic its offset belongs
+#: to.
 UNKNOWN_TOPIC = ""
 UNKNOWN_OTHERS = (UNKNOWN_TOPIC, UNKNOWN_TOPIC)
 
 
 class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
-    """An owner's decisions since its run began, and the times (ms since the epoch) of the first and last commit."""
+    """An owner's decisions since its run began, by status. `first`: the time when the first batch began; `last`: the
+    time of the last commit (ms since the epoch).
+    """
 
     accepted: int = 0
     unchanged: int = 0
@@ -40,23 +43,27 @@ class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
         return self.accepted + self.unchanged + self.rejected + self.deferred + self.duplicate + self.failed
 
     def add(self, more: dict[str, int], began: int, now: int) -> "Counts":
-        """These counts and those of one more batch, begun and committed at these times (ms)."""
+        """Return these counts plus the counts `more` of a batch that began and was committed at these times (ms)."""
         sums = {name: getattr(self, name) + count for name, count in more.items()}
         return Counts(**sums, first=self.first or began, last=now)
 
 
 class Accepted(Struct, frozen=True):
-    """A loss that an operator accepted (`run --accept-loss`): where the commands go on, and how far the logs reached
-    then. Records before that may contradict each other.
+    """A loss that an operator accepted (`run --accept-loss`): the offset to continue from, and the ends of the logs at
+    that time. Earlier records may contradict each other. Sample: `Accepted(at=1200, events=(0, 3400), outcomes=1180)`.
     """
 
-    at: int  # of the commands
+    at: int  # offset in the commands topic
     events: tuple[int, int]  # start and end
     outcomes: int  # end
 
 
 class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "generation"}):
-    """`n` rises with every claim of the partition, across runs."""
+    """The owner of a partition. `n` rises with every claim of the partition, across runs.
+
+    Sample:
+    `{"generation":1764547200000,"run":"0f3c9a7b21de","submission":0,"attempt":0,"n":7,"topic_id":"…","partitions":8}`
+    """
 
     run_epoch: int
     run: str
@@ -67,24 +74,26 @@ class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "gener
     partitions: int
     counts: Counts = Counts()
     accepted: Accepted | None = None
-    other_ids: tuple[str, str] = UNKNOWN_OTHERS  # of the events and the outcomes topic
-    deferred_id: str = UNKNOWN_TOPIC  # of the deferred topic
-    untried: bool = False  # nothing was decided under it yet
-    trial: Trial | None = None  # open while a command is suspected of killing workers
-    lineage: int = 0  # 1: its owner knows that partitions grow; an older version's would not wait for a split
+    other_ids: tuple[str, str] = UNKNOWN_OTHERS  # topic ids of the events and the outcomes
+    deferred_id: str = UNKNOWN_TOPIC  # topic id of the deferred commands
+    untried: bool = False  # no command was decided under this claim yet
+    trial: Trial | None = None  # poison-record detection, while it is in progress
+    lineage: int = 0  # 1: its owner waits for splits, which owners of older versions would not do
 
     def metadata(self) -> str:
-        """The text that rides in an offset commit."""
+        """Return the JSON text for the metadata of an offset commit."""
         return msgspec.json.encode(self).decode()
 
     @property
     def token(self) -> str:
-        """The owner's name in the shard. No other owner has it, even if `n` began again after an offset expired."""
+        """The owner's name in the shard, such as `7.1764547200000.0f3c9a7b21de.0.0`. It is unique even if `n` started
+        again after an offset had expired.
+        """
         return f"{self.n}.{self.run_epoch}.{self.run}.{self.submission}.{self.attempt}"
 
 
 def parse_claim(metadata: str | None) -> Claim | None:
-    """The claim in an offset commit's metadata; None if there is none (a foreign commit)."""
+    """Return the claim in an offset commit's metadata; None for the commit of another client."""
     try:
         return msgspec.json.decode((metadata or "").encode(), type=Claim)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
@@ -92,21 +101,21 @@ def parse_claim(metadata: str | None) -> Claim | None:
 
 
 class Judgement(Enum):
-    """The meaning of the committed claim for an owner."""
+    """The relation of the committed claim to an owner's own claim."""
 
-    MINE = "mine"  # my run and attempt, whatever its n
-    TAKEN_OVER = "taken over"  # a later run: return, the run ends with exit 6
-    STRAGGLER = "straggler"  # a later attempt of my run: return quietly
-    BEHIND = "behind"  # anything else: go on
+    MINE = "mine"  # my run and attempt; `n` may differ
+    TAKEN_OVER = "taken over"  # a later run: return; the run ends with exit code 6
+    STRAGGLER = "straggler"  # a later attempt of my run: return without an error
+    BEHIND = "behind"  # an older run or attempt, or no claim: continue
 
     @property
     def ends(self) -> bool:
-        """True if the owner returns."""
+        """True if the owner must return."""
         return self in (Judgement.TAKEN_OVER, Judgement.STRAGGLER)
 
 
 def judge(mine: Claim, committed_claim: Claim | None) -> Judgement:
-    """Judge the committed claim by run and attempt, never by `n` alone: n rises also when an older run comes back."""
+    """Judge the committed claim by run and attempt, never by `n` alone: `n` also rises when an older run comes back."""
     if committed_claim is None:
         return Judgement.BEHIND
     run, other = (mine.run_epoch, mine.run), (committed_claim.run_epoch, committed_claim.run)
@@ -121,9 +130,11 @@ def judge(mine: Claim, committed_claim: Claim | None) -> Judgement:
 
 
 def succeed(mine: Claim, committed_claim: Claim | None, token: str) -> Claim:
-    """My claim as it replaces the committed one, over a shard with this token: `n` rises above all three.
+    """Return my claim as the successor of the committed claim, over a shard with this token. Its `n` is above the `n`
+    of my claim, of the committed claim and of the token.
 
-    It keeps what the committed claim says of the log, unchecked: step 3 judges by it where the owner begins.
+    The topic ids, the partition count and the accepted loss of the committed claim are copied unchecked. Step 3
+    (`deciding.position`) compares them with the log when the owner starts.
     """
     n = 1 + max(mine.n, _number(token), committed_claim.n if committed_claim else 0)
     if committed_claim is None:
@@ -147,9 +158,10 @@ def succeed(mine: Claim, committed_claim: Claim | None, token: str) -> Claim:
 
 
 def suspect(mine: Claim, committed_claim: Claim | None, most: int) -> Claim:
-    """My claim, before anything is decided, with the trial that the committed one leaves to me.
+    """Return my claim before any decision, with the poison-record detection that I take over from the committed claim.
 
-    The owner before did not die if it was of this process, or if its run was ended. `most`: commands in a batch.
+    The previous owner did not die if it ran in this process, or if its run was ended by a terminal claim. `most`:
+    commands in a batch.
     """
     if committed_claim is None:
         return replace(mine, untried=True)
@@ -161,30 +173,34 @@ def suspect(mine: Claim, committed_claim: Claim | None, most: int) -> Claim:
 
 
 def progressed(claim: Claim, counts: Counts, decided: int, end: int) -> Claim:
-    """The claim that is committed with a batch of this many commands below `end`."""
+    """Return the claim to commit with a batch of `decided` commands below the offset `end`."""
     trial = None if claim.trial is None else claim.trial.passed(decided, end)
     return replace(claim, counts=counts, untried=False, trial=trial)
 
 
 def condemned(claim: Claim, offset: int, seconds: int) -> Claim:
-    """The claim that a task leaves which it ends because the command at `offset` does not end."""
+    """Return the claim that a task commits before it kills itself, because the command at `offset` has not been decided
+    after so many seconds.
+    """
     trial = (claim.trial or Trial()).endless(offset, seconds)
     return replace(claim, untried=False, trial=trial, n=claim.n + 1)
 
 
 def may_warm(token: str, committed_claim: Claim | None) -> bool:
-    """True if no owner works in a shard whose token was read before the committed claim: its owner's claim must be
-    over. A living owner would find its shard at other positions, and have to begin again; the claim of one that has
-    just begun may not be visible yet.
+    """Return True if the shard may be folded without a fence: the owner named by its token has been superseded. The
+    token must be read before the committed claim.
+
+    A living owner would find its shard at other positions, and would have to start again. The claim of an owner that
+    has just started may not be visible yet.
     """
     return not token or (committed_claim is not None and committed_claim.n > _number(token))
 
 
 def believable(mine: Claim, claimed: bool, committed_claim: Claim | None) -> bool:
-    """True if a contradiction is to be believed, asked after I saw it.
+    """Return True if an inconsistency is real; call it after the inconsistency was found.
 
-    Only while the committed claim is mine, or while there is no claim and I have not claimed yet. Otherwise another
-    owner took over while I was reading.
+    It is real only while the committed claim is mine, or while there is no claim and I have not claimed yet. Otherwise
+    another owner took over while I was reading.
     """
     if committed_claim is None:
         return not claimed
@@ -192,7 +208,7 @@ def believable(mine: Claim, claimed: bool, committed_claim: Claim | None) -> boo
 
 
 def terminal(committed_claim: Claim | None, run: str) -> Claim | None:
-    """The claim that ends a run, to replace the committed one; None if that is not the run's, or its end."""
+    """Return the terminal claim of `run`; None if the committed claim is another run's, or is terminal already."""
     if committed_claim is None or committed_claim.run != run:
         return None
     if committed_claim.attempt == TERMINAL:
@@ -201,11 +217,11 @@ def terminal(committed_claim: Claim | None, run: str) -> Claim | None:
 
 
 def _number(token: str) -> int:
-    """The `n` of the claim that a shard's token comes from, 0 for none."""
+    """Return the `n` in a shard's token; 0 for an empty token."""
     head = token.partition(".")[0]
     return int(head) if head.isdigit() else 0
 
 
 def next_run_epoch(clock: int, seen: list[Claim | None]) -> int:
-    """The run epoch of a new run: after every one seen, and not before the clock (ms)."""
+    """Return the epoch of a new run: above every epoch seen, and not before the clock (ms)."""
     return max([clock, *(claim.run_epoch + 1 for claim in seen if claim is not None)])

@@ -1,21 +1,22 @@
-"""The places that each task owns: dealt out evenly, and again when slots come or go."""
+"""Assignment of partitions to a run's tasks, and rebalancing when task slots come or go, for `jobs.engine.crew`."""
 
 from collections.abc import Sequence
 
-#: The numbers of the places that a task owns.
+#: The indexes of the partitions that a task owns: (0, 2, 4).
 Share = tuple[int, ...]
 
 
 def dealt(places: int, tasks: int) -> list[Share]:
-    """A share for each task: they differ by one place at most."""
+    """Return an assignment for each task; sizes differ by one at most. `dealt(5, 2)` is `[(0, 2, 4), (1, 3)]`."""
     return [tuple(range(task, places, tasks)) for task in range(tasks)]
 
 
 def moved(shares: Sequence[Share], more: int, leaving: Sequence[Share] = ()) -> list[Share]:
-    """The shares of `more` further tasks, or of fewer: all places of the tasks that are `leaving`, and of the others as
-    few as make all even, each from the largest share.
+    """Return the assignments of up to `more` additional tasks, without empty ones.
 
-    Places that do not move stay where they are; none leaves a task that has no other, unless all of its places do.
+    The additional tasks get all partitions of the tasks that are `leaving`. From the largest of the other `shares` they
+    get as few partitions as make all sizes even. A partition that need not move keeps its task, and a task that stays
+    keeps at least one partition.
     """
     left = [list(share) for share in shares]
     further: list[list[int]] = [[] for _ in range(more)]

@@ -1,4 +1,4 @@
-"""The end of a partition's thread."""
+"""The result of a partition's thread."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -10,14 +10,16 @@ _P = TypeVar("_P")
 
 @dataclass(frozen=True, slots=True)
 class Ending(Generic[_P]):
-    """The end of the owners of one partition: a quiet one (`error` None), or the error that ends the run."""
+    """The result of the owners of one partition: a clean end (`error` is None), or the error that ends the run."""
 
     owned: _P
     error: CqrsError | None = None
     notes: tuple[str, ...] = ()
-    cpu: float = 0.0  # seconds of its whole task, in the result of the task's first partition
+    cpu: float = 0.0  # CPU seconds of the whole task, only in the result of the task's first partition
 
     @property
     def about(self) -> str:
-        """The name that its notes are told once for: what concerns one partition alone names it."""
+        """The name for which equal notes are shown once, such as the aggregate. A note about a single partition names
+        the partition in its text.
+        """
         raise NotImplementedError

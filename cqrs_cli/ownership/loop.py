@@ -1,4 +1,4 @@
-"""The last step of an owner: poll, work, commit, until the target is reached or it is told to stop."""
+"""The last step of an owner: poll, work and commit, until the target is reached or the owner is stopped."""
 
 import time
 from abc import ABC, abstractmethod
@@ -10,15 +10,15 @@ from cqrs_cli.ownership.session import Session
 
 
 class Loop(ABC):
-    """One owner at work. `at`: the offset of the next record; `target`: where it ends, None for never."""
+    """The loop of one owner. `at`: offset of the next record; `target`: offset at which it ends, None for never."""
 
     def __init__(self, session: Session[Any], at: int, target: int | None) -> None:
         self.session, self.at, self.target = session, at, target
-        self.left: list[Record] = []  # polled, but not in the batch that was cut
+        self.left: list[Record] = []  # polled records that the last batch left out
         self.stopping: Callable[[], bool] = lambda: False
 
     def run(self, stopping: Callable[[], bool]) -> None:
-        """Work until the target is reached or `stopping()` says so."""
+        """Work until the target is reached or `stopping()` returns True."""
         self.stopping, session, timing = stopping, self.session, self.session.timing
         self.begin()
         checked = refreshed = time.monotonic()
@@ -42,25 +42,25 @@ class Loop(ABC):
             session.commit_position(self.at)
 
     def goes_on(self) -> bool:
-        """False once it was told to stop, or has reached its target."""
+        """Return False once the loop is stopped, or has reached its target."""
         return not self.stopping() and (self.target is None or self.at < self.target)
 
     @abstractmethod
     def begin(self) -> None:
-        """Get ready to poll from `at`."""
+        """Prepare to poll from `at`."""
 
     def do_what_is_due(self) -> None:
-        """Do what time alone has made necessary."""
+        """Do work that is due by time, such as the resubmission of deferred commands."""
         return
 
     @abstractmethod
     def poll(self) -> list[Record]:
-        """A batch of records, empty when none came in a moment."""
+        """Return a batch of records; empty if none arrived within a moment."""
 
     @abstractmethod
     def work(self, records: list[Record]) -> None:
-        """Work on as many of a batch's records as one transaction should have, and commit; moves `at`."""
+        """Process and commit as many records of a batch as one transaction may have; advances `at`."""
 
     def rest(self) -> None:
-        """Do what waits for a moment without records: the log has none now, or the loop ends."""
+        """Do work that waits for a moment without records: the log has no record now, or the loop ends."""
         return

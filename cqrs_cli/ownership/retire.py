@@ -1,8 +1,8 @@
-"""Ending a run from outside: fence each partition that is still its own, and leave a terminal claim.
+"""Ending a run from outside: fence each partition that the run still owns, and commit a terminal claim.
 
-The fence aborts an open transaction at once instead of after its timeout: until then nobody sees what lies behind it.
-The terminal claim, of an attempt higher than any task's, tells a straggling owner to return quietly. A newer run that
-is hit by the fence in a race judges it behind itself.
+The fence aborts an open transaction at once instead of after its timeout; until the abort, no reader sees the records
+after the transaction. The terminal claim has a higher attempt than any task, so a straggling owner returns without an
+error. If the fence hits a newer run in a race, the newer run judges the terminal claim as older, and continues.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,21 +20,22 @@ from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.standing import Seat, Standings
 from cqrs_cli.system.together import call_together
 
-#: Tries to leave a claim.
+#: Attempts at replacing a claim.
 _TRIES = 3
 
 _P = TypeVar("_P")
 
-#: Given a position and the claim there, the claim to leave; None to leave it as it is.
+#: Takes the position and its claim; returns the claim to commit, or None to keep the claim.
 ClaimChange = Callable[[int, Claim], Claim | None]
 
 
 def retire_places(
     connection: Cluster, seats: Mapping[_P, Seat], run: str, retire: Callable[[_P], None], within: float
 ) -> None:
-    """Retire the places that are still the run's, some at a time, for so many seconds at most.
+    """Retire the partitions that the run still owns, several at a time, for at most `within` seconds.
 
-    Their claims say which: a fence needs clients of its own, and a run that stood by has nothing to end.
+    The committed claims show which partitions the run owns: a fence needs clients of its own, and a standby run has
+    nothing to end. If the claims cannot be read, all partitions are retired.
     """
     places: Iterable[_P] = seats
     with suppress(CqrsError), Standings(connection, seats) as reader:
@@ -43,10 +44,11 @@ def retire_places(
 
 
 def leave_claim(begin: Callable[[], Session[Any]], change: ClaimChange) -> None:
-    """Fence a partition's owner and replace its claim by what `change` makes of the position and the claim.
+    """Fence a partition's owner, and replace its claim by the result of `change` for the position and the claim.
 
-    It is asked before and after the fence, which may let a last commit through; None leaves the claim as it is. Without
-    a broker nothing happens. An owner that begins again before it can see the new claim fences us: then we try again.
+    `change` is called before and after the fence, which may let a last commit through; None keeps the claim. Without a
+    broker nothing happens. An owner that starts again before it can see the new claim fences this writer: then another
+    attempt follows, at most three in all.
     """
     for _ in range(_TRIES):
         try:
@@ -55,7 +57,7 @@ def leave_claim(begin: Callable[[], Session[Any]], change: ClaimChange) -> None:
             return
         except KafkaException as error:
             if not is_broken(error):
-                return  # no broker: there is nothing left to end
+                return  # no broker answers: nothing can be fenced
         except CqrsError:
             return
 
@@ -64,7 +66,7 @@ def _leave(session: Session[Any], change: ClaimChange) -> None:
     seen = session.committed_by(session.watcher)
     claim = parse_claim(seen.metadata)
     if claim is None or seen.offset is None or change(seen.offset, claim) is None:
-        return  # a newer run has it
+        return  # a newer run owns the partition
     session.writer.fence()
     found = session.found()
     last = None if found is None else change(*found)

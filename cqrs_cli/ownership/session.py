@@ -1,4 +1,4 @@
-"""The Kafka clients of one owner of one partition, and the claim that rides with each of its commits."""
+"""The Kafka clients of one owner of one partition, and the claim in the metadata of each of its commits."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -23,17 +23,17 @@ _W = TypeVar("_W", bound=TransactionalWriter)
 
 
 class Session(ABC, Generic[_W]):
-    """It belongs to one owner and closes with it; the next owner begins with new clients. Use as a context manager."""
+    """The clients of one owner, which close with it; the next owner opens new clients. Use as a context manager."""
 
     def __init__(
         self, connection: Cluster, seat: Seat, writer: _W, mine: Claim, timing: Timing, batch_limit: int
     ) -> None:
-        """`batch_limit`: records that may be committed at once."""
+        """`batch_limit`: most records in one commit."""
         self.mine, self.timing, self.batch_limit = mine, timing, batch_limit
-        self.offset: int | None = None  # the group's, as last read or committed
-        self.claimed = False  # whether a commit carries the claim
-        self.recovered = False  # whether only the loop is left to do
-        self.useful = False  # whether a batch has been committed
+        self.offset: int | None = None  # the group's offset, as last read or committed
+        self.claimed = False  # True once a commit contains the claim
+        self.recovered = False  # True once only the loop remains
+        self.useful = False  # True once a batch has been committed
         self.seat, self.writer = seat, writer
         self.consumer: Consumer = bulk_consumer(
             connection, group=seat.group, fetch_wait_max_ms=500, fetch_min_bytes=1
@@ -48,15 +48,16 @@ class Session(ABC, Generic[_W]):
         self.watcher.close()
 
     def connect(self) -> None:
-        """Connect the clients, so that nobody waits for that behind the fence; raises `KafkaException`.
+        """Connect the clients, so that connecting takes no time after the fence; raises `KafkaException`.
 
-        The one that reads learns of its topic: else it finds the partition's leader a second after it has begun.
+        The consumer also fetches the metadata of its topic: otherwise it finds the partition's leader only a second
+        after it has started to read.
         """
         self.consumer.list_topics(self.seat.topic, timeout=self.timing.transaction_timeout)
         watermarks(self.watcher, self.seat.topic, self.seat.partition)  # its leader may have been lost
 
     def committed_by(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> Committed:
-        """The group's offset and what rides with it. A read_committed client waits for a pending commit.
+        """Return the group's offset and its metadata. A read_committed client waits for a pending commit.
 
         Raises `KafkaException`.
         """
@@ -64,67 +65,69 @@ class Session(ABC, Generic[_W]):
 
     @abstractmethod
     def commit_position(self, offset: int) -> None:
-        """Commit an offset with my claim, and nothing else; raises `KafkaException`."""
+        """Commit an offset with my claim, without any record; raises `KafkaException`."""
 
     def end(self) -> int:
-        """The high watermark of the log that it reads; raises `KafkaException`."""
+        """Return the high watermark of the log that the owner reads; raises `KafkaException`."""
         return watermarks(self.watcher, self.seat.topic, self.seat.partition)[1]
 
     @abstractmethod
     def logs(self) -> list[tuple[str, int]]:
-        """The (topic, partition)s by which it judges where to go on."""
+        """Return the (topic, partition)s of the logs that determine the position."""
 
     @abstractmethod
     def found(self) -> tuple[int, Claim] | None:
-        """The position and its claim as they are behind my fence; None if there are none."""
+        """Return the position and its claim as they are after my fence; None if there are none."""
 
     @abstractmethod
     def leave(self, offset: int, claim: Claim) -> None:
-        """Replace the claim at this position behind my fence, if nothing speaks against it."""
+        """Replace the claim at this position after my fence, unless the position is outdated."""
 
     @property
     def limit(self) -> int:
-        """Records in the next batch, with an eye to those that are suspected."""
+        """Most records in the next batch; fewer during poison-record detection."""
         trial = self.mine.trial
         return self.batch_limit if trial is None else min(self.batch_limit, trial.limit)
 
     def present_claim(self) -> Claim:
-        """My claim as it is to be committed now."""
+        """Return my claim as it is to be committed now."""
         return self.mine
 
     def claim_now(self) -> Claim | None:
-        """The committed claim, read without waiting for pending commits; raises `KafkaException`."""
+        """Return the committed claim, without waiting for pending commits; raises `KafkaException`."""
         return parse_claim(self.committed_by(self.watcher).metadata)
 
     def judge(self, committed_claim: Claim | None) -> Judgement:
-        """Judge a claim against mine; raises `Superseded` if it says to end."""
+        """Judge a claim against mine; raises `Superseded` if the owner must return."""
         judgement = judge(self.mine, committed_claim)
         if judgement.ends:
             raise Superseded(judgement, committed_claim)
         return judgement
 
     def believes(self, committed_claim: Claim | None) -> bool:
-        """True if a contradiction is real, and not a successor at work, given the claim that is committed now."""
+        """Return True if an inconsistency is real, and not a successor's work; takes the claim committed now."""
         return believable(self.mine, self.claimed, committed_claim)
 
     def is_settled(self) -> bool:
-        """True if every replica of the logs that it judges by is in sync."""
+        """Return True if every replica of the logs that determine the position is in sync."""
         try:
             return all(is_in_sync(self.watcher, topic, partition) for topic, partition in self.logs())
         except KafkaException:
             return False
 
     def check_claim(self) -> None:
-        """Read the claim while idle: an owner that commits nothing would never notice that it was fenced."""
+        """Read the committed claim while idle, because an owner that commits nothing would never notice a fence. Raises
+        `ClaimLost` or `Superseded` if the claim is not mine, and `KafkaException`.
+        """
         found = self.committed_by(self.watcher, COORDINATOR_TIMEOUT)
-        if found.offset is None:  # it expired, or is gone with its topic: the next owner sees
+        if found.offset is None:  # it expired, or its topic is gone: the next owner finds out
             raise ClaimLost("the group's offset is gone")
         if self.judge(parse_claim(found.metadata)) is not Judgement.MINE:
             raise ClaimLost("an older run came back, or somebody moved the group's offset")
 
     @contextmanager
     def admitted(self, at: int, first: int) -> Iterator[None]:
-        """Let a batch through the gate of this Python process. A suspect goes alone, and is announced first.
+        """Admit a batch to this Python process for the block. A single suspect is admitted alone, and announced first.
 
         `at` is the position, `first` the offset of the batch's first record.
         """
@@ -139,7 +142,9 @@ class Session(ABC, Generic[_W]):
             yield
 
     def acquitted(self, at: int) -> bool:
-        """End a trial at the end of the log, where its suspects are decided, or gone: true if one ended."""
+        """End poison-record detection at the end of the log, where all suspects are decided or deleted. Return True if
+        it ended now.
+        """
         if self.mine.trial is None or self.end() > at:
             return False
         self.mine = replace(self.mine, trial=None)

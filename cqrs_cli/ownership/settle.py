@@ -1,8 +1,8 @@
-"""Words on transactions that hide what comes behind them.
+"""Texts about open transactions that hide the records after them.
 
-Who may end one that Kafka left open, and how, is decided twice: `deciding.settle` knows all topics that its writer
-writes, and no stranger writes to them; the commands topics that `following.processes.settle` looks at belong to all
-clients.
+Two modules decide whether and how to resolve a transaction that Kafka left open. `deciding.settle` knows all topics of
+its writer, to which no other client writes. `following.processes.settle` handles commands topics, to which all clients
+write.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from cqrs_cli.kafka.readers import StalledError
 
 
 def settlement(commit: bool) -> str:
-    """The words on a transaction that was settled."""
+    """Return the text about a transaction that was resolved."""
     end = "committed: a part of it was visible" if commit else "aborted: nobody has seen any of it"
     return f"Kafka had left a transaction open (KAFKA-20734); it is {end}"
 
@@ -22,10 +22,10 @@ def settlement(commit: bool) -> str:
 def explain_stall(
     connection: Cluster, places: Iterable[tuple[str, int]], error: StalledError
 ) -> UnavailableError:
-    """`error` with the open transaction that hides the end of one of these (topic, partition)s, and how to end it.
+    """Return `error` with the open transaction that hides the end of one of these (topic, partition)s, and the remedy.
 
-    A plain `UnavailableError` if there is none: the stall then passes, as when a partition has just got another leader.
-    Raises that, too, without a broker.
+    Without such a transaction, return a plain `UnavailableError`: the stall then passes, as after a change of the
+    partition's leader. Without a broker, raise `UnavailableError`.
     """
     with Admin(connection) as admin:
         found = admin.all_open_transactions(list(places))

@@ -1,4 +1,4 @@
-"""Endings of an owner: those that are not errors of the broker, and all after which another owner may begin."""
+"""Exceptions that end an owner without being errors of the broker, and all errors after which another may start."""
 
 from confluent_kafka import KafkaException
 
@@ -10,7 +10,7 @@ from cqrs_cli.ownership.claim import Claim, Judgement
 
 
 class Superseded(Exception):
-    """The committed claim says to end: `judgement` is TAKEN_OVER or STRAGGLER."""
+    """The committed claim is a later claim, and the owner must return: `judgement` is TAKEN_OVER or STRAGGLER."""
 
     def __init__(self, judgement: Judgement, committed_claim: Claim | None) -> None:
         super().__init__(judgement.value)
@@ -19,14 +19,14 @@ class Superseded(Exception):
 
 
 class ClaimLost(Exception):
-    """The committed claim is not this owner's any more, but not a later one's either: begin again."""
+    """The committed claim is neither this owner's claim nor a later claim: another owner must start."""
 
 
 class BatchTooLarge(Exception):
-    """A batch that its own records keep from being committed: its first offset and the number of its records.
+    """A batch whose own records prevent its commit. `offset`: its first offset; `size`: the number of its records.
 
-    `late`: it may also be the broker's fault, so a single record is not to blame. `undecidable`: all of them were
-    `failed`, so that their dead letters are to blame.
+    `late`: the broker may also be the cause, so a single record is not to blame. `undecidable`: all outcomes were
+    `failed`, so the dead letters are to blame.
     """
 
     def __init__(self, offset: int, size: int, reason: str, late: bool, undecidable: bool) -> None:
@@ -38,10 +38,10 @@ class BatchTooLarge(Exception):
 
 
 class OffsetPending(Exception):
-    """The group's offset stays pending behind a fence, which should have settled it."""
+    """The group's offset is still pending after a fence, which should have ended the pending commit."""
 
 
-#: Errors of every owner after which its supervisor decides whether to begin again.
+#: Errors of any owner after which its supervisor decides whether another owner starts.
 JUDGED = (
     *PROCESS_ERRORS,
     BatchTooLarge,

@@ -1,10 +1,9 @@
-"""A run that stands by: it holds everything ready, and begins where the run before ends, says that it ends, or is
-silent.
+"""Standby mode: keep state warm, and take over when the active run ends, or stops sending heartbeats.
 
-The driver of a run at work beats: it commits a number that rises beside the groups' offsets, at a place of its own, so
-that an idle run is not a silent one. A suspicion need not be right: who begins fences and claims as any later run does,
-so a wrong one costs a takeover, and nothing else. A claim's epoch is above the one that it takes over from, so that a
-run which was taken over can come back, for ever.
+As a heartbeat, the driver of the active run commits a rising number in the metadata of an offset that no owner uses, so
+an idle run is not taken for a dead run. A false alarm is safe: a takeover always fences and claims first, so it costs
+only a short pause. The epoch of a new claim is above the replaced epoch, so a run that was taken over can come back any
+number of times.
 """
 
 import random
@@ -25,31 +24,31 @@ from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.ownership.roll import enter_roll
 from cqrs_cli.ownership.standing import Seat, Unchanged
 
-#: The partition of a seat's topic of beats at which they are committed: nobody else commits an offset of it.
+#: The partition of a claim slot's heartbeat topic whose offset carries the heartbeat. Nothing else commits this offset.
 BEAT_PARTITION = 0
 
-#: Seconds by which the last look comes behind the end of a run's patience.
+#: Seconds from the end of a run's timeout to its last poll.
 _MOMENT = 0.001
 
-#: Beats in the time after which a run counts as silent: one that is lost must not look like the end.
+#: Heartbeats within the timeout: a single lost heartbeat must not look like the end of the run.
 BEATS = 5
 
 
 class Beat(Struct, frozen=True, array_like=True):
-    """The sign of life of a run: `number` rises from one to the next."""
+    """The heartbeat of a run. `number` rises with each heartbeat."""
 
     run: str
     number: int
 
 
 def sign_of_life(claim: Claim, beat: Beat | None) -> tuple[str, Beat | None]:
-    """The run of a claim and its own last beat: as long as the run lives, this changes."""
+    """Return the run of a claim and that run's last heartbeat. The value changes as long as the run lives."""
     return claim.run, beat if beat is not None and beat.run == claim.run else None
 
 
 def may_begin(mine: Claim, committed_claim: Claim | None, silent: float, after: float) -> bool:
-    """True if a run that stands by may begin at a place: nobody has claimed it, it is its own, its run has ended, or it
-    has been silent for more than `after` seconds.
+    """Return True if a standby run may take over a partition: no run has claimed it, the claim is the run's own, the
+    claim is terminal, or the active run has been silent for more than `after` seconds.
     """
     if committed_claim is None or committed_claim.attempt == TERMINAL:
         return True
@@ -57,7 +56,7 @@ def may_begin(mine: Claim, committed_claim: Claim | None, silent: float, after: 
 
 
 def risen(mine: Claim, committed_claim: Claim | None, clock: int) -> Claim:
-    """My claim, above the committed one: `clock` (ms) is the epoch of a run that begins now."""
+    """Return my claim with an epoch above the committed claim. `clock` (ms) is the epoch of a run that starts now."""
     if committed_claim is None:
         return replace(mine, run_epoch=max(mine.run_epoch, clock))
     if committed_claim.run == mine.run:
@@ -66,8 +65,8 @@ def risen(mine: Claim, committed_claim: Claim | None, clock: int) -> Claim:
 
 
 def patience(run: str, after: float) -> float:
-    """Seconds of silence that this run waits for at all its places. One run waits a little longer than the other, so
-    that of several one has claimed before the others suspect anybody.
+    """Return the seconds of silence after which this run takes over, equal at all its partitions. The timeouts of
+    several standby runs differ by up to a tenth, so that the first run has claimed before the others suspect anything.
     """
     return after * random.Random(run).uniform(1.0, 1.1)
 
@@ -82,11 +81,12 @@ def await_turn(
     clock: Callable[[], float] = time.monotonic,
     every: float | None = None,
 ) -> Claim | None:
-    """Wait until the run may begin at a place: its claim from then on; None if it is to stop.
+    """Wait until the run may take over a partition. Return its claim from then on; None if it is stopped.
 
-    `look` gives the committed claim and the beat; `meanwhile` is told whose claim stands; `is_fit` says whether the run
-    can go on from what the one before has written. It looks `every` so many seconds, without that twice for each beat.
-    The last look comes where the run's `patience` ends, not at the next round.
+    `look` returns the committed claim and the heartbeat. `meanwhile` gets the claim of the active run after each poll.
+    `is_fit` returns True if the run can continue from the active run's records. `every` is the poll interval in
+    seconds, by default half a heartbeat interval. The last poll comes when the run's timeout ends, not at the next
+    interval.
     """
     silence, most = Unchanged(), patience(mine.run, after)
     pause = after / BEATS / 2 if every is None else every
@@ -95,7 +95,7 @@ def await_turn(
         try:
             claim, beat = look()
         except KafkaException:
-            stopping.wait(after / BEATS)  # nothing is known: nobody is suspected
+            stopping.wait(after / BEATS)  # without an answer, silence is not measured
             silence = Unchanged()
             continue
         silent = 0.0 if claim is None else silence.lasts(sign_of_life(claim, beat), asked, clock())
@@ -111,7 +111,7 @@ def await_turn(
 
 
 def read_beat(metadata: str) -> Beat | None:
-    """The beat in an offset's metadata; None for any other text."""
+    """Return the heartbeat in an offset's metadata; None for any other text."""
     try:
         return msgspec.json.decode(metadata.encode(), type=Beat)
     except (ValueError, RecursionError):
@@ -119,16 +119,16 @@ def read_beat(metadata: str) -> Beat | None:
 
 
 class StandsBy(Protocol):
-    """Somebody who waits for its turn at a seat."""
+    """A waiting partition, as `await_seat` uses it."""
 
     @property
     def stopping(self) -> threading.Event: ...
 
     def stand_by(self, claim: Claim) -> None:
-        """Get ready meanwhile, again and again: the run of this claim is at work."""
+        """Prepare for the takeover while the run of this claim is active; called repeatedly."""
 
     def is_fit(self) -> bool:
-        """True if it can take over; if it cannot, it says why."""
+        """Return True if it can take over; otherwise report the reason."""
 
 
 def await_seat(
@@ -140,7 +140,7 @@ def await_seat(
     is_turn: Callable[[], bool] = lambda: False,
     every: float | None = None,
 ) -> Claim | None:
-    """`await_turn` at a seat, by a client of its own. `is_turn`: true if it may begin whatever is claimed there."""
+    """Call `await_turn` at a claim slot, with a new client. `is_turn`: True if the claim there no longer matters."""
     client = consumer(connection, group=seat.group, isolation="read_uncommitted")
 
     def look() -> tuple[Claim | None, Beat | None]:
@@ -157,10 +157,10 @@ def await_seat(
 
 
 class Heart:
-    """Beats for a run, at all its places, until it is closed; while it stands by it signs the roll there. Use as a
-    context manager.
+    """Sends heartbeats for a run at all its claim slots, until it is closed; in standby mode it registers the run there
+    instead. Use as a context manager.
 
-    A run that cannot beat goes on: then a run that stands by suspects it.
+    A run that cannot send heartbeats continues; a standby run then suspects it.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class Heart:
             number += 1
             is_at_work = self._is_at_work()
             if not is_at_work and random.random() > 1 / BEATS:
-                continue  # seldom, and never in step with another run: they would replace each other's entry
+                continue  # rarely and at random: runs in step would overwrite each other's registration
             text = msgspec.json.encode(Beat(self._run, number)).decode()
             for group, beats, roll in self._places:
                 try:
@@ -201,10 +201,11 @@ class Heart:
                         place = TopicPartition(beats, BEAT_PARTITION, 0, text)
                         clients[group].commit(offsets=[place], asynchronous=True)
                     elif roll:
-                        # Its turn to beat may come at any time: it waits no longer than for a beat.
+                        # The run may become active at any time, so registering may take no longer than a heartbeat
+                        # interval.
                         now = time.time_ns() // 1_000_000
                         enter_roll(clients[group], roll, self._run, now, self._every)
                 except KafkaException:
-                    continue  # the next beat has a higher number
+                    continue  # the next heartbeat has a higher number
         for client in clients.values():
             client.close()

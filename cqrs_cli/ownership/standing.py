@@ -1,4 +1,4 @@
-"""The positions of the owners of places, and who they are: read from the groups' offsets and the claims beside them."""
+"""Committed positions and claims of partitions, read from the groups' offsets and their metadata."""
 
 import threading
 import time
@@ -21,8 +21,11 @@ _P = TypeVar("_P")
 
 
 class Seat(NamedTuple):
-    """The place of an owner's commits: the group's offset of a partition. `beats`: a topic of whose first partition
-    nobody commits an offset, where its run beats; `roll`: another one, where those sign who stand by.
+    """A claim slot: the group's offset of a partition, at which its owner commits. The run commits its heartbeats at
+    the first partition of `beats`, and the standby registry at the first partition of `roll`; nothing else commits
+    these offsets.
+
+    Sample: `Seat("cqrs.bank.commands", "bank.commands", 3, "bank.outcomes", "bank.events")`
     """
 
     group: str
@@ -33,27 +36,29 @@ class Seat(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """The commit of a place; `offset` is None if nothing is, or it expired."""
+    """The commit at a claim slot; `offset` is None if there is none, or if it expired."""
 
     offset: int | None
     claim: Claim | None
 
     @property
     def open_claim(self) -> Claim | None:
-        """The claim of a run that has not ended, unless it was killed."""
+        """The claim, unless it is terminal: its run is active, or was killed."""
         return None if self.claim is None or self.claim.attempt == TERMINAL else self.claim
 
 
 class Unchanged:
-    """The time for which looks have shown the same, by this process's clock alone."""
+    """Measures for how long polls have returned an equal value, by this process's clock alone."""
 
     def __init__(self) -> None:
         self._last: object = None
         self._since = 0.0
 
     def lasts(self, seen: object, asked: float, answered: float) -> float:
-        """Note what a look has shown, never None, and give the seconds for which nothing else was seen. They count from
-        the first such answer to the last such question: if this process stands still itself, nothing has rested.
+        """Record the value of a poll, never None, and return the seconds for which it has not changed.
+
+        The seconds count from the first response with the value (`answered`) to the last request that returned it
+        (`asked`). So a pause of this process itself is not counted.
         """
         if seen != self._last:
             self._last, self._since = seen, answered
@@ -61,8 +66,8 @@ class Unchanged:
 
 
 class Standings(Generic[_P]):
-    """Reads them again and again, over one connection per group, without waiting for pending commits. Use as a context
-    manager.
+    """Reads committed claims repeatedly, over one connection per group, without waiting for pending commits. Use as a
+    context manager.
     """
 
     def __init__(self, connection: Cluster, seats: Mapping[_P, Seat]) -> None:
@@ -78,7 +83,9 @@ class Standings(Generic[_P]):
         self._clients.clear()
 
     def look(self, within: float = REQUEST_TIMEOUT) -> dict[_P, Standing]:
-        """The commits now; raises `UnavailableError` if the broker does not answer, and `ConfigurationError`."""
+        """Return the commits now; raises `UnavailableError` if the broker does not answer, and `ConfigurationError` if
+        an ACL is missing.
+        """
         together: dict[tuple[str, str], dict[int, _P]] = {}
         for place, seat in self._seats.items():
             together.setdefault((seat.group, seat.topic), {})[seat.partition] = place
@@ -93,7 +100,7 @@ class Standings(Generic[_P]):
         return found
 
     def standbys(self) -> dict[_P, tuple[str, ...]]:
-        """The runs that stand by for each place; raises as `look`."""
+        """Return the standby runs of each partition; raises the errors of `look`."""
         now, found = time.time_ns() // 1_000_000, dict[str, tuple[str, ...]]()
         for group, roll in {(seat.group, seat.roll) for seat in self._seats.values() if seat.roll}:
             try:
@@ -105,15 +112,18 @@ class Standings(Generic[_P]):
         return {place: found.get(seat.group, ()) for place, seat in self._seats.items()}
 
     def bounds(self) -> dict[_P, tuple[int, int]]:
-        """(start, high watermark) of each place's log; raises `UnavailableError` if the broker does not answer."""
+        """Return (start, high watermark) of each partition's log; raises `UnavailableError` if the broker does not
+        answer.
+        """
         try:
             return {
                 place: watermarks(self._client(seat.group), seat.topic, seat.partition)
                 for place, seat in self._seats.items()
             }
         except (KafkaException, MissingError) as error:
-            # Never patched in place: a client that once met a broker cut off from the others said "unknown partition"
-            # for minutes after all of them were back. The owners find out whether one is really missing.
+            # The clients are closed, never used again: a client that had once met a broker cut off from the others
+            # reported "unknown partition" for minutes after all brokers were back. The owners find out whether a
+            # partition is really missing.
             self.__exit__()
             why: Any = error.message if isinstance(error, MissingError) else error
             raise unreachable(self._connection, why) from error
@@ -125,8 +135,8 @@ class Standings(Generic[_P]):
 
 
 def standings(connection: Cluster, seats: Mapping[_P, Seat]) -> dict[_P, Standing]:
-    """The commits of these places now, also of a cluster that has had no group yet; raises `UnavailableError`,
-    `ConfigurationError`.
+    """Return the commits at these claim slots now, also for a cluster that has never had a group; raises
+    `UnavailableError`, `ConfigurationError`.
     """
     with Standings(connection, seats) as reader:
         return reader.look(FIRST_GROUP_PATIENCE)
@@ -135,8 +145,8 @@ def standings(connection: Cluster, seats: Mapping[_P, Seat]) -> dict[_P, Standin
 def claims_for(
     seconds: float, connection: Cluster, seat: Seat, every: float, stopping: threading.Event
 ) -> Iterator[Claim | None]:
-    """The claim of a seat as it is read for so many seconds, or until it is to stop: at least one look, which may fail.
-    Pending commits are not waited for.
+    """Yield the claim at a claim slot repeatedly, for so many seconds or until `stopping` is set. At least one read
+    takes place; a read that fails yields nothing. Pending commits are not waited for.
     """
     until = time.monotonic() + seconds
     with Standings(connection, {None: seat}) as reader:

@@ -1,4 +1,4 @@
-"""The thread of a partition: one owner after another, until an error says how it ends."""
+"""The thread of a partition: one owner after another, until an owner ends by itself or an error ends the run."""
 
 import random
 import threading
@@ -27,23 +27,24 @@ from cqrs_cli.telemetry.datagrams import Address
 
 
 class Owner(Protocol):
-    """One owner of a partition. It is never repaired: any error ends it, and its clients go with its session."""
+    """One owner of a partition. It is never repaired: any error ends it, and its session closes its clients."""
 
     @property
     def session(self) -> Session[Any]: ...
 
     def work(self, stopping: Callable[[], bool]) -> None:
-        """All steps, one after the other; returns when the target is reached or `stopping()` says so."""
+        """Run all steps in order; returns when the target is reached or `stopping()` returns True."""
 
 
 class Supervisor(Watched):
-    """One partition, through as many owners as errors make necessary.
+    """Runs the owners of one partition, a new one after each error.
 
-    The abstract methods are what deciding and reacting differ in. A projection needs none of it: its position lies in
-    the transaction of its rows, so the database judges who may write (`following.projections.projector`).
+    The abstract methods are the differences between deciding and process managers. A projection needs no supervisor:
+    its position is part of the transaction of its rows, so the database decides who may write
+    (`following.projections.projector`).
     """
 
-    #: Errors after which it decides whether to begin again.
+    #: Errors after which it decides whether another owner starts.
     judged: ClassVar[tuple[type[BaseException], ...]] = JUDGED
 
     def __init__(
@@ -66,12 +67,12 @@ class Supervisor(Watched):
         self._forget()
 
     def run(self) -> None:
-        """The thread: everything it can end with becomes its ending."""
+        """Run the thread. Every error becomes part of its result."""
         try:
             self.serve()
         except CqrsError as known:
             self.error = known
-        # An error that ended the thread without an ending would leave the partition without an owner.
+        # A thread that ended without a result would leave the partition without an owner.
         except BaseException as bug:
             traceback.print_exc()
             what = f"{self.place}: {type(bug).__name__}: {bug}"
@@ -80,7 +81,7 @@ class Supervisor(Watched):
         self.end()
 
     def serve(self) -> None:
-        """Let owners work until one ends by itself. Raises the error that ends the run."""
+        """Run owners until one ends by itself. Raises the error that ends the run."""
         ended = False
         while not ended and self._has_turn():
             try:
@@ -94,7 +95,9 @@ class Supervisor(Watched):
                     raise self.explain_takeover(later) from ending
 
     def _has_turn(self) -> bool:
-        """True at once for a run that does not stand by; else wait until it may begin. False if it is to stop."""
+        """Return True at once unless this is a standby run. A standby run waits until it may take over; False if it is
+        stopped first.
+        """
         if (after := self.timing.standby_after) is None:
             return True
         turn = await_seat(self.connection, self.seat, self.mine, after, self)
@@ -108,7 +111,7 @@ class Supervisor(Watched):
             self.pause = min(self.pause * 2, self.timing.longest_pause)
 
     def _is_done(self) -> bool:
-        """Let one owner work: true if it ended by itself, false if another one is to begin."""
+        """Run one owner. Return True if it ended by itself, False if another owner is to start."""
         with self.begin() as owner:
             self.owner = owner
             self.session = session = owner.session
@@ -123,13 +126,13 @@ class Supervisor(Watched):
             if session.useful:
                 self.pause = self.timing.fenced_pause if is_broken(error) else self.timing.first_pause
                 self._forget()
-            del error  # through its traceback it holds this frame, and in it the owner with its clients
+            del error  # its traceback references this frame, and so the owner with its clients
         return False
 
     def _handle(self, error: BaseException, session: Session[Any]) -> None:
-        """Return if another owner is to begin; raise the error that ends the run."""
+        """Return if another owner is to start; raise the error that ends the run."""
         if not isinstance(error, ContradictionError):
-            self.contradicted = Lasting(self.timing.forgotten)  # brokers that fail may tell anything
+            self.contradicted = Lasting(self.timing.forgotten)  # the answers of failing brokers prove nothing
         match error:
             case MemoryError() | OSError() | SystemExit():
                 self.batch_limit = max(1, self.batch_limit // 2)
@@ -167,80 +170,80 @@ class Supervisor(Watched):
         self.report(error)
 
     def _forget(self) -> None:
-        """Begin to count from the start how long errors last."""
+        """Restart the measurement of how long errors persist."""
         forgotten = self.timing.forgotten
         self.missing, self.contradicted, self.exhausted = (Lasting(forgotten) for _ in range(3))
 
     def _give_way(self, seconds: float) -> None:
-        """Pause; raises `Superseded` as soon as the claim is a later one."""
+        """Pause; raises `Superseded` as soon as a later claim is committed."""
         for claim in claims_for(seconds, self.connection, self.seat, self.timing.claim_check, self.stopping):
             if (judgement := judge(self.mine, claim)).ends:
                 raise Superseded(judgement, claim)
 
     def _is_believable(self, session: Session[Any]) -> bool:
-        """True if a contradiction is real, and not a successor at work."""
+        """Return True if an inconsistency is real, and not a successor's work."""
         try:
             return session.believes(session.claim_now())
         except KafkaException:
             return False
 
     def _lasts(self, session: Session[Any]) -> bool:
-        """True if a contradiction has lasted long enough, without any other error between."""
+        """Return True if an inconsistency has persisted long enough, without any other error in between."""
         settled = session.is_settled()
         return self.contradicted.lasts(self.timing.contradicted if settled else self.timing.out_of_sync)
 
     @abstractmethod
     def begin(self) -> AbstractContextManager[Owner]:
-        """Another owner."""
+        """Return a new owner."""
 
     def pausing(self) -> None:
-        """Note that an owner has ended, and another one is to begin."""
+        """Record that an owner has ended, and that another owner is to start."""
         return
 
     def end(self) -> None:
-        """Note that it has ended, with or without an error."""
+        """Record that the thread has ended, with or without an error."""
         return
 
     def stand_by(self, claim: Claim) -> None:
-        """Get ready meanwhile, again and again: the run of this claim is at work."""
+        """Prepare for a takeover while the run of this claim is active; called repeatedly."""
         self.note(f"{self.place}: standing by, run {claim.run} is at work")
 
     def is_fit(self) -> bool:
-        """True if a run that stands by can take over; if it cannot, it says why."""
+        """Return True if a standby run can take over; otherwise report the reason."""
         return True
 
     @abstractmethod
     def settle(self, pending: bool) -> bool:
-        """True if Kafka had left a transaction of the partition's writer open: it is settled now."""
+        """Return True if Kafka had left a transaction of the partition's writer open, and it is now resolved."""
 
     def wait_out(self, error: StalledError) -> None:
-        """Raise the error that ends the run if a stranger's open transaction is not to be waited for."""
+        """Raise the error that ends the run, unless the owner may wait for another client's open transaction."""
         raise error
 
     @abstractmethod
     def blame(self, error: BatchTooLarge) -> None:
-        """Note that a single record cannot be committed. Raises the error that ends the run if nothing helps."""
+        """Record that a single record cannot be committed. Raises the error that ends the run if there is no remedy."""
 
     def will_last(self, error: ContradictionError) -> bool:
-        """True for a contradiction that no time will undo."""
+        """Return True for an inconsistency that waiting cannot resolve."""
         return False
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
-        """Return if another owner is to begin after an error that is not in the table of all owners."""
+        """Handle an error that `_handle` does not know: return if another owner is to start, or raise."""
         return
 
     def check_logs(self) -> None:
-        """Raise `ContradictionError` if a log was deleted and made again while it was read, and no step will say so."""
+        """Raise `ContradictionError` if a log was recreated while it was read, and no later step would detect it."""
         return
 
     def explain_missing(self, error: MissingError) -> CqrsError:
-        """The error that ends the run after a partition was missing for long."""
+        """Return the error that ends the run after a partition was missing for `Timing.missing`."""
         return error
 
     @abstractmethod
     def explain_denial(self) -> CqrsError:
-        """The error that names the missing ACLs."""
+        """Return the error that names the missing ACLs."""
 
     @abstractmethod
     def explain_takeover(self, later: Claim) -> CqrsError:
-        """The error that ends a run of which a later one has claimed this partition."""
+        """Return the error that ends a run when a later run has claimed this partition."""

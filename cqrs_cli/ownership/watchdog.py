@@ -1,4 +1,4 @@
-"""Ends a task whose user's code does not end, and leaves word of the record in the claim."""
+"""Ends a task whose user code does not end, and records the command or event in the claim."""
 
 import faulthandler
 import os
@@ -9,12 +9,12 @@ from cqrs_cli.ownership.claim import Claim, Judgement, condemned, judge
 from cqrs_cli.ownership.trials.slow import tell_slow
 from cqrs_cli.ownership.watched import Watched
 
-#: The task's log.
+#: File descriptor of the task's log.
 _STDERR = 2
 
 
 class CodeWatch:
-    """Watches how long a partition's owner has been at one record."""
+    """Measures how long a partition's owner has worked on one record."""
 
     def __init__(self, watched: Watched) -> None:
         self._watched, self._timing = watched, watched.timing
@@ -23,8 +23,8 @@ class CodeWatch:
         self._told = False
 
     def look(self) -> None:
-        """To be called several times a second. Names a slow record, and ends the whole process for one that takes
-        longer than `Timing.decide_timeout`: a thread cannot be ended alone.
+        """Check the current record; to be called several times a second. Reports a slow record, and ends the whole
+        process if a record takes longer than `Timing.decide_timeout`, because a thread cannot be ended alone.
         """
         watched = self._watched
         now, looked, self._looked = watched.clock(), self._looked, watched.clock()
@@ -50,9 +50,9 @@ class CodeWatch:
             tell_slow(self._watched.folder, None)
 
     def _condemn(self, offset: int, seconds: int) -> bool:
-        """Leave a claim that blames the record, behind a fence; false if it was committed meanwhile.
+        """Fence the owner, and commit a claim that blames the record. Return False if the record was committed before.
 
-        Without a broker the task ends all the same: then it is a death like others.
+        Without a broker return True, and the task ends all the same: its end then counts as any other death.
         """
         moved = False
 
@@ -68,9 +68,9 @@ class CodeWatch:
 
 
 class Watchdog:
-    """Ends the process if its watch does not run, as when code in C holds the interpreter: no Python can notice.
+    """Ends the process if the `CodeWatch` does not run: C code that holds the interpreter lock stops all Python code.
 
-    It begins when it is made: the first record of a thread may hold the interpreter before the first look.
+    The timer starts with the constructor: the first record of a thread may hold the lock before the first check.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -80,7 +80,9 @@ class Watchdog:
         self.renew()
 
     def renew(self) -> None:
-        """Say that the watch runs. The process's log gets a traceback of each thread if this is not said again."""
+        """Restart the timer, because the watch runs. Without this call the process ends, and its log gets a traceback
+        of each thread.
+        """
         if time.monotonic() - self._renewed >= self._every:
             self._renewed = time.monotonic()
             faulthandler.dump_traceback_later(self._seconds, exit=True, file=_STDERR)

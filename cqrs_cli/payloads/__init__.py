@@ -1,1 +1,1 @@
-"""Payloads too large for a record: they rest in a store, named by their SHA-256 (docs/payloads.md)."""
+"""Payloads too large for a record: files in a payload store, named by their SHA-256 (docs/payloads.md)."""

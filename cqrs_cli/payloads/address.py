@@ -1,10 +1,10 @@
-"""The place of large payloads, as a value that travels to each task."""
+"""The address of a payload store, as a value that is passed to each task."""
 
 from typing import NamedTuple
 
 from cqrs_cli.errors import UnavailableError
 
-#: Data longer than this go to the store, in bytes.
+#: Data above this size in bytes go to the payload store.
 THRESHOLD = 256 * 1024
 
 
@@ -13,9 +13,9 @@ class PayloadUnavailableError(UnavailableError):
 
 
 class PayloadStoreAddress(NamedTuple):
-    """A payload store, and when it is used."""
+    """The URI of a payload store, with its threshold and timeouts."""
 
     uri: str
     threshold: int = THRESHOLD
-    retry_for: float = 5.0  # seconds in which a transfer that failed is tried again
-    timeout: float = 30.0  # seconds that a store may take to answer
+    retry_for: float = 5.0  # seconds for retries of a failed transfer
+    timeout: float = 30.0  # seconds for an answer of the store

@@ -1,4 +1,4 @@
-"""The payloads of a batch's commands: fetched before the batch is decided, as many as memory should hold."""
+"""Downloads the payloads of a batch of commands before the batch is decided, within the limits of memory."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from cqrs_cli.payloads.transfer import payload_transfer
 
 
 class MostPayloads(NamedTuple):
-    """The most payloads of one batch, and the most bytes of them. The first one is fetched whatever its size."""
+    """Limits for the payloads of one batch: number and bytes. The first payload may exceed the limit of bytes."""
 
     payloads: int = 500
     bytes: int = 64 * 1024 * 1024
@@ -23,14 +23,14 @@ MOST_AT_ONCE = MostPayloads()
 
 
 class FetchedBatch(NamedTuple):
-    """The records of a batch, and the payloads that they refer to, or why they cannot be had."""
+    """The records of a batch, and for each payload that they refer to its bytes or the reason why it is unavailable."""
 
     records: list[Record]
     payloads: Payloads
 
 
 class WantedPayloads(NamedTuple):
-    """The payloads of the first records of a batch, as many as memory should hold."""
+    """The number of records whose payloads fit into the limits, and the references to these payloads, in order."""
 
     records: int
     references: dict[PayloadReference, None]
@@ -39,7 +39,7 @@ class WantedPayloads(NamedTuple):
 def fetch_payloads(
     place: PayloadStoreAddress | None, topic: str, records: list[Record], most: MostPayloads = MOST_AT_ONCE
 ) -> FetchedBatch:
-    """The records that may be decided at once, with the payloads that they refer to. Without a store: all, and none."""
+    """Return the first records that may be decided together, and their payloads. Without a store: all records."""
     if place is None or not any(map(may_refer, records)):
         return FetchedBatch(records, {})
     references = (command_reference(record) if may_refer(record) else None for record in records)
@@ -53,7 +53,7 @@ def first_payloads(
     most: MostPayloads = MOST_AT_ONCE,
     each_its_own: bool = False,
 ) -> WantedPayloads:
-    """The payloads that may be fetched at once. `each_its_own`: a payload that several records name counts for each."""
+    """Return how many records fit into the limits. `each_its_own`: a payload counts once for each of its records."""
     wanted: dict[PayloadReference, None] = {}
     total = number = 0
     for number, reference in enumerate(references, 1):
@@ -67,13 +67,13 @@ def first_payloads(
 
 
 def may_refer(record: Record) -> bool:
-    """A cheap test of a command: in binary mode a record that refers has no value."""
+    """True if a command may refer to a payload: a cheap test. In binary mode a record with a reference has no value."""
     value = record.value
     return not value or MARK in value
 
 
 def command_reference(record: Record) -> PayloadReference | None:
-    """The payload that a command's data are; None for data in the record, and for what is not a command."""
+    """Return a command's reference to a payload; None if the record contains its data, or is not a valid command."""
     try:
         return read_command(record).reference()
     except Refused:

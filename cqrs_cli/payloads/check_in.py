@@ -1,4 +1,4 @@
-"""Commands with large data, on their way to the log: the data go to the store, the record refers to them."""
+"""Uploads the large data of commands before they are sent. The sent record has a reference in place of the data."""
 
 from cqrs_cli.core.messages.payload_reference import (
     MAX_PAYLOAD,
@@ -14,9 +14,9 @@ from cqrs_cli.payloads.transfer import payload_transfer
 
 
 def checked_in(place: PayloadStoreAddress, topic: str, document: bytes) -> bytes:
-    """The document as it is to be sent to `topic`: if its data are large, they are in the store when this returns.
+    """Return the document to send to `topic`. If its data are large, they are in the store when this function returns.
 
-    Raises `PayloadUnavailableError` if they did not get there, `UsageError` if no owner would read that much.
+    Raises `PayloadUnavailableError` if the upload fails, `UsageError` if the data are larger than owners accept.
     """
     document, payloads = referring(place, topic, document)
     if payloads:
@@ -27,10 +27,10 @@ def checked_in(place: PayloadStoreAddress, topic: str, document: bytes) -> bytes
 def referring(
     place: PayloadStoreAddress, topic: str, document: bytes
 ) -> tuple[bytes, dict[PayloadReference, bytes]]:
-    """The document as it is to be sent to `topic`, and the payload that it refers to then, if its data are large."""
+    """Return the document to send to `topic`, and its payload to upload if its data are large."""
     try:
         data = data_within(document)
-    except (ValueError, RecursionError):  # the owner judges it
+    except (ValueError, RecursionError):  # the owner rejects it
         return document, {}
     if data is None or len(data) <= place.threshold:
         return document, {}

@@ -1,7 +1,7 @@
-"""Records whose data are in the payload store, on their way from the log: readers get them with their data.
+"""Downloads the payloads of records, so that readers get the records with their data.
 
-Events must have theirs: a reader that went on without would be wrong. A command may have lost its payload, and its
-outcome says so; it is shown with the reference then.
+Events must have their data: a reader that skipped them would compute a wrong state. The payload of a command may be
+lost, as the command's outcome then reports; such a command is shown with its reference.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,9 +31,9 @@ def checked_out(
     batches: Iterable[list[Record]],
     most: MostPayloads = MOST_AT_ONCE,
 ) -> Iterator[list[Record]]:
-    """The records of a topic, in batches: events with their data. Raises `PayloadUnavailableError`.
+    """Yield batches of records: events with their data, others unchanged. Raises `PayloadUnavailableError`.
 
-    Without a store they come as they are: the code that reads an event refuses one without its data.
+    Without a store all records are unchanged: the code that reads an event rejects an event without its data.
     """
     if place is None or not holds_events(topic):
         yield from batches
@@ -57,10 +57,10 @@ def check_out(
     records: list[Record],
     most: MostPayloads = MOST_AT_ONCE,
 ) -> tuple[list[Record], list[Record]]:
-    """The first events with their data in them, as many as memory should hold, and the others.
+    """Return the first events with their data, as many as fit into the limits, and the remaining records unchanged.
 
-    Those before a record whose data cannot be had come first; raises `PayloadUnavailableError` naming it if there are
-    none.
+    An unavailable payload ends the first list before its event. If that is the first event, this function raises
+    `PayloadUnavailableError`, which names the record.
     """
     if not any(record.value is not None and MARK in record.value for record in records):
         return records, []
@@ -79,7 +79,7 @@ def check_out(
 def look_up(
     place: PayloadStoreAddress, topic: str, records: list[Record]
 ) -> tuple[list[Record], list[Record]]:
-    """The first commands, or dead letters, with their data where they can be had, and the others."""
+    """Return the first commands or dead letters, with their data if available, and the remaining records unchanged."""
     if not any(map(may_refer, records)):
         return records, []
     references = [command_reference(record) if may_refer(record) else None for record in records]
@@ -95,7 +95,7 @@ def _with_payloads(
     references: list[PayloadReference | None],
     most: MostPayloads = MOST_AT_ONCE,
 ) -> list[Record | str]:
-    """The first records, with their data or why these cannot be had."""
+    """Return the first records with their data, or for an unavailable payload the reason in place of the record."""
     count, wanted = first_payloads(references, most, each_its_own=True)
     payloads = payload_transfer(place).fetch(payload_folder(topic), wanted) if wanted else {}
     whole: list[Record | str] = []
@@ -108,14 +108,14 @@ def _with_payloads(
 def _event_reference(record: Record) -> PayloadReference | None:
     try:
         return find_reference(record.value)
-    except ValueError:  # the reader judges it
+    except ValueError:  # the code that reads the event rejects it
         return None
 
 
 def unavailable(
     place: PayloadStoreAddress, where: str, reference: PayloadReference, why: str
 ) -> PayloadUnavailableError:
-    """The error for a record whose payload cannot be had."""
+    """Return the error for a record whose payload is unavailable."""
     return PayloadUnavailableError(
         f"{where} refers to payload {reference.sha256}: {why}",
         f"restore it in {place.uri}; cqrs doctor looks at the store",
@@ -123,7 +123,7 @@ def unavailable(
 
 
 def _with_payload(record: Record, data: bytes) -> Record:
-    """The record as it would be with its data in it."""
+    """Return the record with the data in place of the reference."""
     if record.value:
         return replace(record, value=with_data(record.value, data))
     headers = [(name, text) for name, text in record.headers or [] if name not in _HEADERS]

@@ -1,4 +1,4 @@
-"""The payload store as an owner uses it: before it decides a batch, and before it commits one."""
+"""An owner's use of the payload store: downloads before it decides a batch, uploads before it commits the batch."""
 
 from collections.abc import Mapping
 
@@ -10,16 +10,16 @@ from cqrs_cli.payloads.transfer import payload_transfer
 
 
 class PayloadExchange:
-    """Without a store nothing becomes a payload, and a command that refers to one fails."""
+    """The payload store of an owner. Without a store, events keep their data, and a command with a reference fails."""
 
     def __init__(self, place: PayloadStoreAddress | None, topic: str) -> None:
         self._place, self._topic = place, topic
 
     def fetch(self, records: list[Record]) -> FetchedBatch:
-        """The commands that may be decided at once, with their payloads."""
+        """Return the first commands that may be decided together, with their payloads."""
         return fetch_payloads(self._place, self._topic, records)
 
     def store(self, payloads: Mapping[PayloadReference, bytes]) -> None:
-        """Put the payloads of events into the store; raises `PayloadUnavailableError`, and nothing may be committed."""
+        """Upload the payloads of events; raises `PayloadUnavailableError`, and then the batch must not be committed."""
         if payloads and self._place is not None:
             payload_transfer(self._place).upload(payload_folder(self._topic), payloads)

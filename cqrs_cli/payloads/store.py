@@ -1,4 +1,4 @@
-"""The store: payloads as files of a folder, or objects of an object store, by pyarrow's file systems."""
+"""The payload store: files in a folder, or objects in an object store, accessed through pyarrow's file systems."""
 
 import os
 import time
@@ -16,24 +16,24 @@ from cqrs_cli.storage.private import make_folder, replaced
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-#: Seconds for which a payload that is there is taken as it is. An older one is written again: then `payloads gc`, which
-#: spares what is young, does not remove it before the record that is about to name it is written.
+#: Seconds of age up to which an existing payload is not written again. An older payload is written again, which makes
+#: it young: `payloads gc` spares young payloads, so it deletes no payload whose record is about to be written.
 _YOUNG = 30 * 60
 
-#: The longest stretch that is read at once, in bytes.
+#: Limit in bytes for one read.
 _STRETCH = 8 * 1024 * 1024
 
 
-#: The folder within an aggregate's, for payloads that `payloads gc` has found to be unused. They are still read.
+#: The subfolder for payloads that `payloads gc` has found to be unused. Readers still find them there.
 ASIDE = "aside"
 
 
 class AlteredError(Exception):
-    """The bytes in the store are not those that the sum names."""
+    """The bytes in the store do not match the size and SHA-256 of the reference."""
 
 
 class StoredPayload(NamedTuple):
-    """A file of a folder; `age` in seconds."""
+    """A file in a folder of the store; `age` in seconds."""
 
     name: str
     size: int
@@ -41,7 +41,7 @@ class StoredPayload(NamedTuple):
 
 
 class PayloadStore:
-    """Payloads by folder and sum. Raises the file system's errors: `OSError` for every error that may pass."""
+    """Payloads by folder and SHA-256. Raises the file system's errors; errors that may be temporary are `OSError`s."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -51,18 +51,18 @@ class PayloadStore:
         return open_folder(self.uri, Path("/")).opened()
 
     def open(self) -> None:
-        """Load the file system's client; raises `ConfigurationError` for a URI that names none."""
+        """Load the file system's client; raises `ConfigurationError` for a URI of no known file system."""
         _ = self._opened
 
     def exists(self) -> bool:
-        """Tell whether the store's own folder is there; the first payload makes it. A bucket has to be there."""
+        """True if the store's folder exists; the first upload creates it. Raises `OSError` if the bucket is missing."""
         filesystem, base = self._opened
         (found,) = filesystem.get_file_info([base])
         require_bucket(filesystem, base)
         return bool(found.type.name == "Directory" or filesystem.type_name == "s3")
 
     def put(self, folder: str, reference: PayloadReference, data: bytes) -> None:
-        """Write a payload unless it is there. It appears whole under its name, and on a disk it is on the disk."""
+        """Write a payload unless a young copy exists. The write is atomic; a local file is synced to disk."""
         filesystem, base = self._opened
         path = f"{base}/{folder}/{reference.sha256}"
         (found,) = filesystem.get_file_info([path])
@@ -79,7 +79,7 @@ class PayloadStore:
             stream.write(data)
 
     def get(self, folder: str, reference: PayloadReference) -> bytes:
-        """The payload, checked; raises `FileNotFoundError` and `AlteredError`. Reads one byte more than its size."""
+        """Return the payload, checked; raises `FileNotFoundError` or `AlteredError`. Reads one byte beyond its size."""
         try:
             data = self._read(f"{folder}/{reference.sha256}", reference.size + 1)
         except FileNotFoundError:
@@ -99,13 +99,13 @@ class PayloadStore:
         return b"".join(parts)
 
     def stored(self, folder: str) -> Iterator[StoredPayload]:
-        """The files of a folder, in no order."""
+        """Yield the files of a folder, in no order."""
         filesystem, base = self._opened
         for found in list_files(filesystem, f"{base}/{folder}"):
             yield StoredPayload(found.base_name, found.size, _age(found.mtime))
 
     def age(self, folder: str, name: str) -> float | None:
-        """The age of one file now, in seconds; None if it is not there."""
+        """Return the current age of a file in seconds; None if the file does not exist."""
         filesystem, base = self._opened
         (found,) = filesystem.get_file_info([f"{base}/{folder}/{name}"])
         return _age(found.mtime) if found.is_file else None
@@ -116,7 +116,7 @@ class PayloadStore:
         filesystem.delete_file(f"{base}/{folder}/{name}")
 
     def move(self, source: str, folder: str, name: str) -> None:
-        """Move a file from one folder to another, where it is new; it is in one of them at any time."""
+        """Move a file to another folder, which makes it young. It is in at least one of the folders at any time."""
         filesystem, base = self._opened
         before, after = f"{base}/{source}/{name}", f"{base}/{folder}/{name}"
         if filesystem.type_name == "local":
@@ -129,5 +129,5 @@ class PayloadStore:
 
 
 def _age(modified: datetime | None) -> float:
-    """Seconds since a time. A store that tells none has young files only."""
+    """Return the seconds since a modification time. If the store reports no time, files count as young."""
     return 0.0 if modified is None else time.time() - modified.astimezone(UTC).timestamp()

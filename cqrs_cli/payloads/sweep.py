@@ -1,7 +1,8 @@
-"""Removing payloads that no record refers to: first they are put aside, a day later they are deleted.
+"""Removes payloads that no record refers to, for `cqrs payloads gc`: moves them aside, and deletes them a day later.
 
-A payload may get its record while the records are read. So one that is put aside is still read by all, is brought
-back if a record refers to it, and is deleted by a later sweep only: by then no record is on its way any more.
+A record that refers to a payload may be written while the records are read. So readers still find a payload that was
+moved aside, the next sweep moves it back if a record refers to it, and only a later sweep deletes it. By then each
+record that could refer to it is visible.
 """
 
 import re
@@ -13,8 +14,8 @@ from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.store import ASIDE, StoredPayload
 from cqrs_cli.payloads.transfer import PayloadTransfer, payload_transfer, unusable
 
-#: Seconds that a payload is left alone after it was written, and after it was put aside. Much longer than a command or
-#: transaction is on its way, and than the half hour in which a payload that is stored again is not written again.
+#: Seconds for which a payload is spared after it was written or moved aside. This is much longer than a command or a
+#: transaction takes, and than the half hour during which an existing payload is not written again (store.py).
 SPARED = 24 * 3600.0
 
 _NAME = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -22,7 +23,7 @@ _DRAFT = re.compile(r"\.[0-9a-f]{64}\.[0-9a-f]{32}", re.ASCII)
 
 
 class Swept(NamedTuple):
-    """The payloads of an aggregate: those that stay, and those that were moved or deleted."""
+    """The result of a sweep: the number of kept payloads, and the payloads that were moved or deleted."""
 
     kept: int
     put_aside: list[StoredPayload]
@@ -31,17 +32,17 @@ class Swept(NamedTuple):
 
 
 class Sweep:
-    """One folder of a store. Make it, read the records, then call `sweep`: records may be written at any time."""
+    """A sweep of one folder. Create it before the records are read, and call `sweep` afterwards."""
 
     def __init__(self, place: PayloadStoreAddress, folder: str) -> None:
-        """Lists the folder; raises `PayloadUnavailableError`."""
+        """List the folder; raises `PayloadUnavailableError`."""
         self._transfer: PayloadTransfer = payload_transfer(place)
         self._store, self._folder, self._aside = self._transfer.store, folder, f"{folder}/{ASIDE}"
         self._listed = self._list(self._folder)
         self._put_aside = [one for one in self._list(self._aside) if _NAME.fullmatch(one.name)]
 
     def _list(self, folder: str) -> list[StoredPayload]:
-        """The files of a folder, however long that takes: a store lists a thousand in a request."""
+        """Return the files of a folder. This has no timeout, since a store lists only 1,000 files with one request."""
         try:
             return list(self._store.stored(folder))
         except OSError as error:
@@ -49,14 +50,14 @@ class Sweep:
 
     @property
     def questioned(self) -> set[str]:
-        """The sums to be looked for in the records."""
+        """The SHA-256 sums to search for in the records."""
         return {one.name for one in [*self._old(), *self._put_aside]}
 
     def _old(self) -> list[StoredPayload]:
         return [one for one in self._listed if _NAME.fullmatch(one.name) and one.age > SPARED]
 
     def sweep(self, named: Collection[str], dry_run: bool) -> Swept:
-        """Move and delete, unless it is a dry run. `named`: the questioned sums that records refer to."""
+        """Move and delete files, unless this is a dry run. `named`: the sums of `questioned` that records contain."""
         aside = [one for one in self._old() if one.name not in named]
         back = [one for one in self._put_aside if one.name in named]
         gone = [one for one in self._put_aside if one.name not in named and one.age > SPARED]
@@ -73,7 +74,7 @@ class Sweep:
         return Swept(kept, aside, back, [*gone, *drafts])
 
     def _is_moved(self, one: StoredPayload) -> bool:
-        """Put a payload aside, unless it was stored again meanwhile."""
+        """Move a payload aside unless it was written again since the listing; True if it was moved."""
         age = self._transfer.ask(partial(self._store.age, self._folder, one.name))
         if age is None or age <= SPARED:
             return False

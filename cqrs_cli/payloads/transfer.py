@@ -1,4 +1,4 @@
-"""Payloads to the store and from it: several at a time, tried again, and bounded in time."""
+"""Uploads and downloads of payloads: several at a time, with retries and timeouts."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -11,22 +11,22 @@ from cqrs_cli.payloads.store import AlteredError, PayloadStore
 from cqrs_cli.payloads.transfer_pool import TransferPool
 from cqrs_cli.storage.reasons import StoreReason, explain_store_error
 
-#: Calls to a store at the same time, for each process.
+#: Number of concurrent calls to a store, for each process.
 _AT_ONCE = 8
 
-#: Seconds before the first of the next tries; each pause is twice the one before.
+#: Seconds before the first retry. Each pause is twice as long as the pause before, up to `_LONGEST_PAUSE`.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 1.0
 
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 
-#: The result for a payload: its bytes, or why they cannot be had.
+#: The result for a payload: its bytes, or the reason why it is unavailable.
 Fetched = bytes | str
 
 
 class PayloadTransfer:
-    """The way to the payloads of a place."""
+    """Uploads to one payload store, and downloads from it."""
 
     def __init__(self, place: PayloadStoreAddress) -> None:
         self.place = place
@@ -34,13 +34,13 @@ class PayloadTransfer:
         self._crew = TransferPool(_AT_ONCE)
 
     def fetch(self, folder: str, wanted: Collection[PayloadReference]) -> dict[PayloadReference, Fetched]:
-        """Each payload, or why it cannot be had."""
+        """Return for each payload its bytes, or the reason why it is unavailable."""
         calls = {reference: partial(self.store.get, folder, reference) for reference in wanted}
         done, failed = self._call(calls)
         return {**done, **{reference: _reason(error).text for reference, error in failed.items()}}
 
     def upload(self, folder: str, payloads: Mapping[PayloadReference, bytes]) -> None:
-        """Put payloads into the store; raises `PayloadUnavailableError` if one did not get there."""
+        """Upload payloads; raises `PayloadUnavailableError` if an upload fails."""
         calls = {
             reference: partial(self.store.put, folder, reference, data)
             for reference, data in payloads.items()
@@ -53,15 +53,15 @@ class PayloadTransfer:
             )
 
     def ask(self, call: Callable[[], _T]) -> _T:
-        """The answer of one call; raises `PayloadUnavailableError`."""
+        """Make one call, with retries, and return its result; raises `PayloadUnavailableError`."""
         done, failed = self._call({"": partial(call)})
         for error in failed.values():
             raise unusable(self.store.uri, error)
         return done[""]
 
     def _call(self, calls: "Mapping[_K, partial[_T]]") -> tuple[dict[_K, _T], dict[_K, Exception | None]]:
-        """The answers of the calls, and of those that failed the last error, None if there was no answer in time."""
-        self.store.open()  # not within the time that a call has
+        """Make calls, with retries. Return the results, and for each failed call its last error, None for a timeout."""
+        self.store.open()  # outside of the timeout of a call
         done: dict[_K, _T] = {}
         failed: dict[_K, Exception | None] = {}
         left, until, pause = dict(calls), time.monotonic() + self.place.retry_for, _FIRST_PAUSE
@@ -84,12 +84,12 @@ class PayloadTransfer:
 
 @lru_cache(maxsize=8)
 def payload_transfer(place: PayloadStoreAddress) -> PayloadTransfer:
-    """The one transfer of this process to a place: its threads and connections are shared."""
+    """Return this process's transfer for a store; all callers share its threads and connections."""
     return PayloadTransfer(place)
 
 
 def unusable(uri: str, error: Exception | None) -> PayloadUnavailableError:
-    """The error for a store that fails, or does not answer."""
+    """Return the error for a store that fails or does not answer; `error` is None if it does not answer."""
     reason = _reason(error)
     return PayloadUnavailableError(f"{uri} cannot be used: {reason.text}", reason.hint)
 

@@ -1,4 +1,4 @@
-"""A few threads that call a store at the same time. A call that never returns holds up no other caller's exit."""
+"""A pool of daemon threads for calls to a store. A call that never returns does not delay the program's exit."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ _V = TypeVar("_V")
 
 
 class _Round(Generic[_K, _V]):
-    """Calls that are made together, and what came of them so far."""
+    """Calls that are made together, and their results so far."""
 
     def __init__(self, calls: Mapping[_K, Callable[[], _V]], deadline: float) -> None:
         self.calls = calls
@@ -20,20 +20,20 @@ class _Round(Generic[_K, _V]):
         self.changed = threading.Condition()
 
     def make(self, name: _K) -> None:
-        """Make one call, unless nobody waits for it any more."""
+        """Make one call, unless the timeout has passed."""
         if time.monotonic() > self.deadline:
             return
         result: _V | Exception
         try:
             result = self.calls[name]()
-        except Exception as error:  # the store's own: anything may come
+        except Exception as error:  # the file system may raise anything
             result = error
         with self.changed:
             self.results[name] = result
             self.changed.notify()
 
     def wait(self) -> dict[_K, _V | Exception]:
-        """The results of the calls that have returned in time."""
+        """Return the results of the calls that have returned in time."""
         with self.changed:
             while len(self.results) < len(self.calls):
                 left = self.deadline - time.monotonic()
@@ -43,17 +43,17 @@ class _Round(Generic[_K, _V]):
 
 
 class TransferPool:
-    """Threads that are started as they are needed, `most` at most, and end with the process."""
+    """At most `most` threads, which are started on demand and end with the process."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
         self._threads = 0
-        self._unfinished = 0  # jobs
+        self._unfinished = 0  # jobs that are queued or running
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def call(self, calls: Mapping[_K, Callable[[], _V]], timeout: float) -> dict[_K, _V | Exception]:
-        """Make the calls: what each returned or raised. A call that takes longer than `timeout` is left out."""
+        """Make the calls; return the result or exception of each call that has returned after `timeout` seconds."""
         round = _Round(calls, time.monotonic() + timeout)
         for name in calls:
             self._submit(lambda name=name: round.make(name))  # type: ignore[misc]

@@ -1,1 +1,1 @@
-"""The rules of one partition's topics, as pure functions over records: for `cqrs verify` and `cqrs whatif`."""
+"""Verification rules for the topics of one partition, as pure functions over records. For `verify` and `whatif`."""

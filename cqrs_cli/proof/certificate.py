@@ -1,4 +1,4 @@
-"""Certificates: hashes of what the logs of an aggregate hold, and what has become of them since. Pure."""
+"""Certificates: hashes of an aggregate's topics, and their comparison with the topics at a later time. Pure."""
 
 import hashlib
 import struct
@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from cqrs_cli.core.messages.record import Record
 
-#: Offsets of one hash: the answer to "where" is as exact as that.
+#: Offsets per hash. A change is located with this precision.
 STRETCH = 10_000
 
 _NUMBERS = struct.Struct(">qq").pack
@@ -19,7 +19,7 @@ _NOTHING = _LENGTH(-1)
 
 
 class Stretch(Struct, frozen=True):
-    """The committed records from offset `start` on, below `start + STRETCH`: how many, and their SHA-256 in hex."""
+    """The number and the SHA-256 (hex) of the committed records with `start` ≤ offset < `start + STRETCH`."""
 
     start: int
     records: int
@@ -27,7 +27,7 @@ class Stretch(Struct, frozen=True):
 
 
 class LogCertificate(Struct, frozen=True):
-    """One partition of a topic: where it began and ended, and its stretches that have records."""
+    """One partition of a topic: its start and end offset, and its stretches that contain records."""
 
     start: int
     end: int
@@ -35,19 +35,19 @@ class LogCertificate(Struct, frozen=True):
 
     @property
     def records(self) -> int:
-        """The records of all stretches."""
+        """The number of records of all stretches."""
         return sum(stretch.records for stretch in self.stretches)
 
 
 class TopicCertificate(Struct, frozen=True):
-    """One topic, by the id that it has for life."""
+    """One topic and its id. A recreated topic has another id."""
 
     id: str
     partitions: list[LogCertificate]
 
 
 class Certificate(Struct, frozen=True, kw_only=True):
-    """All topics of an aggregate, by name. `lineage`: the log that says how its partitions grew, if they did."""
+    """All topics of an aggregate, by name. `lineage`: the partition history, if the topics were ever repartitioned."""
 
     format: Literal["cqrs.certificate/1"] = "cqrs.certificate/1"
     aggregate: str
@@ -58,14 +58,14 @@ class Certificate(Struct, frozen=True, kw_only=True):
 
 
 class LogChange(NamedTuple):
-    """A change of a log below its certificate; reads on from `topic partition`."""
+    """A change in the certified part of a log. `what` is the predicate of the message `topic partition what`."""
 
     offset: int
     what: str
 
 
 class Checked(NamedTuple):
-    """A log compared with its certificate: the records of it that are as they were, or deleted by retention."""
+    """The comparison of a log with its certificate: changes, and the numbers of unchanged and of deleted records."""
 
     changes: list[LogChange]
     checked: int
@@ -73,17 +73,17 @@ class Checked(NamedTuple):
 
 
 def read_certificate(text: bytes) -> Certificate:
-    """The certificate in a file; raises `ValueError` (msgspec's errors are) for any other text."""
+    """Parse a certificate file; raise `ValueError` (such as msgspec's errors) for any other text."""
     return msgspec.json.decode(text, type=Certificate)
 
 
 def write_certificate(certificate: Certificate) -> bytes:
-    """The certificate as indented JSON."""
+    """Return the certificate as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(certificate), indent=1) + b"\n"
 
 
 class LogHasher:
-    """Hashes the records of a log in their order. `cut`: an offset at which its stretch is hashed so far, too."""
+    """Hashes the records of a log in order. `cut`: an offset; the stretch of this offset is also hashed up to it."""
 
     def __init__(self, cut: int | None = None, stretch: int = STRETCH) -> None:
         self._length = stretch
@@ -105,7 +105,7 @@ class LogHasher:
             self._hash.update(record_bytes(record))
 
     def finish(self, start: int, end: int) -> tuple[LogCertificate, Stretch | None]:
-        """The certificate of all that was fed, and the stretch of the cut up to there, if it has records."""
+        """Return the certificate of the records, and the partial stretch up to the cut, if it has records."""
         self._take_partial()
         self._close()
         return LogCertificate(start, end, self.stretches), self._partial
@@ -125,7 +125,9 @@ class LogHasher:
 
 
 def record_bytes(record: Record) -> bytes:
-    """Offset, timestamp, key, headers and value, each with its length: no two records have the same bytes."""
+    """Return offset, timestamp, key, headers and value, each with its length, so that distinct records have distinct
+    bytes.
+    """
     headers = record.headers or []
     parts = [_NUMBERS(record.offset, record.timestamp), _field(record.key), _LENGTH(len(headers))]
     for name, content in headers:
@@ -141,9 +143,9 @@ def _field(value: bytes | None) -> bytes:
 def check_log(
     was: LogCertificate, now: LogCertificate, partial: Stretch | None, length: int = STRETCH
 ) -> Checked:
-    """The changes of a log since then. `partial`: the stretch in which the certificate ends, hashed up to there.
+    """Compare a log with its certificate. `partial`: the last certified stretch, hashed up to the certificate's end.
 
-    A stretch of which retention has deleted a part cannot be checked: it counts as deleted.
+    If retention has deleted a part of a stretch, the stretch cannot be checked, and counts as deleted.
     """
     changes = []
     if now.end < was.end:

@@ -1,4 +1,4 @@
-"""Comparing a command with the trace of its outcome."""
+"""Compare a command with the index entry of its outcome."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -14,20 +14,19 @@ from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import OutcomeTrace, key_of
 from cqrs_cli.proof.verdict import BLIND, VERSION_REASONS
 
-#: The check for expiry comes before these: an expired command is never rejected for one of them.
+#: Reasons of checks after the expiry check. An expired command is never rejected for one of these reasons.
 AFTER_EXPIRY = VERSION_REASONS | {"BUSINESS_RULE"}
 
 
 def given_up(outcome: OutcomeTrace) -> bool:
-    """True if the command was given up, by an operator (`run --fail`) or because its dead letter would be too large.
-
-    It was not read, and its bytes are not kept.
+    """True if the command failed without being read: by an operator (`run --fail`), or because its dead letter would be
+    too large. Its bytes are not stored.
     """
     return outcome.reason == "TOO_LARGE" and outcome.fingerprint is None
 
 
 def check_outcome(scope: Scope, record: Record, outcome: OutcomeTrace) -> Iterator[str]:
-    """Yield every contradiction between an outcome and its command."""
+    """Yield each contradiction between an outcome and its command."""
     if outcome.timestamp != record.timestamp:
         yield "does not have the timestamp of its command"
     if outcome.key != key_of(without_bytes(record) if given_up(outcome) else record):
@@ -48,7 +47,7 @@ def check_outcome(scope: Scope, record: Record, outcome: OutcomeTrace) -> Iterat
 def _check_readable(
     scope: Scope, record: Record, key: bytes, envelope: CommandEnvelope, outcome: OutcomeTrace
 ) -> Iterator[str]:
-    """Check the outcome of a command whose envelope can be read."""
+    """Yield the contradictions of the outcome of a command with a readable envelope."""
     expected = envelope.expected_text()
     unknown = outcome.status == "failed" and outcome.type == "cqrs.failed"
     if outcome.type != f"{envelope.type}.{outcome.status}" and not unknown:
@@ -80,7 +79,9 @@ def _check_readable(
 def _check_home(
     scope: Scope, record: Record, key: bytes, envelope: CommandEnvelope, outcome: OutcomeTrace
 ) -> Iterator[str]:
-    """Check that the key's home has decided, by the count of its time, and that what came late was handed on."""
+    """Check that the key's partition decided the command, by the partition count at that offset. A command that arrived
+    after the split must have been forwarded to the target partition.
+    """
     home, homes = scope.home_at(key, record.offset), scope.homes
     if home is None:
         return
@@ -93,7 +94,7 @@ def _check_home(
 
 
 def _cannot_follow(scope: Scope, record: Record, envelope: CommandEnvelope, outcome: OutcomeTrace) -> bool:
-    """True for a command of which no readable document can be made."""
+    """True if the command cannot be forwarded, because no valid document of it can be written."""
     if outcome.reason != "INVALID_PAYLOAD":
         return False
     try:
@@ -104,7 +105,9 @@ def _cannot_follow(scope: Scope, record: Record, envelope: CommandEnvelope, outc
 
 
 def _check_not_before(record: Record, moment: datetime | None, outcome: OutcomeTrace) -> Iterator[str]:
-    """Check that a command waited for its `notbefore`, by its record's time, and only for that."""
+    """Check that a command was not decided before its `notbefore`, by its record's timestamp, and that no other command
+    is NOT_YET.
+    """
     waits = moment is not None and milliseconds_of(moment) > record.timestamp
     decided = outcome.status in ("accepted", "unchanged") or outcome.reason in AFTER_EXPIRY | {
         "EXPIRED",
@@ -119,7 +122,7 @@ def _check_not_before(record: Record, moment: datetime | None, outcome: OutcomeT
 
 
 def _check_expiry(record: Record, expires: datetime | None, outcome: OutcomeTrace) -> Iterator[str]:
-    """Compare the expiry time with the decision: an owner goes by the later of the record's timestamp and its clock."""
+    """Compare the expiry time with the decision. An owner uses the later of the record's timestamp and its clock."""
     if outcome.reason != "EXPIRED":
         decided = outcome.status in ("accepted", "unchanged") or outcome.reason in AFTER_EXPIRY
         if decided and expires is not None and record.timestamp > expires.timestamp() * 1000:
@@ -140,8 +143,8 @@ def _check_expiry(record: Record, expires: datetime | None, outcome: OutcomeTrac
 
 
 def _decided_at(record: Record, decidedat: str) -> int:
-    """The time at which a command was decided, ms; raises `ValueError`.
+    """Return the time at which a command was decided, ms; raise `ValueError` for an invalid text.
 
-    A timestamp outside the calendar has a text that parses to another time, so equal texts count as the timestamp.
+    The text of a timestamp outside the calendar parses to another time, so the texts are compared first.
     """
     return record.timestamp if decidedat == rfc3339(record.timestamp) else parse_timestamp(decidedat)

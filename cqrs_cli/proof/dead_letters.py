@@ -1,4 +1,4 @@
-"""Reading dead letters: the bytes of a failed command, and the reason in the last five headers."""
+"""Read dead letters: each has the bytes of a failed command, and the reason in its last five headers."""
 
 from collections.abc import Iterable
 from zlib import crc32
@@ -14,7 +14,7 @@ REASON_HEADERS = ["cqrs.reason", "cqrs.message", "cqrs.topic", "cqrs.partition",
 
 
 class DeadLetters:
-    """The dead letters of a partition, read in the order of the log."""
+    """Reads the dead letters of a partition, in the order of the log."""
 
     def __init__(self, scope: Scope, traces: Traces, outcomes: Traces, findings: Findings) -> None:
         self.count = 0
@@ -24,7 +24,7 @@ class DeadLetters:
         self._findings = findings
 
     def read(self, records: Iterable[Record]) -> None:
-        """Read the next records."""
+        """Add the next records to the index."""
         loss = self._scope.loss
         for record in records:
             self.count += 1
@@ -37,7 +37,9 @@ class DeadLetters:
             self._traces.keep(command, record.offset, trace, after_loss=again)
 
     def _trace(self, record: Record) -> tuple[int, DeadLetterTrace]:
-        """The command that failed, and the trace; raises `ValueError` if the headers do not name it."""
+        """Return the offset of the failed command and the index entry; raise `ValueError` if the headers lack the
+        offset.
+        """
         headers = record.headers or []
         original, reasons = headers[: -len(REASON_HEADERS)], headers[-len(REASON_HEADERS) :]
         if [name for name, _ in reasons] != REASON_HEADERS:
@@ -52,5 +54,5 @@ class DeadLetters:
 
 
 def checksums(value: bytes | None, headers: Headers | None) -> tuple[int | None, int]:
-    """The CRC-32 of a command's bytes and of its headers, as a dead letter keeps them; empty bytes count as None."""
+    """Return the CRC-32 of a command's bytes and of its headers, as in a dead letter; empty bytes count as None."""
     return crc32(value) if value else None, crc32(msgspec.msgpack.encode(headers or []))

@@ -1,6 +1,6 @@
-"""The versions and decided ids of a partition, as an owner remembers them, in a store on disk.
+"""The versions and decided ids of a partition, as an owner stores them in its shard, in a store on disk.
 
-New entries wait in memory until there are some thousand of them, which make one write.
+New entries are buffered in memory, and written some thousand at a time.
 """
 
 import sys
@@ -17,10 +17,10 @@ FLUSH_EVERY = 5_000
 
 
 class DedupIndex:
-    """Versions and ids, read and written in the order of the commands. Use as a context manager."""
+    """Versions and ids, read and written in the order of the commands. Use it as a context manager."""
 
     def __init__(self, store: Store, flush_every: int = FLUSH_EVERY, parent: int | None = None) -> None:
-        """`parent`: the partition whose proof fills it, if it is for a child of that one."""
+        """`parent`: the verified partition, if the index is for one of its child partitions."""
         self.parent = parent
         self._store = store
         self._flush_every = flush_every
@@ -46,34 +46,34 @@ class DedupIndex:
             self.clock = timestamp
 
     def saved(self, aggregate_id: str) -> StoredState | None:
-        """The version of an aggregate, and the command that led to it."""
+        """Return the version of an aggregate, and the command that led to this version."""
         return self._states.get(aggregate_id) or self._view.saved(aggregate_id)
 
     def save(self, aggregate_id: str, version: int, command: int, noted: bytes = b"") -> None:
-        """Remember that a command led to this version, and what was `noted` of the aggregate."""
+        """Store the version to which a command led, and the aggregate's key entry `noted`."""
         self._states[aggregate_id] = StoredState(version, command if self.parent is None else 0, 0, noted)
 
     def note(self, aggregate_id: str, noted: bytes) -> None:
-        """Note something of an aggregate whose version is known."""
+        """Store the key entry of an aggregate whose version is known."""
         saved = self.saved(aggregate_id)
         if saved is not None:
             self._states[aggregate_id] = replace(saved, state=noted)
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
-        """The last decision on an id; None also for one that is too old to count."""
+        """Return the last decision on an id; None also if the decision is older than the dedup window."""
         return self._ids.get((subject, command_id)) or self._view.remembered(subject, command_id)
 
     def remember(self, subject: str, command_id: str, decision: DedupEntry) -> None:
-        """Remember a decision made at the present time of the clock."""
+        """Store a decision at the current time of the clock."""
         self._ids[subject, command_id] = decision
 
     def hold(self) -> None:
-        """Write the waiting entries. Whatever comes from here on stays in memory and is never written."""
+        """Write the buffered entries. Later entries stay in memory and are never written."""
         self.flush()
         self._flush_every = sys.maxsize
 
     def flush(self) -> None:
-        """Write the waiting entries. No snapshot is open meanwhile: it would keep old pages in use."""
+        """Write the buffered entries. The snapshot is closed during the write, because it would pin old pages."""
         start = self._store.positions()
         change = WriteBatch(
             self._store.token(), start, start._replace(clock=self.clock), self._states, self._ids

@@ -1,7 +1,8 @@
-"""The rules for deferred commands. They go by the outcomes, so that compaction of the deferred topic hides nothing.
+"""The rules for deferred commands. They use the outcomes, so that compaction of the deferred topic hides no fault.
 
-An outcome `deferred` opens its command's offset; one with `deferredfrom` needs that offset open, and a final one closes
-it. The latest entries of the deferred topic are exactly those that are open. About 300 bytes for each open one.
+An outcome `deferred` opens its command's offset. An outcome with `deferredfrom` needs an open offset, and closes it if
+the outcome is final. The latest entries of the deferred topic are exactly the open offsets. An open offset takes about
+300 bytes of memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,19 +22,19 @@ from cqrs_cli.proof.places import Open, ProvedPlace, read_place
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Lookup, OutcomeTrace
 
-#: Reasons of the checks 1 to 5: a command with a `deferredfrom` that nobody gave it ends with one of them.
+#: Reasons of checks 1 to 5. A command whose `deferredfrom` was not written by an owner must have one of them.
 _EARLY = {reason.name for reason in Reason if reason.check <= 5}
 
 
-#: Reasons with which a command ends, or waits on, that was said again before it was due.
+#: Reasons that are allowed for a command that was resubmitted before it was due.
 _WAITED = {"NOT_YET", "CANCELLED"}
 
 
 class DeferralRules:
-    """Checks outcome after outcome, in the order of the commands; `conclude` when there are no more."""
+    """Checks the outcomes in the order of the commands; call `conclude` after the last outcome."""
 
     def __init__(self, scope: Scope, decided: DecidedRange, outcomes: Lookup, findings: Findings) -> None:
-        self.open: dict[ProvedPlace, Open] = {}  # the commands that are deferred
+        self.open: dict[ProvedPlace, Open] = {}  # the open deferred commands
         self._scope, self._decided, self._outcomes, self._findings = scope, decided, outcomes, findings
 
     def check(self, offset: int, record: Record | None, outcome: OutcomeTrace) -> None:
@@ -96,7 +97,7 @@ class DeferralRules:
         if (opened := self._opened(place)) is None:
             if self._scope.loss is None:
                 self._add(outcome, f"says deferredfrom {place!r}, which is not of this partition")
-            return  # of a commands topic that is no more
+            return  # after a loss: of a deleted commands topic
         if opened not in self.open:
             if not self._is_forgotten(opened):
                 self._add(outcome, f"is of command {opened}, which is not deferred any more, or never was")
@@ -109,7 +110,7 @@ class DeferralRules:
             del self.open[opened]
 
     def _opened(self, text: str) -> ProvedPlace | None:
-        """The place in a `deferredfrom`; None for one of another partition, unless that is a parent."""
+        """Return the position in a `deferredfrom`; None for another partition that is not a parent."""
         partition, offset = read_place(text) or (-1, 0)
         if partition == self._scope.partition:
             return offset
@@ -143,18 +144,21 @@ class DeferralRules:
             self._add(outcome, f"does not have the correlationid of command {opened}")
 
     def _check_early(self, outcome: OutcomeTrace, opened: ProvedPlace, one: Open) -> None:
-        """Check that a command was not decided before it was due, by the broker's time of the record."""
+        """Check that a command was not decided before it was due, by the timestamp of the resubmitted record."""
         if one.due is None or one.released or one.cancelled or self._scope.loss is not None:
             return
         early = one.due - outcome.timestamp
-        unread = outcome.fingerprint is None  # an operator gave it up
+        unread = outcome.fingerprint is None  # failed by an operator
         if early > self._scope.early and outcome.reason not in _WAITED and not unread:
             self._add(outcome, f"is {outcome.result}, {early // 1000} s before command {opened} was due")
 
     def _problems(
         self, record: Record, envelope: CommandEnvelope | None, opened: ProvedPlace, place: str
     ) -> Iterator[str]:
-        """Yield why a record is not what an owner says again. Where the command was deleted, its outcome tells."""
+        """Yield why a record is not an owner's resubmission of the command at `opened`.
+
+        If that command's record was deleted, its outcome is compared.
+        """
         document, known = resubmitted_document(record, place, self._scope.masked), self.open[opened].document
         first = find_outcome(self._outcomes, opened)
         if document is None or envelope is None:
@@ -170,15 +174,15 @@ class DeferralRules:
                 yield f"is of a record that says command {opened} again with another notbefore"
 
     def _is_forgotten(self, command: ProvedPlace) -> bool:
-        """True if nothing is known of a command: its outcome was deleted, or lies before an accepted loss."""
+        """True if a command is unknown: its outcome was deleted, or it was before an accepted loss."""
         loss = self._scope.loss
         lost = loss is not None and isinstance(command, int) and command < loss.at
         return lost or self._decided.is_deleted(command)
 
     def conclude(self, entries: Mapping[ProvedPlace, Entry], commands: Iterable[Record]) -> None:
-        """Compare what is open with the latest entries. Only where nobody was at work meanwhile.
+        """Compare the open commands with the latest entries of the deferred topic.
 
-        `commands` are those that are not decided yet.
+        Call it only if no owner was deciding during the reads. `commands`: the commands that are not decided yet.
         """
         for offset, one in self.open.items():
             entry = entries.get(offset)
@@ -198,15 +202,15 @@ class DeferralRules:
         self._check_said(entries, commands)
 
     def _contradictions(self, offset: ProvedPlace, one: Open, entry: Entry) -> Iterator[str]:
-        """Yield what the latest entry of a command says otherwise than its outcomes."""
+        """Yield the contradictions between the latest entry of a command and its outcomes."""
         if entry.cancelled != one.cancelled:
             yield f"says that command {offset} is{'' if entry.cancelled else ' not'} cancelled"
         if entry.attempt != one.attempt:
             yield f"is attempt {entry.attempt} of command {offset}, its outcome says {one.attempt}"
         dues: set[int | None] = {0} if one.released else {one.due}
-        if one.released and entry.said is not None:  # it may have been said again before it was released
+        if one.released and entry.said is not None:  # it may have been resubmitted before the release
             dues.add(one.due)
-        if self._scope.loss is not None:  # then an owner says again at once what was lost
+        if self._scope.loss is not None:  # after a loss, owners resubmit lost commands at once
             dues.add(0)
         if one.due is not None and entry.due not in dues:
             yield f"says that command {offset} is due at {rfc3339(entry.due)}, and its outcomes say otherwise"

@@ -1,6 +1,8 @@
-"""The topic of deferred commands, read in the order of its log: each record by itself, by the one before, by outcomes.
+"""Checks the records of the deferred topic in the order of the log: each record alone, against the command's previous
+record, and against the outcomes.
 
-The topic is compacted, so any record but an entry's last may be gone. About 200 bytes for each entry that is open.
+The topic is compacted, so any record except the last of a command may be missing. An open entry takes about 200 bytes
+of memory.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +25,7 @@ from cqrs_cli.proof.traces import Lookup, OutcomeTrace
 
 
 class Entry(NamedTuple):
-    """The latest record of an entry: `said` is the offset at which its command stands again."""
+    """The latest record of a deferred command. `at`: its offset; `said`: the offset of the resubmitted command."""
 
     at: int
     said: int | None
@@ -31,28 +33,28 @@ class Entry(NamedTuple):
     due: int = 0
     attempt: int = 0
     document: bytes = b""  # a digest of the command
-    fixed: bytes = b""  # a digest of all that never changes
-    sealed: tuple[str, str] | None = None  # the subject, and the key that its command is sealed with
+    fixed: bytes = b""  # a digest of the members that never change
+    sealed: tuple[str, str] | None = None  # subject and key id, if the command is encrypted
 
 
 class DeferredLog:
-    """The deferred topic of a partition: what its records leave, by command.
+    """The latest entries of a partition's deferred topic, by command.
 
-    `judged_to`: records below it were judged by an earlier proof. `judged`: the offset from which the next one judges:
-    the first record whose outcome was not there yet, None if there is none.
+    `judged_to`: an earlier verification has checked the records before this offset. `judged`: the first record whose
+    outcome was not readable yet, from which the next verification checks; None if there is no such record.
     """
 
     def __init__(
         self, scope: Scope, outcomes: Lookup, findings: Findings, passing: Findings, judged_to: int = 0
     ) -> None:
-        """`passing`: of what is found again as long as it is there."""
+        """`passing`: receives violations that each verification finds again, until the record is deleted."""
         self.entries: dict[ProvedPlace, Entry] = {}
         self.judged: int | None = None
         self._scope, self._outcomes, self._judged_to = scope, outcomes, judged_to
         self._findings, self._passing = findings, passing
 
     def read(self, records: Iterable[Record]) -> None:
-        """Read the next records."""
+        """Check the next records."""
         for record in records:
             try:
                 topic, offset, partition = read_deferral_key(record.key)
@@ -74,7 +76,11 @@ class DeferredLog:
                     self._judge(place, entry, before, now)
 
     def _check_split(self, at: int, place: ProvedPlace, entry: Deferral | None) -> None:
-        """Check that a split parts this topic where it says: its children take over what is below."""
+        """Check a record against the splits, because child partitions import the entries before a split's offset.
+
+        After that offset, no entry may be of a key that the split handed over. Before it, no entry may be of a command
+        after the split.
+        """
         homes = self._scope.homes
         if homes is None:
             return
@@ -103,7 +109,7 @@ class DeferredLog:
             self._findings.add("deferred", now.at, what)
 
     def _after(self, before: Entry, now: Entry) -> Iterator[str]:
-        """Yield what contradicts the entry's record before."""
+        """Yield the contradictions to the command's previous record."""
         if now.fixed != before.fixed:
             yield f"is another command than that of the record at offset {before.at}"
         if now.attempt < before.attempt or (before.cancelled and not now.cancelled):
@@ -138,7 +144,7 @@ def _sealed(entry: Deferral) -> tuple[str, str] | None:
 
 
 def _problems(entry: Deferral, fits: FitsCommand) -> Iterator[str]:
-    """Yield what contradicts itself within an entry."""
+    """Yield the contradictions within an entry."""
     subject = entry.subject.encode()
     try:
         envelope = read_command(Record(0, 0, subject, entry.command, [*HEADERS]))
@@ -156,7 +162,7 @@ def _problems(entry: Deferral, fits: FitsCommand) -> Iterator[str]:
 
 
 def _against(first: OutcomeTrace, place: ProvedPlace, entry: Deferral) -> Iterator[str]:
-    """Yield what contradicts the outcome that deferred the command."""
+    """Yield the contradictions to the outcome that deferred the command."""
     found = (entry.subject, entry.id, entry.fingerprint, entry.version, entry.timestamp)
     wanted = (first.subject, first.cause, first.fingerprint, first.version, first.timestamp)
     names = ("subject", "id", "fingerprint", "version", "timestamp")

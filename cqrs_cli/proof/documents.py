@@ -1,4 +1,4 @@
-"""The documents of deferred commands: as they came, as their entries hold them, and as owners say them again."""
+"""Documents of deferred commands: as received, as stored in the deferred topic, and as resubmitted by owners."""
 
 from collections.abc import Callable
 from hashlib import blake2b
@@ -20,22 +20,22 @@ from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.personal.masking import mask_data
 from cqrs_cli.proof.fingerprints import FitsCommand
 
-#: Makes of a command's document the part of it that is compared.
+#: Reduces a command's document to the part that is compared.
 MaskDocument: TypeAlias = Callable[[bytes], bytes]
 
-# What a sender in binary mode may have put around its data: a document cannot keep it.
+# Whitespace that a sender in binary content mode may have put around its data. A document does not preserve it.
 _BLANKS = ["".join(some).encode() for length in range(3) for some in product(" \t\r\n", repeat=length)]
 
 
 def digest_of(document: bytes) -> bytes:
-    """A digest short enough to be kept for each command that waits."""
+    """Return a digest of 8 bytes, short enough to keep in memory for each deferred command."""
     return blake2b(document, digest_size=8).digest()
 
 
 def masking(aggregate: Aggregate | None) -> MaskDocument:
-    """Documents of an aggregate with personal fields, without what differs between one that is sealed and one that is
-    not: personal values, and the sum of a payload, which is sealed and stored anew. Of a type that the code does not
-    know any member may be personal, and without the code (None) each type is one.
+    """Return a function that masks the parts of a command document that encryption changes: personal values, and the
+    sum of a payload, because the encrypted payload is uploaded as a new payload. If the code does not know the type,
+    all data are masked, because any member may be personal. Without the code (None) this applies to each type.
     """
 
     def masked(document: bytes) -> bytes:
@@ -47,14 +47,14 @@ def masking(aggregate: Aggregate | None) -> MaskDocument:
                 return document
             inside = None if cls is None else data_within(document)
             return with_data(document, b"null" if cls is None or inside is None else mask_data(cls, inside))
-        except (ValueError, KeyError, RecursionError):  # of no document; msgspec's errors are
+        except (ValueError, KeyError, RecursionError):  # not a document; msgspec's errors are ValueErrors
             return document
 
     return masked
 
 
 def deferred_document(record: Record | None, masked: MaskDocument = bytes) -> bytes | None:
-    """The digest of the document that deferring this command makes; None if it cannot be known any more."""
+    """Return the digest of the document that deferring this command writes; None for a deleted or invalid record."""
     try:
         return None if record is None else digest_of(masked(plain_document(record, read_command(record))))
     except Refused:
@@ -62,7 +62,7 @@ def deferred_document(record: Record | None, masked: MaskDocument = bytes) -> by
 
 
 def resubmitted_document(record: Record, place: str, masked: MaskDocument = bytes) -> bytes | None:
-    """The digest of the document that this record says again; None if no owner has written it."""
+    """Return the digest of the document that this record resubmits; None if no owner has written the record."""
     end = b',"deferredfrom":"%s"}' % place.encode()
     value = record.value or b""
     if record.headers != HEADERS or not value.endswith(end):
@@ -71,7 +71,7 @@ def resubmitted_document(record: Record, place: str, masked: MaskDocument = byte
 
 
 def fits_document(envelope: CommandEnvelope, mark: int, fits: FitsCommand) -> bool:
-    """True if this may be the document of a command with this fingerprint: it may have had blanks around its data."""
+    """True if the envelope has the fingerprint `mark`, possibly with whitespace around its data."""
     kind, data, expected = envelope.type, bytes(envelope.data), envelope.expected_text()
     if fits(mark, kind, data, expected):
         return True
@@ -80,7 +80,7 @@ def fits_document(envelope: CommandEnvelope, mark: int, fits: FitsCommand) -> bo
 
 
 def requested_id(envelope: CommandEnvelope) -> str | None:
-    """The id of the command that a `cqrs.Cancel` or `cqrs.Release` is about; None if this is no such command."""
+    """Return the command id in the data of a `cqrs.Cancel` or `cqrs.Release`; None for other commands."""
     try:
         request = REQUESTS[envelope.type](bytes(envelope.data))
     except (KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""An id is decided once within the window, and a repetition points to that decision."""
+"""The dedup rule: an id is decided once within the dedup window, and a duplicate points to that decision."""
 
 from cqrs_cli.core.messages.reasons import is_remembered
 from cqrs_cli.core.stored import DedupEntry
@@ -12,10 +12,10 @@ from cqrs_cli.proof.verdict import BLIND
 
 
 class Duplicates:
-    """Checks outcome after outcome, in the order of the commands.
+    """Checks the outcomes in the order of the commands.
 
-    The records do not hold the window that was set when they were decided. So where it was changed the shortest counts
-    for ids that are decided again, and the longest for repetitions.
+    Records do not contain the dedup window of their time. If the window was changed, the shortest window applies to ids
+    that were decided again, and the longest window to duplicates.
     """
 
     def __init__(
@@ -36,10 +36,10 @@ class Duplicates:
         self._findings = findings
 
     def check(self, command: int, outcome: OutcomeTrace) -> None:
-        """Check one outcome, and remember its decision.
+        """Check one outcome, and store its decision.
 
-        A failed command is not remembered: its id may be tried again. Nor is a repetition. A command that fails before
-        the owner looks its id up is skipped.
+        Failed commands are not stored, because their ids may be retried; duplicates are not stored either. A command
+        that fails before the owner looks up its id is skipped.
         """
         subject, id, fingerprint = outcome.subject, outcome.cause, outcome.fingerprint
         if subject is None or id is None or fingerprint is None or outcome.reason in BLIND:

@@ -1,4 +1,4 @@
-"""The aggregates that the log calls erased, and what a record still tells of them. Pure."""
+"""The erased aggregates of a log, and the personal data that their records still contain. Pure."""
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ from cqrs_cli.core.personal.sealing import is_sealed
 from cqrs_cli.core.personal.words import texts_in
 from cqrs_cli.proof.keys import KeyTrace, key_of_event
 
-#: Stands in each `Erased`, and in few other events.
+#: The bytes that each `Erased` event contains, and few other events.
 _MARK = b'"cqrs.Erased"'
 
 
 class LastErasure(NamedTuple):
-    """The last erasure of an aggregate. `partition`, `command`: where its command stands; `time` in ms."""
+    """The last erasure of an aggregate. `partition`, `command`: position of the erase command; `time` in ms."""
 
     version: int
     partition: int
@@ -30,15 +30,17 @@ class LastErasure(NamedTuple):
     time: int
 
     def is_behind(self, partition: int, record: Record) -> bool:
-        """True if it came after a command, which may be of another partition once the topics have grown."""
+        """True if the erasure came after a command record. Timestamps are compared if a repartitioning has moved the
+        key.
+        """
         return record.offset < self.command if partition == self.partition else record.timestamp <= self.time
 
 
 @dataclass(slots=True)
 class ErasedAggregate:
-    """An aggregate that was erased, once or more often, and the keys that this ended.
+    """An aggregate that was erased at least once, and the ids of its deleted data keys.
 
-    `in_force`: the key that its topic has now, at `place`, which is partition and offset.
+    `in_force`: the id of the data key in the keys topic now, at `place` (partition and offset).
     """
 
     last: LastErasure
@@ -48,28 +50,29 @@ class ErasedAggregate:
 
     @property
     def trace(self) -> KeyTrace:
-        """The trace that a state of it is held against: nothing that is sealed with a key that has ended."""
+        """The key entry to compare with a stored state: no value may be encrypted with a deleted key."""
         return KeyTrace(None, tuple(self.ended), 0, self.last.version)
 
     def opens(self, kids: Container[str], version: int) -> str | None:
-        """The key in force if it is one of these, with which something of before the last erasure is sealed.
+        """Return the active key if it is in `kids` and encrypts data from before the last erasure, else None.
 
-        `version`: of the aggregate then. None for a key that came back: that is told once, not with all that it opens.
+        `version`: the aggregate's version of the data. None also for a deleted key that came back, because it is
+        reported once, not with each record that it decrypts.
         """
         is_spared = self.in_force in kids and self.in_force not in self.ended
         return self.in_force if is_spared and version < self.last.version else None
 
 
 def still_opens(kid: str) -> str:
-    """The words for the key that `opens` gives."""
+    """Return the message text for the key that `opens` returns."""
     return f"key {kid}, which no erasure has ended: whoever has the ring can read it"
 
 
 class ErasedAggregates(dict[str, ErasedAggregate]):
-    """By their ids."""
+    """The erased aggregates by id."""
 
     def read(self, records: Iterable[Record]) -> None:
-        """Take in each `Erased` of some events, from partitions in any order."""
+        """Add the `Erased` events among `records`. The partitions may come in any order."""
         for record in records:
             if record.value is None or _MARK not in record.value:
                 continue
@@ -86,7 +89,7 @@ class ErasedAggregates(dict[str, ErasedAggregate]):
                 one.ended.add(key.kid)
 
     def of(self, key: bytes | None) -> ErasedAggregate | None:
-        """The erased aggregate that a record with this key is of."""
+        """Return the erased aggregate with this record key, or None."""
         try:
             return self.get((key or b"").decode())
         except ValueError:
@@ -94,19 +97,19 @@ class ErasedAggregates(dict[str, ErasedAggregate]):
 
     @property
     def kids(self) -> set[str]:
-        """All keys that were ended."""
+        """The ids of all deleted data keys."""
         return {kid for one in self.values() for kid in one.ended}
 
 
 class PlainFields(NamedTuple):
-    """The personal fields of a message that stand in plain text, and their values as texts."""
+    """The personal fields of a message in plain text, and their values as texts."""
 
     names: list[str]
     texts: set[str]
 
 
 def plain_fields(cls: type[Struct] | None, data: bytes) -> PlainFields:
-    """Those in the JSON of a message; none of a message whose class is gone, or that does not fit it."""
+    """Return the plain-text personal fields in a message's JSON; none if its class is gone or does not match."""
     if cls is None:
         return PlainFields([], set())
     try:
@@ -117,12 +120,12 @@ def plain_fields(cls: type[Struct] | None, data: bytes) -> PlainFields:
 
 
 def plain_in_event(aggregate: Aggregate, event: EventEnvelope) -> PlainFields:
-    """Those of an event."""
+    """Return the plain-text personal fields of an event."""
     return plain_fields(aggregate.events.get(event.type), bytes(event.data))
 
 
 def plain_in_command(commands: Mapping[str, type[Struct]], record: Record) -> PlainFields:
-    """Those of a command, whose data are in its record; none of one that cannot be read."""
+    """Return the plain-text personal fields in a command record; none if the record cannot be read."""
     try:
         envelope = read_command(record)
     except Refused:

@@ -1,4 +1,4 @@
-"""The rules for keys and erasures, from command to command: which key an event may name, and what an outcome says."""
+"""The rules for data keys and erasures: the keys that events may use, and the outcomes of commands with keys."""
 
 from collections.abc import Iterator
 
@@ -13,26 +13,26 @@ from cqrs_cli.proof.keys import EventKey, KeyTrace, read_trace, trace_bytes
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import EventsTrace, OutcomeTrace
 
-#: The type of the command that erases, in its outcomes.
+#: The prefix of the erase command's outcome types.
 _ERASE = f"{ERASE}."
 
-#: The reason of a deferred command whose key is gone when it is said again.
+#: The reason of a deferred command whose data key was deleted before it was resubmitted.
 _GONE = Reason.ERASED.name
 
-#: Reasons of the checks up to the one that reads the data, which opens what is sealed.
+#: Reasons of the checks up to check 7, which decrypts and reads the data.
 _UNOPENED = {reason.name for reason in Reason if reason.check <= 7}
 
 
 class KeyRules:
-    """Checks command after command, once their versions are kept."""
+    """Checks the commands in order, after `Versions` has stored the version of each command."""
 
     def __init__(self, scope: Scope, dedup: DedupIndex, findings: Findings, has_begin: bool) -> None:
-        """`has_begin`: the events are there from the first one on."""
+        """`has_begin`: the events are complete from the first event on."""
         self._scope, self._dedup, self._findings = scope, dedup, findings
         self._is_whole = has_begin and scope.loss is None
 
     def check(self, record: Record | None, outcome: OutcomeTrace | None, events: EventsTrace | None) -> None:
-        """Check the keys that a command and its events name."""
+        """Check the data keys in a command, its outcome and its events."""
         subject = None if outcome is None else outcome.subject
         if outcome is not None and subject is not None:
             known = self._known(subject)
@@ -76,9 +76,9 @@ class KeyRules:
 
 
 def _of_again(outcome: OutcomeTrace, envelope: CommandEnvelope, known: KeyTrace) -> Iterator[str]:
-    """Yield what is wrong with the outcome of a command that was said again, by the keys that seal it.
+    """Yield the violations in the outcome of a resubmitted command, by the data keys that encrypt it.
 
-    A payload is not read, so its keys are not known.
+    A payload is not downloaded, so its keys are unknown.
     """
     is_gone = outcome.reason == _GONE
     if envelope.datasha256 is not None:
@@ -99,7 +99,9 @@ def _of_again(outcome: OutcomeTrace, envelope: CommandEnvelope, known: KeyTrace)
 
 
 def _is_opened(outcome: OutcomeTrace) -> bool:
-    """True for an outcome that only a command has whose data were read. Said again too early, none are."""
+    """True if the outcome implies that the owner decrypted the command's data. If a command is resubmitted too early,
+    the owner does not decrypt its data.
+    """
     if outcome.status == "duplicate" or outcome.fingerprint is None:
         return False
     too_early = outcome.reason == "NOT_YET" and outcome.deferredfrom is not None
@@ -107,7 +109,7 @@ def _is_opened(outcome: OutcomeTrace) -> bool:
 
 
 def _after(before: KeyTrace, key: EventKey, at: int, version: int) -> KeyTrace:
-    """The trace after an event that names a key, and leads to this version."""
+    """Return the key entry after an event that uses or deletes a key, and leads to `version`."""
     if key.ends:
         ended = before.ended if key.kid in before.ended else (*before.ended, key.kid)
         return KeyTrace(None if before.kid in (None, key.kid) else before.kid, ended, at, version)
@@ -115,7 +117,7 @@ def _after(before: KeyTrace, key: EventKey, at: int, version: int) -> KeyTrace:
 
 
 def _contradiction(before: KeyTrace, key: EventKey, subject: str) -> str | None:
-    """The fault of an event that names a key, None if it has none."""
+    """Return the fault of an event that uses or deletes a key; None if it is correct."""
     if key.kid in before.ended:
         what = "ends" if key.ends else "is sealed with"
         return f"{what} key {key.kid} of {subject!r}, which had ended before"

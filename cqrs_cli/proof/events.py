@@ -1,4 +1,4 @@
-"""Reading events: the events of one command are consecutive, complete and in order."""
+"""Read events: check that the events of one command are consecutive, complete and in order."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,7 +13,7 @@ from cqrs_cli.proof.traces import LIMIT, EventsTrace, Traces
 
 
 class Events:
-    """The events of a partition, read in the order of the log; `end` when there are no more."""
+    """Reads the events of a partition in the order of the log; call `end` after the last event."""
 
     def __init__(self, scope: Scope, traces: Traces, outcomes: Traces, findings: Findings) -> None:
         self.count = 0
@@ -23,10 +23,10 @@ class Events:
         self._findings = findings
         self._time = Clock()
         self._command = -1
-        self._open: EventsTrace | None = None  # the events of `_command`, as far as they have come
+        self._open: EventsTrace | None = None  # the events of `_command` so far
 
     def read(self, records: Iterable[Record]) -> None:
-        """Read the next records."""
+        """Check the next records, and add them to the index."""
         for record in records:
             self.count += 1
             try:
@@ -42,16 +42,16 @@ class Events:
 
     @property
     def open(self) -> tuple[int, EventsTrace] | None:
-        """The last command and its events so far: more may follow."""
+        """The last command and its events so far; more events may follow."""
         return None if self._open is None else (self._command, self._open)
 
     def go_on(self, open: tuple[int, EventsTrace] | None) -> None:
-        """Take up what was `open` when an earlier proof ended."""
+        """Continue with the `open` events of an earlier verification."""
         if open is not None:
             self._command, self._open = open
 
     def end(self, findings: Findings | None = None) -> None:
-        """Keep the events of the last command. `findings`: others than usual for what is wrong with their place."""
+        """Add the events of the last command to the index. `findings` receives violations of the order, if given."""
         if self._open is not None:
             after_loss = self._outcomes.began_again and self._is_after_loss(self._open.at)
             self._traces.keep(
@@ -115,7 +115,7 @@ class Events:
     def _add_key(self, at: int, event: EventEnvelope, known: EventsTrace) -> None:
         try:
             key = key_of_event(event)
-        except ValueError:  # it was reported
+        except ValueError:  # already reported
             return
         if key is None:
             return
@@ -125,7 +125,7 @@ class Events:
         known.kid, known.ends = key
 
     def _separates(self, before: int, at: int) -> bool:
-        """True if the accepted loss lies between two offsets: then their events are not of one command."""
+        """True if the accepted loss is between two offsets: then their events are not of one command."""
         return self._is_after_loss(at) and not self._is_after_loss(before)
 
     def _is_after_loss(self, at: int) -> bool:
@@ -133,7 +133,9 @@ class Events:
 
 
 def _trace(record: Record, event: EventEnvelope, index: int, like: EventsTrace | None = None) -> EventsTrace:
-    """The trace of a command's events according to this one; with the place of `like`, to be compared with it."""
+    """Return the index entry of a command's events, made from one event. With `like`, copy its offsets and key, so that
+    both entries can be compared.
+    """
     at, reach = (record.offset, 0) if like is None else (like.at, like.reach)
     return EventsTrace(
         at,
@@ -159,7 +161,7 @@ def _problems_of_key(personal: PersonalScope, event: EventEnvelope) -> Iterator[
 
 
 def _position(event: EventEnvelope) -> tuple[int, int, int]:
-    """Partition, offset and index in an event's id; raises `ValueError` for an id that no owner writes."""
+    """Return partition, offset and index in an event's id; raise `ValueError` for an id that no owner writes."""
     partition, command, index = event.position()
     if f"{partition}/{command}/{index}" != event.id:
         raise ValueError(f"its id is {event.id!r}")

@@ -1,6 +1,6 @@
-"""The violations that a proof finds, each with its place, and the rule for missing records.
+"""The violations that verification finds, with their positions, and the rule for missing records.
 
-A missing record is a violation where its command is surely decided, unless an operator accepted the loss.
+A missing record is a violation if its command is certainly decided, unless an operator accepted the loss.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,18 @@ from cqrs_cli.proof.places import ProvedPlace, read_place
 
 LogName = Literal["commands", "events", "outcomes", "dead-letters", "deferred"]
 
-#: Violations of a partition that are named. All are counted; naming only some keeps memory bounded.
+#: The number of violations per partition that are listed. All violations are counted; the limit bounds memory.
 MAX_NAMED = 100
 
 
-#: The number of some commands, and the sum of their hashes.
+#: A number of commands, and the sum of their hashes.
 CommandTally = tuple[int, int]
 
 
 class Violation(NamedTuple):
-    """The fault of the record at `offset` of a topic; reads on from `topic partition offset`."""
+    """A violation by the record at `offset` of a topic. `what` is the predicate of the message `topic partition offset
+    what`: `Violation("outcomes", 17, "is NOT_FOUND without an expected version")`.
+    """
 
     kind: LogName
     offset: int
@@ -28,12 +30,12 @@ class Violation(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The records that were read, and what is wrong with them: `violations` names the first of `violation_count`.
+    """The numbers of records read, and their violations: `violations` has the first `MAX_NAMED` of `violation_count`.
 
-    `deleted`: commands, outcomes and dead letters that are known to have been there, and were deleted by retention.
-    `accepted`: missing records whose loss an operator accepted. `given_up`: commands that failed without being read, as
-    `run --fail` makes them. `moved`, `forwarded`: the commands that were forwarded to each other partition, and that
-    came from each, to be compared.
+    `deleted`: commands, outcomes and dead letters that existed and were deleted by retention. `accepted`: missing
+    records whose loss an operator accepted. `given_up`: commands that failed without being read, e.g. by `run --fail`.
+    `moved`: tallies of commands forwarded to other partitions. `forwarded`: tallies of commands received from other
+    partitions. The caller compares the two.
     """
 
     commands: int = 0
@@ -51,17 +53,17 @@ class Report(NamedTuple):
 
 
 class Findings:
-    """Violations of one partition. `accepted` counts missing records whose loss an operator accepted."""
+    """The violations of one partition. `accepted` counts missing records whose loss an operator accepted."""
 
     def __init__(self, before: Report | None = None) -> None:
-        """`before`: the findings of an earlier proof, to which these are added."""
+        """`before`: the report of an earlier verification, to which new violations are added."""
         before = before or Report()
         self.named = list(before.violations)
         self.count = before.violation_count
         self.accepted = before.accepted
 
     def add(self, kind: LogName, offset: int, what: str) -> None:
-        """Count a violation, and name it unless there are too many."""
+        """Count a violation, and list it if the list has fewer than `MAX_NAMED`."""
         self.count += 1
         if len(self.named) < MAX_NAMED:
             self.named.append(Violation(kind, offset, what))
@@ -69,9 +71,10 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class DecidedRange:
-    """The commands that are decided, as seen before and after the logs were read, and where each log begins.
+    """The decided commands, by the offsets committed before and after the logs were read, and the start of each log.
 
-    Below `surely` everything must be there, from `at_most` on nothing may be; in between an owner was at work.
+    Commands before `surely` must have all their records; commands from `at_most` on must have none. An owner was
+    deciding the commands in between.
     """
 
     surely: int
@@ -79,13 +82,11 @@ class DecidedRange:
     commands: int = 0  # the first command that is not deleted yet
     outcomes: int = 0  # the first command whose outcome is not deleted yet
     dead_letters: int = 0  # the first command whose dead letter would not be deleted yet
-    began_again: bool = (
-        False  # after an accepted loss the commands topic is a new one; little is known of the old one
-    )
-    parents: Mapping[int, int] = field(default_factory=dict)  # by partition: the same as `outcomes`
+    began_again: bool = False  # the commands topic was recreated after an accepted loss
+    parents: Mapping[int, int] = field(default_factory=dict)  # by parent partition: as `outcomes`
 
     def is_deleted(self, place: ProvedPlace) -> bool:
-        """True if the outcome of a command may have been there, and was deleted."""
+        """True if the outcome of a command may have existed, and was deleted."""
         if isinstance(place, int):
             return place < self.outcomes
         partition, offset = read_place(place) or (-1, 0)
@@ -93,7 +94,7 @@ class DecidedRange:
 
 
 class Losses:
-    """Missing records: violations, unless an owner was at work or an operator accepted the loss."""
+    """Reports missing records as violations, unless an owner was deciding, or an operator accepted the loss."""
 
     def __init__(self, decided: DecidedRange, accepted: int | None, findings: Findings) -> None:
         self._decided = decided
@@ -101,7 +102,7 @@ class Losses:
         self._findings = findings
 
     def missing(self, command: int, kind: LogName, at: int, what: str) -> None:
-        """Report a missing record of a command; `kind` and `at` name the record that shows it."""
+        """Report a missing record of a command; `kind` and `at`: topic and offset of the record that shows the gap."""
         if command >= self._decided.surely:
             return
         if self._accepted is not None and command < self._accepted:
@@ -110,8 +111,8 @@ class Losses:
             self._findings.add(kind, at, what)
 
     def follow(self, command: int, before: int | None) -> bool:
-        """True if `command` is an aggregate's first after an accepted loss, so that its version need not follow the
-        known one, to which the command `before` led.
+        """True if `command` is an aggregate's first command after an accepted loss. Then its version need not follow
+        the known version, to which the command `before` led.
         """
         loss = self._accepted
         if loss is None or command < loss or not self._findings.accepted:

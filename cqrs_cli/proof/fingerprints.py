@@ -1,8 +1,8 @@
-"""Fingerprints of commands, computed again.
+"""Recompute the fingerprints of commands.
 
-A mark that is put on a field changes what the fingerprint leaves out, and outcomes keep the fingerprint that they were
-written with. So a proof admits what any earlier code has left out: some of the members that are personal today, or any
-members of a type that the code of today does not know.
+Fingerprints leave out personal fields. A new personal-data annotation changes the fingerprints of later commands, but
+outcomes keep the fingerprints of the earlier code. So verification accepts the fingerprint of any earlier code: it may
+have left out some of the members that are personal now, or any members of a type that the current code does not know.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,23 +16,25 @@ from cqrs_cli.core.checks import fingerprint_of, left_out_of
 from cqrs_cli.core.messages.fingerprint import Fingerprint, fingerprint, without_fields
 from cqrs_cli.core.messages.json import read_members
 
-#: Tells whether a fingerprint may be the one of a command's type, data and expected version.
+#: (fingerprint, type, data, expected version): True if the fingerprint may be of such a command.
 FitsCommand: TypeAlias = Callable[[int | None, str, Raw | bytes, str | None], bool]
 
-#: The most members of which some may have been left out: 1,024 fingerprints. Of more, any fingerprint fits.
+#: The maximal number of members that may have been left out: 1,024 possible fingerprints. With more, any fits.
 MOST_LEFT_OUT = 10
 
-#: Stands for a personal member that a command does not have: then the data that are left are written anew.
+#: Placeholder for a personal member that a command lacks: the fingerprint is then computed of re-serialized data.
 _NOT_GIVEN = "\0"
 
 
 def fits_whole(mark: int | None, kind: str, data: Raw | bytes, expected: str | None) -> bool:
-    """The test where nothing is personal, and nothing was: there is one fingerprint."""
+    """True if `mark` is the fingerprint. For aggregates without personal fields, which have one fingerprint per
+    command.
+    """
     return mark == fingerprint(kind, data, expected)
 
 
 def fits_of(aggregate: Aggregate | None) -> FitsCommand:
-    """The test of an aggregate's commands; without its code (None) nothing counts as personal."""
+    """Return the check for an aggregate's commands; without its code (None) no field counts as personal."""
     if aggregate is None or not aggregate.has_personal_fields:
         return fits_whole
     return _fits(fingerprint_of(aggregate), left_out_of(aggregate))
@@ -53,12 +55,12 @@ def _fits(today: Fingerprint, left_out: Mapping[str, frozenset[str]]) -> FitsCom
     return fits
 
 
-#: The test of commands of which any member may be personal: the code is not there to tell.
+#: The check for commands without the aggregate's code: any member may be personal.
 fits_partly = _fits(fingerprint, {})
 
 
 def _earlier(kind: str, given: Iterable[str], not_given: frozenset[str]) -> Iterator[Fingerprint]:
-    """The fingerprints of code with fewer marks, of code without marks, and of code that did not know the type."""
+    """Yield the fingerprints of code with fewer annotations, without annotations, and without the type."""
     yield fingerprint
     yield without_fields({})
     names = sorted(given)
@@ -68,8 +70,8 @@ def _earlier(kind: str, given: Iterable[str], not_given: frozenset[str]) -> Iter
 
 
 def _names_of(data: Raw | bytes) -> frozenset[str]:
-    """The names of the members of data; none for data that are not an object."""
+    """Return the member names of data; empty if the data are not an object."""
     try:
         return frozenset(read_members(bytes(data)))
-    except (ValueError, RecursionError):  # msgspec's errors are
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         return frozenset()

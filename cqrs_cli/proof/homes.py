@@ -1,4 +1,4 @@
-"""The keys of a partition over a growth, by the count that was in force at each of its offsets."""
+"""The keys of a partition during repartitionings: the partition count that applied at each offset."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Literal
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.growth import Split
 
-#: The logs that a split parts, besides the commands.
+#: The logs in which a split has an offset, besides the commands.
 Parted = Literal["events", "outcomes"]
 
 
 @dataclass(frozen=True, slots=True)
 class Homes:
-    """One partition of a lineage. `among`: the home of a key among so many partitions."""
+    """A partition in its partition history. `among(key, count)` is the key's partition among `count` partitions."""
 
     lineage: PartitionLineage
     partition: int
@@ -21,29 +21,31 @@ class Homes:
 
     @property
     def splits(self) -> tuple[Split, ...]:
-        """The splits at which it gave keys away, in their order."""
+        """The splits at which the partition handed over keys, in order."""
         return self.lineage.splits_of(self.partition)
 
     @property
     def has_begun(self) -> bool:
-        """False for a child that may decide nothing yet."""
+        """False for a pending child partition, which decides no commands yet."""
         return self.lineage.has_begun(self.partition)
 
     @property
     def judging(self) -> int:
-        """The count by which its owner judges now."""
+        """The partition count by which its owner assigns keys now."""
         return self.lineage.judging(self.partition)
 
     def home(self, key: bytes, command: int) -> int:
-        """The home of a key when a command was decided."""
+        """Return the partition of a key when a command was decided."""
         return self.among(key, self._count_at(command))
 
     def home_of_event(self, key: bytes, at: int) -> int:
-        """The home of a key when the event at an offset was written."""
+        """Return the partition of a key when the event at an offset was written."""
         return self.among(key, self._count(lambda split: split.events <= at))
 
     def heir(self, key: bytes, command: int) -> int | None:
-        """The child that had a key when a command was decided, if the partition itself gave it away."""
+        """Return the child partition that had a key when a command was decided; None if this partition had not handed
+        over the key.
+        """
         then = self._count_at(command)
         splits = tuple(
             one for one in self.lineage.splits if one.partition != self.partition or one.after <= then
@@ -52,7 +54,9 @@ class Homes:
         return lineage.heir(self.partition, lambda count: self.among(key, count))
 
     def crossed(self, log: Parted, command: int, at: int) -> Split | None:
-        """The split that has a command on one side, and its record at offset `at` of a log on the other."""
+        """Return a split between a command and its record at offset `at` of a log: the split is after one of the two,
+        and before the other. None if there is no such split.
+        """
         for split in self.splits:
             end = split.events if log == "events" else split.outcomes
             if (command < split.commands) != (at < end):
@@ -60,7 +64,7 @@ class Homes:
         return None
 
     def gave_away(self, key: bytes, at: int) -> Split | None:
-        """The split that gave a key away before the deferred topic came to offset `at`."""
+        """Return the split that handed over a key before offset `at` of the deferred topic, or None."""
         for split in self.splits:
             had = self.among(key, split.before) == self.partition
             if at >= split.deferred and had and self.among(key, split.after) != self.partition:
@@ -68,7 +72,7 @@ class Homes:
         return None
 
     def precedes(self, command: int, at: int) -> Split | None:
-        """The split behind which a command was decided that the deferred topic has below it, at offset `at`."""
+        """Return a split that is before a command, but after its record at offset `at` of the deferred topic."""
         return next((one for one in self.splits if one.deferred > at and one.commands <= command), None)
 
     def _count_at(self, command: int) -> int:

@@ -1,4 +1,4 @@
-"""The inheritance of a child in its proof: what the proofs of its parents leave at the splits that made it."""
+"""The results of the parents' verifications, from which the verification of a child partition starts."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from cqrs_cli.proof.traces import Index
 
 
 class Parent(NamedTuple):
-    """A parent's outcomes below the split, of the keys that the child has.
+    """A parent's outcomes before the split, of the child's keys.
 
     `known_from`: the first command whose outcome is not deleted yet.
     """
@@ -20,20 +20,20 @@ class Parent(NamedTuple):
 
 
 class Inherited(NamedTuple):
-    """All that the parents leave. Versions and ids are in the store of the child's proof."""
+    """The results of all parents. Versions and ids are in the store of the child's verification."""
 
     parents: Mapping[int, Parent] = {}
     open: Mapping[ProvedPlace, Open] = {}
-    has_begin: bool = True  # their events were there from the first one on
+    has_begin: bool = True  # their events are complete from the first event on
     clock: int = 0  # ms
 
     def after(self, split: Split, outcomes: Index, known_from: int) -> "Inherited":
-        """The same with the outcomes of one more parent."""
+        """Return the results with the outcomes of one more parent."""
         parents = {**self.parents, split.partition: Parent(outcomes, known_from)}
         return self._replace(parents=parents, clock=max(self.clock, split.clock))
 
     def left_by(self, split: Split, carried: Carried) -> "Inherited":
-        """The same with the commands that wait when the proof of a parent ends at its split."""
+        """Return the results with the deferred commands that are open where a parent's verification ends."""
         waiting = {
             proved_place(place, split.partition) if isinstance(place, int) else place: one
             for place, one in carried.deferred.items()
@@ -42,13 +42,13 @@ class Inherited(NamedTuple):
 
 
 class FamilyIndex:
-    """The traces of a partition's outcomes and of its parents' outcomes, to be looked up by place."""
+    """The index entries of the outcomes of a partition and its parents, by position."""
 
     def __init__(self, own: Index, parents: Mapping[int, Parent]) -> None:
         self._own, self._parents = own, parents
 
     def get(self, command: ProvedPlace) -> bytes | None:
-        """The trace of a command."""
+        """Return the index entry of a command's outcome, or None."""
         if isinstance(command, int):
             return self._own.get(command)
         partition, offset = read_place(command) or (-1, 0)

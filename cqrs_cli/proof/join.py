@@ -1,4 +1,4 @@
-"""Every command with its traces: its record and what the other logs hold of it, in the order of the offsets."""
+"""Join each command record with the index entries of its outcome, events and dead letter, in the order of offsets."""
 
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
@@ -17,7 +17,7 @@ _dead_letter: Callable[[bytes], DeadLetterTrace] = msgspec.msgpack.Decoder(DeadL
 
 
 class Joined(NamedTuple):
-    """All there is of the command at an offset; a missing part is None."""
+    """The command at an offset, with its outcome, events and dead letter; a missing part is None."""
 
     offset: int
     command: Record | None
@@ -27,7 +27,7 @@ class Joined(NamedTuple):
 
 
 def join(commands: Iterator[Record], outcomes: Index, events: Index, dead_letters: Index) -> Iterator[Joined]:
-    """Every offset that one of the sources has."""
+    """Yield each offset that at least one of the sources has, in order."""
     records = _Head((record.offset, record) for record in commands)
     decided = _Head((offset, _outcome(trace)) for offset, trace in outcomes.items())
     facts = _Head((offset, read_events_trace(trace)) for offset, trace in events.items())
@@ -40,7 +40,7 @@ def join(commands: Iterator[Record], outcomes: Index, events: Index, dead_letter
 
 
 class _Head(Generic[_T]):
-    """The first item that is left of a sorted source; `at` is its offset."""
+    """The next item of a sorted source; `at` is its offset, `LIMIT` at the end."""
 
     def __init__(self, source: Iterator[tuple[int, _T]]) -> None:
         self._source = source
@@ -49,7 +49,7 @@ class _Head(Generic[_T]):
         self.take(-1)
 
     def take(self, offset: int) -> _T | None:
-        """Return the first item and go on to the next, if it has this offset."""
+        """Return the next item and advance, if it has this offset; else return None."""
         if self.at != offset:
             return None
         value = self._value
@@ -58,13 +58,13 @@ class _Head(Generic[_T]):
 
 
 def find_outcome(outcomes: Lookup, command: ProvedPlace) -> OutcomeTrace | None:
-    """The outcome of a command."""
+    """Return the outcome of a command, or None."""
     trace = outcomes.get(command)
     return None if trace is None else _outcome(trace)
 
 
 def find_first_outcome(outcomes: Index, command: int) -> tuple[int, OutcomeTrace] | None:
-    """The first command from `command` on that has an outcome, and that outcome."""
+    """Return the first command from `command` on that has an outcome, with this outcome, or None."""
     if (outcome := find_outcome(outcomes, command)) is not None:
         return command, outcome
     later = ((offset, _outcome(trace)) for offset, trace in outcomes.items() if offset > command)
@@ -72,6 +72,6 @@ def find_first_outcome(outcomes: Index, command: int) -> tuple[int, OutcomeTrace
 
 
 def find_events(events: Index, command: int) -> EventsTrace | None:
-    """The events of a command."""
+    """Return the events of a command, or None."""
     trace = events.get(command)
     return None if trace is None else read_events_trace(trace)

@@ -1,4 +1,4 @@
-"""Keys as a proof knows them, compared with the keys topic, which is read after the other logs, and with shards."""
+"""Compare the data keys in the events with the keys topic, which is read after the other logs, and with shards."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
@@ -20,7 +20,7 @@ from cqrs_cli.state.store import Store
 
 
 class KeyProof:
-    """The findings of a proof about keys. Commands below `surely` are decided."""
+    """The part of verification that checks data keys. Commands before `surely` are certainly decided."""
 
     surely = 0
 
@@ -36,9 +36,9 @@ class KeyProof:
         since: Iterable[Record],
         is_ours: Callable[[str], bool] = lambda subject: True,
     ) -> None:
-        """Compare with the keys topic. `known`: by aggregate what the store has noted, and its key in the topic;
-        `since`: the events that came since. `is_ours`: false for an aggregate that has moved: its deferred commands may
-        still stand here.
+        """Compare with the keys topic. `known`: aggregate id, key entry in the store, and key in the topic. `since`:
+        the events that were written after the logs were read. `is_ours(subject)`: False for an aggregate that has moved
+        to another partition, although its deferred commands may still be in this partition.
         """
         sealed = ((one.at, *one.sealed) for one in self._deferred.entries.values() if one.sealed is not None)
         parked = [one for one in sealed if is_ours(one[1])]
@@ -49,7 +49,7 @@ class KeyProof:
         topic.conclude()
 
     def state_faults(self, subject: str, cls: type[State], stored: StoredState) -> Iterator[str]:
-        """Yield what is wrong with the personal fields of an aggregate in a shard."""
+        """Yield the violations in the personal fields of an aggregate's state in a shard."""
         with self._noted.view() as view:
             saved = view.saved(subject)
         yield from state_faults(read_trace(b"" if saved is None else saved.state), cls, stored)
@@ -58,28 +58,28 @@ class KeyProof:
 
 
 def ended_in(events: Index, first: int) -> Iterator[tuple[str, str]]:
-    """Subject and key of each `Erased` of the commands from `first` on: an owner may be at work on them."""
+    """Yield subject and key id of each `Erased` of the commands from `first` on, which an owner may be deciding."""
     for command, trace in events.items():
         if command >= first and (found := read_events_trace(trace)).ends and found.kid is not None:
             yield found.subject, found.kid
 
 
 def ended_since(events: Iterable[Record]) -> Iterator[tuple[str, str]]:
-    """Subject and key of each `Erased` among some events."""
+    """Yield subject and key id of each `Erased` among the events."""
     for record in events:
         try:
             event = read_event(record.value)
             key = key_of_event(event)
-        except ValueError:  # the next proof reports it
+        except ValueError:  # the next verification reports it
             continue
         if key is not None and key.ends:
             yield event.subject, key.kid
 
 
 class KeyTopic:
-    """Compares what is known of keys with the keys topic, which was read after the other logs.
+    """Compares the keys in the logs with the keys topic, which was read after the logs.
 
-    `ended`: subjects and keys of each `Erased` that came since; what these ended may be missing.
+    `ended`: subject and key id of each `Erased` that may be later than the check; these keys may be missing.
     """
 
     def __init__(
@@ -88,14 +88,14 @@ class KeyTopic:
         ended: Collection[tuple[str, str]],
         findings: Findings,
     ) -> None:
-        """`parked`: offset, subject and key of each deferred command that is sealed."""
+        """`parked`: offset, subject and key id of each encrypted deferred command."""
         self._parked: dict[str, list[tuple[int, str]]] = {}
         for at, subject, kid in parked:
             self._parked.setdefault(subject, []).append((at, kid))
         self._ended, self._findings = ended, findings
 
     def check(self, subject: str, trace: KeyTrace, found: WrappedKey | None) -> None:
-        """Check the key of an aggregate; `found`: the latest in the topic."""
+        """Check the key of an aggregate; `found`: its latest key in the topic."""
         in_force = trace.kid
         for at, kid in self._parked.pop(subject, ()):
             if kid in trace.ended or (subject, kid) in self._ended or kid == in_force:
@@ -110,7 +110,7 @@ class KeyTopic:
             self._judge("events", trace.at, subject, trace, found)
 
     def conclude(self) -> None:
-        """Check the aggregates that have deferred commands only."""
+        """Check the remaining aggregates, which have deferred commands but no events."""
         for subject in [*self._parked]:
             self.check(subject, KeyTrace(), None)
 

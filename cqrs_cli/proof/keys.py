@@ -1,7 +1,7 @@
-"""The rules for the keys of personal fields: what events say of them, command after command, and what the topic has.
+"""The rules for the data keys of personal fields, in events, in shards and in the keys topic.
 
-Of an aggregate's events those with sealed members name one key, until an `Erased` ends it. A key that was ended seals
-nothing any more, and is gone from the keys topic; one that is in force is there.
+All events of an aggregate with encrypted members use one key, until an `Erased` event deletes it. A deleted key
+encrypts no later event, and is not in the keys topic. An active key is in the keys topic.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,15 +27,15 @@ from cqrs_cli.core.personal.sealing import (
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.keys.topic import WrappedKey
 
-#: Keys of aggregates that are kept unwrapped, to open the next events of the same ones.
+#: The number of decrypted data keys in the cache. An aggregate's next event needs its key again.
 _UNWRAPPED = 10_000
 
 
 class KeyTrace(Struct, frozen=True, array_like=True, gc=False):
-    """The words of an aggregate's events about its keys, up to the one at offset `at`."""
+    """The key entry of an aggregate: its data keys by its events, up to the event at offset `at`."""
 
-    kid: str | None = None  # of the key in force; None: there is none, or none that an event has needed
-    ended: tuple[str, ...] = ()  # the keys that an `Erased` has ended
+    kid: str | None = None  # id of the active key; None: no event has used a key since the last `Erased`
+    ended: tuple[str, ...] = ()  # ids of the keys that an `Erased` has deleted
     at: int = 0
     erased: int = 0  # the version after the last `Erased`
 
@@ -45,12 +45,12 @@ _decode: Callable[[bytes], KeyTrace] = msgspec.msgpack.Decoder(KeyTrace).decode
 
 
 def read_trace(kept: bytes) -> KeyTrace:
-    """The trace that was kept as these bytes."""
+    """Decode a key entry; empty bytes are an empty entry."""
     return _decode(kept) if kept else KeyTrace()
 
 
 def trace_bytes(trace: KeyTrace) -> bytes:
-    """The bytes to keep."""
+    """Encode a key entry."""
     return _encode(trace)
 
 
@@ -62,7 +62,7 @@ _document = msgspec.json.Decoder(_Document).decode
 
 
 def kids_of_document(document: bytes) -> set[str]:
-    """The same for the document of a command; none for what is none."""
+    """Return the key ids in a command document; an empty set if it is not valid JSON."""
     if SEAL_MARK not in document:
         return set()
     try:
@@ -72,14 +72,17 @@ def kids_of_document(document: bytes) -> set[str]:
 
 
 class EventKey(NamedTuple):
-    """The key of an event: the one that seals its members, or that it ends."""
+    """The data key of an event: the key that encrypts its members, or, with `ends`, the key that it deletes."""
 
     kid: str
     ends: bool = False
 
 
 def key_of_event(event: EventEnvelope) -> EventKey | None:
-    """The key that an event names, if it names one; raises `ValueError` for two, and for what names none."""
+    """Return the key of an event; None if no member is encrypted.
+
+    Raises `ValueError` if the event uses several keys, or if an `Erased` has an invalid key id.
+    """
     if event.type == ERASED:
         kid = read_erased(event.data).key
         if len(from_text(kid)) != KID_BYTES:
@@ -92,7 +95,9 @@ def key_of_event(event: EventEnvelope) -> EventKey | None:
 
 
 class KeyRing:
-    """The keys in force, to open what they seal. `latest`: a subject's key in the topic; `unwrap`: with the ring."""
+    """The active data keys, to check values. `latest`: returns a subject's key in the topic; `unwrap`: decrypts the key
+    with the keyring.
+    """
 
     def __init__(
         self,
@@ -104,9 +109,9 @@ class KeyRing:
         self._unwrap = lru_cache(_UNWRAPPED)(unwrap)
 
     def faults(self, subject: str, place: str, data: bytes) -> Iterator[str]:
-        """Yield each member that names the key in force and does not open with it; no text has a value.
+        """Yield each member that uses the active key, but cannot be decrypted with it.
 
-        Raises `ContradictionError` for a key that the ring does not open.
+        The messages never contain personal data. Raises `ContradictionError` for a key that the keyring cannot decrypt.
         """
         members = sealed_members(data)
         wrapped = self._latest(subject) if members else None
@@ -121,9 +126,9 @@ class KeyRing:
 
 
 def state_faults(trace: KeyTrace, cls: type[State], saved: StoredState) -> Iterator[str]:
-    """Yield what is wrong with the personal fields of a state in a shard; no text has a value.
+    """Yield the violations in the personal fields of a state in a shard. The messages never contain personal data.
 
-    A shard that is behind may have seals of a key that has ended since.
+    A shard that lags may have values encrypted with a key that was deleted later.
     """
     for name, value in personal_values(cls, saved.state).items():
         if not is_sealed(value):
@@ -141,7 +146,7 @@ def state_faults(trace: KeyTrace, cls: type[State], saved: StoredState) -> Itera
 
 
 def judge_key(subject: str, trace: KeyTrace, found: WrappedKey | None) -> str | None:
-    """The fault of an aggregate's key in the topic, None if it has none."""
+    """Return the violation of an aggregate's key in the keys topic; None if it is correct."""
     if found is not None and found.kid in trace.ended:
         return f"is behind the end of key {found.kid} of {subject!r}, which is in the keys topic again"
     wanted = trace.kid

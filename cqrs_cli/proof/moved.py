@@ -1,7 +1,8 @@
-"""The commands that a partition has forwarded (`MOVED`), and those that were forwarded to it (`forwardedfrom`).
+"""The commands that a partition has forwarded (`MOVED`), and the commands that it has received (`forwardedfrom`).
 
-Both sides are counted, with a sum of hashes, for each pair of partitions. Where they agree, none was lost. They also
-differ where a client has copied a record with its attribute, or retention has deleted some: `lost` tells.
+Both sides count the commands of each pair of partitions, with a sum of hashes. If the tallies agree, no command was
+lost. They also differ if a client has copied a record with its `forwardedfrom`, or if retention has deleted records;
+`lost` finds the commands that are really missing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,26 +22,26 @@ _ATTRIBUTE = b'"forwardedfrom"'
 
 
 class MovedCommands:
-    """The tallies of one partition, by the partition on the other side."""
+    """The tallies of one partition, by the other partition."""
 
     def __init__(self, moved: Mapping[int, CommandTally], forwarded: Mapping[int, CommandTally]) -> None:
-        """Begins with what an earlier proof has counted."""
+        """Start from the tallies of an earlier verification."""
         self._moved, self._forwarded = dict(moved), dict(forwarded)
 
     def note(self, partition: int, offset: int, record: Record | None, outcome: OutcomeTrace | None) -> None:
-        """Count the command at an offset of `partition`."""
+        """Count the command at `offset` of `partition`, if it was forwarded or received."""
         if outcome is not None and outcome.reason == "MOVED" and outcome.movedto is not None:
             _count(self._moved, outcome.movedto, _hash(partition, offset, outcome.cause or ""))
         if record is not None and (came := forwarded(record)) is not None:
             _count(self._forwarded, came.partition, _hash(*came))
 
     def tallies(self) -> tuple[dict[int, CommandTally], dict[int, CommandTally]]:
-        """The tallies of what has moved to each partition, and of what came from each."""
+        """Return the tallies of commands forwarded to each partition, and of commands received from each partition."""
         return dict(self._moved), dict(self._forwarded)
 
 
 class Forwarded(NamedTuple):
-    """A command as `forwardedfrom` says where it stood before."""
+    """The original position of a forwarded command, from `forwardedfrom`, and its id."""
 
     partition: int
     offset: int
@@ -48,7 +49,7 @@ class Forwarded(NamedTuple):
 
 
 def forwarded(record: Record) -> Forwarded | None:
-    """The place that a command says it came from; None if it says nothing."""
+    """Return the original position of a forwarded command; None for a command without a valid `forwardedfrom`."""
     if _ATTRIBUTE not in (record.value or b""):
         return None
     try:
@@ -61,17 +62,18 @@ def forwarded(record: Record) -> Forwarded | None:
 def lost(
     source: int, to: int, outcomes: Iterable[Record], commands: Iterable[Record], since: int | None
 ) -> Iterator[tuple[int, str]]:
-    """Name each command of `source` that has moved to another partition and is not there: the offset of its outcome,
-    and what is wrong.
+    """Yield the outcome offset and a message for each command that `source` forwarded to partition `to`, but `to`
+    lacks.
 
-    `since` (ms): commands that may have come there before were deleted; None: all are there.
+    `since` (ms): retention may have deleted commands that arrived in `to` before this time; None: no record was
+    deleted.
     """
     missing: dict[Forwarded, int] = {}
     for record in outcomes:
         try:
             outcome = read_outcome(record.value)
         except ValueError:
-            continue  # the proof reports it
+            continue  # the verification reports it
         data = outcome.data
         if data.reason == "MOVED" and data.movedto == to and (since is None or record.timestamp > since):
             missing[Forwarded(source, data.offset, outcome.causationid or "")] = record.offset

@@ -1,4 +1,4 @@
-"""Reading outcomes, each on its own, in the order of their log."""
+"""Read outcomes in the order of their log, and check each outcome alone."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -20,15 +20,15 @@ from cqrs_cli.proof.verdict import check_names, check_verdict
 
 _T = TypeVar("_T")
 
-# The message of GAVE_UP: `core.deferral.deferrals.Deferrals.put_off` writes it.
+# The message of GAVE_UP, written by `core.deferral.deferrals.Deferrals.put_off`.
 _PUT_OFF = re.compile(r"put off (\d{1,4}) times")
 
-# The message of WRONG_PARTITION where a key has moved: `core.overlay.Overlay.forward` writes it.
+# The message of WRONG_PARTITION if a key has moved, written by `core.overlay.Overlay.forward`.
 _MOVED = re.compile(r"it has moved to partition (\d{1,9}), and is too large to follow")
 
 
 class Outcomes:
-    """The outcomes of a partition, read in the order of the log; then call `end`."""
+    """Reads the outcomes of a partition in the order of the log; call `end` after the last outcome."""
 
     def __init__(self, scope: Scope, traces: Traces, findings: Findings, clock: SplitClock) -> None:
         self.count = 0
@@ -39,7 +39,7 @@ class Outcomes:
         self._time = Clock()
 
     def read(self, records: Iterable[Record]) -> None:
-        """Read the next records."""
+        """Check the next records, and add them to the index."""
         for record in records:
             self.count += 1
             self._clock.see(record)
@@ -56,14 +56,14 @@ class Outcomes:
                 self._traces.keep(command, record.offset, _trace(record, outcome), after_loss=again)
 
     def end(self) -> None:
-        """All of them are read."""
+        """Finish after the last outcome."""
         self._clock.end()
 
     def _begins_again(self, command: int, at: int) -> bool:
-        """True if this is the first outcome after an accepted loss in a commands topic that was created again.
+        """True if this is the first outcome after an accepted loss with a recreated commands topic.
 
-        It is if the record at the offset of an earlier outcome is another one now, or deleted. Else one command was
-        decided twice.
+        Then the commands topic has another record, or no record, at the offset of an earlier outcome. Otherwise one
+        command was decided twice.
         """
         loss = self._scope.loss
         if loss is None or at < loss.outcomes or self._traces.began_again:
@@ -106,7 +106,7 @@ class Outcomes:
 
 
 def _trace(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
-    """The trace of an outcome."""
+    """Return the index entry of an outcome."""
     data = outcome.data
     first, target = _given(data.original), _given(data.target)
     return OutcomeTrace(

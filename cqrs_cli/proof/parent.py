@@ -1,4 +1,4 @@
-"""The silent proof of a parent, up to the split that made a child: the child's own proof begins with what it leaves."""
+"""Verify a parent partition up to a split, without reporting: its results are the start of the child's verification."""
 
 from collections.abc import Callable, Iterable
 from itertools import chain
@@ -10,7 +10,7 @@ from cqrs_cli.proof.inherited import Inherited
 from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Scope
 
-#: The records of a parent's log below the split, of the keys that the child has.
+#: Reads a parent's log before the split: the records of the child's keys.
 ReadBelow = Callable[[LogName], Iterable[list[Record]]]
 
 
@@ -23,11 +23,11 @@ def prove_parent(
     *,
     is_continued: bool = False,
 ) -> Inherited:
-    """Prove a parent, whose own parents have left `before`; returns what all of them leave.
+    """Verify a parent, starting from the results `before` of its own parents; return the results of all parents.
 
-    Versions and ids come into the store of `scratch`.
+    Versions and ids are written to the store of `scratch`.
 
-    `is_continued`: an earlier proof has left all but their outcomes.
+    `is_continued`: a checkpoint already holds all results except the outcomes.
     """
     proof = Proof(scope, scratch, inherited=before)
     for records in read("outcomes"):

@@ -1,7 +1,7 @@
-"""The proof of one partition: records in, violations out. It reads no topic and no clock.
+"""The verification of one partition: records in, violations out. It reads no topic and no clock.
 
-First come the logs that owners write, each from its start to its end; then the commands, joined with their traces.
-A proof may go on where an earlier one ended: `carried`.
+The caller passes first the logs that owners write, each from start to end, then the commands, which are joined with the
+index entries of the logs. A verification may continue from a checkpoint (`proof.carried`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,16 +26,16 @@ from cqrs_cli.state.store import Store
 
 
 class Scratch(NamedTuple):
-    """Empty stores for the data of a proof that may be larger than memory: traces by topic, versions and ids."""
+    """The stores of a verification, whose data may be larger than memory: index entries by topic, versions and ids."""
 
     outcomes: Index
     events: Index
     dead_letters: Index
     store: Store
-    flush_every: int = FLUSH_EVERY  # entries of the store that make one write
+    flush_every: int = FLUSH_EVERY  # store entries per write
 
     def bounded(self, floor: int) -> "Scratch":
-        """The same for a proof that goes on at command `floor`."""
+        """Return the stores for a verification that continues at command `floor`."""
         outcomes, events, dead_letters = (
             BoundedIndex(index, floor) for index in (self.outcomes, self.events, self.dead_letters)
         )
@@ -43,7 +43,7 @@ class Scratch(NamedTuple):
 
 
 class _Left(NamedTuple):
-    """The last events that were read, of a command that is not surely decided, and what was known before them."""
+    """The last events read, of a command that is not certainly decided, and the state of the index before them."""
 
     open: tuple[int, EventsTrace]
     last: int
@@ -51,10 +51,11 @@ class _Left(NamedTuple):
 
 
 class Proof:
-    """The proof of a partition: call `outcomes.read`, `events.read`, `dead_letters.read`, then `conclude`.
+    """The verification of a partition: call `outcomes.read`, `events.read`, `dead_letters.read`, then `conclude`.
 
-    `earlier`: what an earlier proof left, whose traces and versions are in `scratch`. Then the logs are read from
-    `earlier.read` on, and the commands from `earlier.commands` on; each call may raise `BehindError`.
+    `earlier`: the checkpoint of an earlier verification, whose index entries and versions are in `scratch`. The caller
+    then reads the logs from `earlier.read` on, and the commands from `earlier.commands` on. Each call may raise
+    `BehindError`.
     """
 
     def __init__(
@@ -64,14 +65,14 @@ class Proof:
         earlier: Carried | None = None,
         inherited: Inherited | None = None,
     ) -> None:
-        kept: Lookup = scratch.outcomes  # of commands that were proved earlier, too, as far as they are kept
+        kept: Lookup = scratch.outcomes  # also of commands before the checkpoint, if stored
         if inherited is not None:
             kept = FamilyIndex(scratch.outcomes, inherited.parents)
         if earlier is not None:
             check_beginning(earlier, scope.starts, scope.loss)
             scratch = scratch.bounded(earlier.commands)
         self.findings = Findings(None if earlier is None else earlier.report)
-        self.passing = Findings()  # true today only: the next proof finds it again
+        self.passing = Findings()  # not in the checkpoint: found again next time
         self.carried: Carried | None = None
         self._scope, self._scratch, self._earlier, self._inherited = scope, scratch, earlier, inherited
         self._outcome_traces = Traces("outcomes", scope, scratch.outcomes, self.findings, earlier)
@@ -86,7 +87,7 @@ class Proof:
         self.deferred = DeferredLog(scope, kept, self.findings, self.passing, judged)
         self.keys = KeyProof(scope, scratch.store, scratch.events, self.deferred, self.passing)
         self._rules: Rules | None = None
-        self._left: _Left | None = None  # to the next proof, which keeps them once more
+        self._left: _Left | None = None  # for the next verification, which adds them again
         if earlier is not None:
             self.outcomes.count, self.events.count = earlier.report.outcomes, earlier.report.events
             self.dead_letters.count = earlier.report.dead_letters
@@ -96,10 +97,10 @@ class Proof:
             self.passing.add("events", scope.starts["events"], what)
 
     def decided(self, before: int | None, after: int | None, commands: int) -> DecidedRange:
-        """The end of what is decided here, from the offsets committed `before` and `after` the logs were read.
+        """Return the decided commands, from the offsets committed `before` and `after` the logs were read.
 
-        Without a committed offset, because it expired or nothing was decided yet, the last outcome counts.
-        `commands`: where their log starts.
+        Without a committed offset, because it expired or no command was decided yet, the last outcome is used.
+        `commands`: the start offset of the commands topic.
         """
         surely = self._outcome_traces.last + 1 if before is None else before
         at_most = LIMIT if after is None else after
@@ -129,7 +130,7 @@ class Proof:
         )
 
     def _known_from(self, traces: Traces, surely: int) -> int:
-        """The first command whose record in a log is not deleted yet, or was read before it was."""
+        """Return the first command whose record in a log is not deleted, or was read before its deletion."""
         start, earlier = self._scope.starts[traces.kind], self._earlier
         if earlier is None:
             first = traces.index.first() if start else 0
@@ -140,7 +141,7 @@ class Proof:
         return surely if first is None else first
 
     def until(self, decided: DecidedRange) -> int:
-        """The offset up to which commands must be read."""
+        """Return the offset up to which commands must be read."""
         last = self._scratch.outcomes.last()
         return (
             decided.at_most
@@ -151,10 +152,11 @@ class Proof:
     def conclude(
         self, commands: Iterator[Record], decided: DecidedRange, read: Mapping[LogName, int] | None = None
     ) -> None:
-        """Check every command up to `until` with its traces.
+        """Check each command up to `until` with its index entries.
 
-        `read`: where reading of each log ended. With it `carried` is what the next proof needs to go on at
-        `decided.surely`, besides what the store then has. Commands that an owner was deciding are left to that one.
+        `read`: the end offset of each log. If given, `carried` and the store become the checkpoint from which the next
+        verification continues at `decided.surely`. The next verification checks the commands that an owner is deciding
+        now.
         """
         scratch = self._scratch
         scope, earlier, inherited = self._scope, self._earlier, self._inherited
@@ -172,7 +174,7 @@ class Proof:
                 if each.offset >= left_out:
                     rules.check(each)
             if scope.personal is not None and read is None:
-                dedup.flush()  # for the keys, which are compared next
+                dedup.flush()  # the keys are compared next
 
     def _leave(self, decided: DecidedRange, read: Mapping[LogName, int], rules: Rules, clock: int) -> Carried:
         scope, left = self._scope, self._left
@@ -199,21 +201,24 @@ class Proof:
         )
 
     def conclude_deferred(self, commands: Iterable[Record]) -> None:
-        """Compare the deferred topic with the outcomes, if nobody was at work. `commands`: those not decided yet.
+        """Compare the deferred topic with the outcomes. `commands`: the commands that are not decided yet.
 
-        A child takes over what waits before it begins.
+        Call it only if no owner was deciding. A pending child partition is skipped, because it imports its deferred
+        commands before it is activated.
         """
         has_begun = self._scope.homes is None or self._scope.homes.has_begun
         if self._rules is not None and has_begun:
             self._rules.deferrals.conclude(self.deferred.entries, commands)
 
     def event_at(self, command: int, index: int, subject: str) -> int | None:
-        """The offset of an event of a command, or nearly: only the first one's is kept. None: it is elsewhere."""
+        """Return the approximate offset of a command's event: only the offset of the first event is stored. None if
+        this partition has no such event.
+        """
         events = find_events(self._scratch.events, command)
         return None if events is None or events.subject != subject else events.at + index
 
     def report(self) -> Report:
-        """The result."""
+        """Return the report."""
         return self._report(self.findings, self.passing)
 
     def _report(self, *every: Findings) -> Report:

@@ -1,18 +1,18 @@
-"""Commands as a proof points to them: its partition's own, and what it has from its parents."""
+"""Positions of commands in a verification: of its own partition, and of parent partitions."""
 
 from msgspec import Struct
 
-#: A command's offset; of a parent's command partition/offset.
+#: An offset (`17`) of the verified partition, or `partition/offset` (`"3/17"`) of a parent.
 ProvedPlace = int | str
 
 
 def proved_place(offset: int, partition: int | None) -> ProvedPlace:
-    """The place of a command. `partition`: if it is another one than the proof's."""
+    """Return the position of a command. `partition`: None for the verified partition."""
     return offset if partition is None else f"{partition}/{offset}"
 
 
 def read_place(place: str) -> tuple[int, int] | None:
-    """Partition and offset in a parent's place; None for any other text."""
+    """Parse a parent's position `3/17` into partition and offset; None for any other text."""
     partition, slash, offset = place.partition("/")
     numbers = (partition, offset) if slash else ()
     if not numbers or not all(one.isascii() and one.isdigit() for one in numbers):
@@ -21,10 +21,10 @@ def read_place(place: str) -> tuple[int, int] | None:
 
 
 class Open(Struct, frozen=True, array_like=True, gc=False):
-    """A command that is deferred, as its outcomes and requests say."""
+    """A deferred command, by its outcomes and by the requests to cancel or release it."""
 
     due: int | None  # ms
     attempt: int
-    document: bytes | None = None  # a digest of the command; None if its record was deleted
+    document: bytes | None = None  # digest of the command; None if its record was deleted
     cancelled: bool = False
-    released: bool = False  # since it was last put off
+    released: bool = False  # since its last deferral

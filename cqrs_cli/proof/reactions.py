@@ -1,4 +1,6 @@
-"""The rule of a process: each event below its position has its commands, once, and no other event has any. Pure."""
+"""The rule of a process manager: each event before its position has its commands, exactly once, and no other event has
+commands. Pure.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -8,24 +10,24 @@ from cqrs_cli.proof.findings import MAX_NAMED
 
 
 class ReactionPlace(NamedTuple):
-    """The place of a command, found or expected: topic and partition, and a digest of its bytes.
+    """A command that was found or is expected: topic, partition, and a digest of its bytes.
 
-    `before`: partitions where one that is expected may stand, too, since its topic has grown.
+    `before`: further partitions where an expected command may be, because its topic was repartitioned.
     """
 
     topic: str
     partition: int
     digest: bytes
-    offset: int = -1  # of one that is found
+    offset: int = -1  # of a command that was found
     before: tuple[int, ...] = ()
 
     @property
     def homes(self) -> tuple[int, ...]:
-        """The partitions where it may stand."""
+        """The partitions where the command may be."""
         return self.partition, *self.before
 
     def is_as(self, wanted: "ReactionPlace") -> bool:
-        """True if the command that is found here is the wanted one."""
+        """True if this command, which was found, is the expected command `wanted`."""
         same = (self.topic, self.digest) == (wanted.topic, wanted.digest)
         return same and self.partition in wanted.homes
 
@@ -34,9 +36,10 @@ class ReactionPlace(NamedTuple):
 
 
 class HeardEvent(NamedTuple):
-    """An event that a process hears. `origin`: what its commands' ids have in common, all but the number.
+    """An event to which a process manager subscribes. `origin`: the common prefix of its commands' ids, without the
+    number.
 
-    `commands`: those that `react` gives for it; None if it raises.
+    `commands`: the commands that `react` returns for it; None if `react` raises.
     """
 
     offset: int
@@ -46,31 +49,31 @@ class HeardEvent(NamedTuple):
 
 
 class ReactedRange(NamedTuple):
-    """The events of a partition that are reacted to, as the position said before and after the commands were read."""
+    """The processed events, by the positions before (`surely`) and after (`at_most`) the commands were read."""
 
     surely: int
     at_most: int
-    skips: frozenset[int] = frozenset()  # events that an operator left out
-    accepted: int | None = None  # where an operator said to go on after a loss
+    skips: frozenset[int] = frozenset()  # events that an operator skipped
+    accepted: int | None = None  # the restart position that an operator set after a loss
     whole: bool = True  # no event of the partition was deleted
 
 
 class Reactions:
-    """The findings about a process. `unknown`: commands of events that are deleted, or before an accepted loss."""
+    """The findings about a process manager. `unknown`: commands of deleted events, or before an accepted loss."""
 
     def __init__(self) -> None:
         self.named: list[str] = []
         self.count = self.events = self.commands = self.accepted = self.unknown = 0
-        self.others = 0  # commands that are not those that `react` gives now
+        self.others = 0  # commands that the current `react` does not return
 
     def add(self, what: str) -> None:
-        """Count a violation, and name it unless there are too many."""
+        """Count a violation, and list it if the list has fewer than `MAX_NAMED`."""
         self.count += 1
         if len(self.named) < MAX_NAMED:
             self.named.append(what)
 
 
-#: The commands with an origin, by number.
+#: The commands that were found, by origin and number.
 Sent = Mapping[str, Mapping[int, Sequence[ReactionPlace]]]
 
 
@@ -82,10 +85,10 @@ def judge_partition(
     kept: Callable[[ReactionPlace, int], bool],
     found: Reactions,
 ) -> Iterator[str]:
-    """Judge the events of a partition, in order; yields the origins that are of it.
+    """Check the events of a partition in order, and yield the origins with commands.
 
-    `kept`: false where a command of an event of this time (ms) may be deleted. Where a process began is not recorded:
-    it is at the first event that has a command.
+    `kept`: False if a command of an event at this time (ms) may be deleted. The start of a process manager is not
+    recorded; it is taken to be the first event with a command.
     """
     begun, order = False, _Order()
     for event in events:
@@ -110,7 +113,7 @@ def _faults(
     kept: Callable[[ReactionPlace, int], bool],
     found: Reactions,
 ) -> Iterator[str]:
-    """`surely`: the process has begun, and its position is behind the event."""
+    """Yield the violations of an event. `surely`: the process manager had started, and has passed the event."""
     if event.offset >= reacted.at_most:
         if there:
             yield f"it has commands, and the position is {reacted.at_most}"
@@ -137,15 +140,16 @@ def _faults(
 
 
 def _own(event: HeardEvent, number: int, copies: Sequence[ReactionPlace]) -> Sequence[ReactionPlace]:
-    """The copies of a command that are as `react` gives it now."""
+    """Return the copies of a command that equal the command that `react` returns now."""
     wanted = () if event.commands is None else event.commands[number : number + 1]
     return [copy for copy in copies if wanted and copy.is_as(wanted[0])]
 
 
 def _copies(event: HeardEvent, there: Mapping[int, Sequence[ReactionPlace]], again: bool) -> Iterator[str]:
-    """Yield which commands have several copies, and which of these keeps the process's own from being decided.
+    """Yield the commands with several copies, and each copy that prevents the process manager's own command from being
+    decided.
 
-    `again`: the process may have gone back behind the event.
+    `again`: the process manager may have been set back to before the event.
     """
     for number, copies in sorted(there.items()):
         if len(copies) > 1 and not again:
@@ -157,7 +161,7 @@ def _copies(event: HeardEvent, there: Mapping[int, Sequence[ReactionPlace]], aga
 
 
 class _Order:
-    """The order of the commands on each partition: that of their events, and for one event that of their numbers."""
+    """Checks the order of the commands in each partition: by event, and by number for one event."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, int], int] = {}
@@ -165,9 +169,9 @@ class _Order:
     def faults(
         self, event: HeardEvent, there: Mapping[int, Sequence[ReactionPlace]], again: bool
     ) -> Iterator[str]:
-        """Yield the commands that stand before the one that was to be sent before them.
+        """Yield the commands that are before a command that should have been sent earlier.
 
-        Of several copies the process's own counts, the last of them if it may have gone back.
+        If there are several copies, the process manager's own copy is used; its last copy, if `again`.
         """
         for number, copies in sorted(there.items()):
             own = _own(event, number, copies) or copies
@@ -179,7 +183,7 @@ class _Order:
 
 
 def judge_strays(sent: Sent, matched: set[str], whole: bool, found: Reactions) -> None:
-    """Judge the commands of a topic of events that none of its events has led to. `whole`: no event was deleted."""
+    """Check the commands whose origin is not in `matched`, i.e. without an event. `whole`: no event was deleted."""
     for origin, there in sent.items():
         if origin in matched:
             continue
@@ -192,6 +196,6 @@ def judge_strays(sent: Sent, matched: set[str], whole: bool, found: Reactions) -
 
 
 def judge_others(found: Reactions) -> None:
-    """Count what other code has sent as one violation."""
+    """Report the commands that differ from the current `react` as one violation."""
     if found.others:
         found.add(f"{found.others:,} commands are not those that react gives now: was it changed?")

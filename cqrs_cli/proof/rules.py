@@ -20,7 +20,7 @@ from cqrs_cli.proof.versions import Versions
 
 
 class Rules:
-    """Checks command after command, in their order."""
+    """Checks the commands in order, with all rules."""
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class Rules:
 
     @property
     def aggregates(self) -> int:
-        """Aggregates found so far."""
+        """The number of aggregates found so far."""
         return self._versions.aggregates
 
     def check_below(self, end: int, source: Iterator[Joined]) -> Iterator[Joined]:
-        """Check the commands below `end`; returns the others."""
+        """Check the commands before `end`; return the other commands."""
         for joined in source:
             if joined.offset >= end:
                 return chain([joined], source)
@@ -72,7 +72,7 @@ class Rules:
         return source
 
     def check(self, joined: Joined) -> None:
-        """Find everything that is wrong about one command."""
+        """Report all violations of one command."""
         offset, record, outcome, events, dead_letter = joined
         self.commands += record is not None
         if self.moved is not None:
@@ -93,7 +93,7 @@ class Rules:
             self._keys.check(record, outcome, events)
 
     def _check_undecided(self, joined: Joined) -> None:
-        """Report a command without outcome, and the traces of one."""
+        """Report a command without an outcome, and its events or dead letter."""
         offset, decided = joined.offset, self._decided
         if offset < decided.outcomes:
             self.deleted["outcomes"] += 1
@@ -123,7 +123,7 @@ class Rules:
             self._add("outcomes", outcome.at, f"is of command {offset}, which does not exist")
 
     def _check_events(self, offset: int, outcome: OutcomeTrace, events: EventsTrace) -> None:
-        """Compare events with the outcome of their command: it caused them, and has their number and last version."""
+        """Compare events with the outcome of their command: cause, number, last version and timestamp."""
         at = events.at
         if outcome.status != "accepted":
             self._add("events", at, f"is of command {offset}, whose outcome is {outcome.result}")
@@ -145,7 +145,7 @@ class Rules:
     def _check_dead_letter(
         self, joined: Joined, outcome: OutcomeTrace, dead_letter: DeadLetterTrace | None
     ) -> None:
-        """Compare a dead letter with its outcome and its command: failed commands have one, others do not."""
+        """Compare a dead letter with its outcome and its command. Only failed commands have a dead letter."""
         offset, failed = joined.offset, outcome.status == "failed"
         if dead_letter is None:
             if failed and offset < self._decided.dead_letters:

@@ -1,4 +1,4 @@
-"""The partition that is proved, and what is known of it before its records are read."""
+"""The verified partition, and the facts about it that are known before its records are read."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,9 @@ from cqrs_cli.proof.keys import KeyRing
 
 
 class Loss(NamedTuple):
-    """A loss accepted by an operator (`run --accept-loss`): where the commands went on, and where the logs ended."""
+    """A loss that an operator accepted (`run --accept-loss`): `at` is the command from which the owner went on;
+    `events` and `outcomes` are the ends of these logs.
+    """
 
     at: int
     events: int
@@ -25,7 +27,7 @@ class Loss(NamedTuple):
 
 
 def check_shape(event: EventEnvelope) -> None:
-    """Check an event without the aggregate's code; raises `ValueError` if its type or data could be no event's."""
+    """Check an event without the aggregate's code; raise `ValueError` if its type or data cannot be of an event."""
     if not event.type.rpartition(".")[2].isidentifier():
         raise ValueError(f"its type {event.type!r} names no event")
     try:
@@ -36,48 +38,46 @@ def check_shape(event: EventEnvelope) -> None:
 
 
 class PersonalScope(NamedTuple):
-    """A proof's knowledge of an aggregate with personal fields. `ring` opens what keys in force seal."""
+    """The facts about an aggregate with personal fields. `ring` decrypts values with the active keys."""
 
     ring: KeyRing | None = None
-    masked: MaskDocument = (
-        bytes  # of deferred commands, which are sealed, and of those that their senders sent
-    )
+    masked: MaskDocument = bytes  # makes encrypted and plain documents comparable
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One partition, and what its records must fit."""
+    """The verified partition, and the facts that its records must match."""
 
     aggregate: str
-    commands: str  # the commands topic, as dead letters name it
+    commands: str  # name of the commands topic, as in dead letters
     partition: int
-    starts: Mapping[LogName, int]  # where each log starts: what lay before was deleted
-    window: int  # how long an id is remembered, ms: the shortest window there ever was
-    home: Callable[[bytes], int | None] = lambda key: None  # the partition of a key, None: anywhere
+    starts: Mapping[LogName, int]  # start offset of each log; earlier records are deleted
+    window: int  # the shortest dedup window so far, ms
+    home: Callable[[bytes], int | None] = lambda key: None  # the partition of a key; None: any partition
     loss: Loss | None = None
-    command_at: Callable[[int], Record | None] = lambda offset: None  # what the commands topic has there now
-    topic_id: str = ""  # of the commands topic
-    longest_window: int | None = None  # the longest, ms; None: there was one only
-    #: Raises what says why an event cannot be read.
+    command_at: Callable[[int], Record | None] = lambda offset: None  # current record at an offset
+    topic_id: str = ""  # id of the commands topic
+    longest_window: int | None = None  # the longest window so far, ms; None: it never changed
+    #: Raises an error with the reason if an event cannot be read.
     decode_event: Callable[[EventEnvelope], object] = check_shape
-    early: int = EARLY  # how long before it is due a deferred command may be decided, ms
-    homes: Homes | None = None  # of an aggregate that has grown
-    for_child: bool = False  # the proof is for a child, which has its keys from this partition
-    fits: FitsCommand = fits_whole  # tells whether an outcome's fingerprint may be of a command
-    personal: PersonalScope | None = None  # of an aggregate with personal fields
+    early: int = EARLY  # by how much a deferred command may be early, ms
+    homes: Homes | None = None  # after a repartitioning
+    for_child: bool = False  # verifies a parent for its child partition
+    fits: FitsCommand = fits_whole  # True if a fingerprint may be of a command
+    personal: PersonalScope | None = None  # with personal fields only
 
     def home_at(self, key: bytes, command: int) -> int | None:
-        """The partition of a key when a command was decided, None: anywhere."""
+        """Return the partition of a key when a command was decided; None: any partition."""
         return self.home(key) if self.homes is None else self.homes.home(key, command)
 
     @property
     def masked(self) -> MaskDocument:
-        """Makes of the document of a command the part that is compared."""
+        """Reduces a command's document to the part that is compared."""
         return bytes if self.personal is None else self.personal.masked
 
 
 class Clock:
-    """The text of a record's timestamp; records of one millisecond come together."""
+    """Formats timestamps, and caches the last text, because adjacent records often have one timestamp."""
 
     def __init__(self) -> None:
         self._timestamp: int | None = None

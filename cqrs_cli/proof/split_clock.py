@@ -1,7 +1,7 @@
-"""The clock that each split of a partition hands to its children: the greatest timestamp of what was decided before it.
+"""Checks the clock in each split record: the greatest timestamp of the decisions before the split.
 
-With an earlier clock a child would decide an id again that its parent remembers; with a later one it would not forget
-where a shard that is made from the log does.
+A child partition starts its dedup window from this clock. With a later clock it would forget ids that its parent
+remembers, and decide them again; with an earlier clock it would remember ids that its parent has forgotten.
 """
 
 from cqrs_cli.core.messages.record import Record
@@ -11,27 +11,27 @@ from cqrs_cli.proof.scope import Scope
 
 
 class SplitClock:
-    """Sees the outcomes of a partition in their order, from offset `start` on."""
+    """Receives the outcomes of a partition in order, from offset `start` on."""
 
     def __init__(self, scope: Scope, findings: Findings, start: int, inherited: int) -> None:
-        """`inherited`: the clock that the partition had from its parents."""
+        """`inherited`: the clock that the partition got from its parents."""
         splits = () if scope.homes is None else scope.homes.splits
         self._splits = [one for one in splits if one.outcomes >= start]
         self._knows_all = start == 0 and scope.loss is None
         self._findings, self._clock = findings, inherited
 
     def see(self, record: Record) -> None:
-        """The next outcome."""
+        """Process the next outcome."""
         if self._splits:
             self._judge(record.offset)
             self._clock = max(self._clock, record.timestamp)
 
     def end(self) -> None:
-        """There are no more."""
+        """Finish after the last outcome."""
         self._judge(None)
 
     def _judge(self, upto: int | None) -> None:
-        """Judge the splits that no outcome precedes any more."""
+        """Check the splits before outcome `upto`; None: all remaining splits."""
         while self._splits and (upto is None or self._splits[0].outcomes <= upto):
             split = self._splits.pop(0)
             if split.clock < self._clock or (self._knows_all and split.clock > self._clock):

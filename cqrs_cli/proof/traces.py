@@ -1,7 +1,8 @@
-"""Traces: the parts of outcomes, events and dead letters that are kept until their commands are read.
+"""Index entries ("traces"): the parts of outcomes, events and dead letters that are stored until their commands are
+read.
 
-There is one trace for each command and topic. Outcomes and events follow the order of their commands, but a fault may
-break it; so traces are kept in an index on disk, by the command's offset, and read back in that order.
+Each command has one entry per topic. Outcomes and events normally have the order of their commands, but a fault may
+break the order. So the entries are stored in an index on disk by the command's offset, and read in that order.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,17 +16,17 @@ from cqrs_cli.proof.findings import Findings, LogName
 from cqrs_cli.proof.places import ProvedPlace
 from cqrs_cli.proof.scope import Scope
 
-#: Offsets and versions are below it; a greater number in a record is invalid.
+#: The upper bound of offsets and versions; a number from here on in a record is invalid.
 LIMIT = 2**63
 
 
 def key_of(record: Record) -> bytes | None:
-    """The key; an empty one counts as None, since clients differ in how they return it."""
+    """Return the key; an empty key counts as None, because clients return it differently."""
     return record.key or None
 
 
 class OutcomeTrace(Struct, array_like=True, gc=False):
-    """The members of an outcome. `at` is its own offset."""
+    """The members of an outcome that verification needs. `at` is the outcome's own offset."""
 
     at: int
     timestamp: int
@@ -40,44 +41,42 @@ class OutcomeTrace(Struct, array_like=True, gc=False):
     events: int
     expected: str | None
     fingerprint: int | None
-    original: tuple[ProvedPlace, str, int, int] | None  # place, status, version, events
-    decidedat: str | None  # by the owner's clock; only of a command that had expired
+    original: tuple[ProvedPlace, str, int, int] | None  # position, status, version, events
+    decidedat: str | None  # by the owner's clock; only of an expired command
     deferredfrom: str | None = None
-    target: tuple[ProvedPlace, str] | None = (
-        None  # place and id of the deferred command that a reserved type is about
-    )
-    due: int | None = None  # ms; of a command that is deferred
-    attempt: int | None = None  # how often `decide` had put it off; also of one that was given up for it
-    movedto: int | None = None  # the partition that has its key; also of one that was too large to follow
+    target: tuple[ProvedPlace, str] | None = None  # position and id of the command to cancel or release
+    due: int | None = None  # ms; of a deferred command
+    attempt: int | None = None  # how often `decide` had deferred it; also for GAVE_UP
+    movedto: int | None = None  # the key's partition; also of a command too large to move
 
     @property
     def result(self) -> str:
-        """The reason, or the status of an outcome that has no reason."""
+        """The reason; the status if there is no reason."""
         return self.reason or self.status
 
 
 class EventsTrace(Struct, array_like=True, gc=False):
-    """The events of one command, from offset `at` on: the first one announces `count`, they reach up to `reach`."""
+    """The events of one command, from offset `at` on. `count`: as in the first event; `reach`: number read so far."""
 
     at: int
     timestamp: int
     subject: str
     cause: str
     correlation: str
-    version: int  # of the first
+    version: int  # of the first event
     count: int
     reach: int = 0
-    kid: str | None = None  # the key that they name, of personal fields
-    ends: bool = False  # they end it
+    kid: str | None = None  # id of the data key in their personal fields
+    ends: bool = False  # the event is an `Erased`, which deletes the key
 
     @property
     def last(self) -> int:
-        """The version after the last of them."""
+        """The version after the last event."""
         return self.version + self.count - 1
 
 
 class DeadLetterTrace(Struct, array_like=True, gc=False):
-    """A dead letter, with the CRC-32 of the bytes and headers that it keeps."""
+    """A dead letter, with the CRC-32 of the command's bytes and headers."""
 
     at: int
     timestamp: int
@@ -88,31 +87,31 @@ class DeadLetterTrace(Struct, array_like=True, gc=False):
 
 
 class Lookup(Protocol):
-    """Traces to be looked up by the place of their command."""
+    """Index entries by the position of their command."""
 
     def get(self, command: Any, /) -> bytes | None: ...
 
 
 class Index(Protocol):
-    """Traces by command offset, on disk. `state.trace_index` has the one implementation."""
+    """Index entries by command offset, on disk. `state.trace_index` has the only implementation."""
 
     def add(self, command: int, trace: bytes) -> bytes | None:
-        """Keep a trace, unless the command has one already: then return that one and change nothing."""
+        """Add an entry. If the command already has an entry, return this entry and change nothing."""
 
     def get(self, command: int) -> bytes | None:
-        """The trace of a command."""
+        """Return the entry of a command, or None."""
 
     def first(self) -> int | None:
-        """The lowest command with a trace."""
+        """Return the lowest command with an entry."""
 
     def last(self) -> int | None:
-        """The highest command with a trace."""
+        """Return the highest command with an entry."""
 
     def cut(self, command: int) -> int:
-        """Delete the traces from a command on; returns their number."""
+        """Delete the entries from a command on, and return their number."""
 
     def items(self) -> Iterator[tuple[int, bytes]]:
-        """All traces, by command. Finish before the next change."""
+        """Yield all entries by command. Exhaust the iterator before the next change."""
 
 
 _encode: Callable[[Struct], bytes] = msgspec.msgpack.Encoder().encode
@@ -120,13 +119,13 @@ _members: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[Any]).deco
 
 
 def time_of(trace: bytes) -> int:
-    """The timestamp in a trace, ms."""
+    """Return the timestamp in an entry, ms."""
     found: int = _members(trace)[1]
     return found
 
 
 class Earlier(Protocol):
-    """An earlier proof, by topic: the command of the last record, and whether the commands had begun again."""
+    """An earlier verification, by topic: the last record's command, and whether the commands topic was recreated."""
 
     @property
     def last(self) -> Mapping[LogName, int]: ...
@@ -136,7 +135,7 @@ class Earlier(Protocol):
 
 
 class Traces:
-    """The traces of one topic, kept while its log is read: one for each command, in the order of the commands."""
+    """Adds the index entries of one topic while its log is read: one entry per command, in order."""
 
     def __init__(
         self, kind: LogName, scope: Scope, index: Index, findings: Findings, earlier: Earlier | None = None
@@ -152,10 +151,10 @@ class Traces:
     def keep(
         self, command: int, at: int, trace: Struct, *, after_loss: bool, findings: Findings | None = None
     ) -> None:
-        """Keep the trace of a record at offset `at`. `after_loss`: the record may be the first after an accepted loss,
-        in a commands topic that was created again; then the traces of the old topic are deleted.
+        """Add the entry of a record at offset `at`. `after_loss`: the record may be the first after an accepted loss,
+        in a recreated commands topic; then the entries of the old topic are deleted.
 
-        `findings`: others than usual for what is wrong with the record's place.
+        `findings` receives violations of the order, if given.
         """
         findings = self._findings if findings is None else findings
         is_out_of_order = command <= self.last

@@ -1,4 +1,4 @@
-"""The rules for an outcome alone, without its command: status, reason and members must fit each other."""
+"""The rules for an outcome alone, without its command: status, reason and members must match."""
 
 from collections.abc import Iterator
 
@@ -8,18 +8,18 @@ from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
 from cqrs_cli.core.messages.reasons import REMEMBERED, STATUSES, Reason
 
-#: Reasons of the checks 1 to 4. The owner has not looked up the aggregate before them: the outcome's version is 0.
+#: Reasons of checks 1 to 4. They come before the lookup of the aggregate, so the outcome's version is 0.
 BLIND = {reason.name for reason in Reason if reason.check <= 4}
-#: Reasons of the checks 1 and 2: the command could not be read.
+#: Reasons of checks 1 and 2: the command could not be read.
 UNREAD = {reason.name for reason in Reason if reason.check <= 2}
-#: Reasons of check 10: the expected version does not hold.
+#: Reasons of check 10: the aggregate is not at the expected version.
 VERSION_REASONS = {reason.name for reason in Reason if reason.check == 10}
-#: The reasons that go with each status.
+#: The reasons of each status.
 REASONS = {status: {reason.name for reason in Reason if reason.status == status} for status in STATUSES}
 
 
 def check_verdict(verdict: Verdict, reserved: bool) -> Iterator[str]:
-    """Yield every contradiction within a verdict. `reserved`: of a reserved type, like `cqrs.Cancel`."""
+    """Yield each contradiction within a verdict. `reserved`: the command's type is reserved, e.g. `cqrs.Cancel`."""
     status, reason = verdict.status, verdict.reason or None
     if status not in REASONS:
         yield f"has the status {status!r}, which is unknown"
@@ -51,10 +51,10 @@ def check_verdict(verdict: Verdict, reserved: bool) -> Iterator[str]:
 
 
 def check_names(outcome: OutcomeEnvelope) -> Iterator[str]:
-    """Yield what an outcome says of its command though nobody has read it, or leaves out though somebody has.
+    """Yield the names that an outcome has although its command was not read, or lacks although its command was read.
 
-    A command was read if its outcome has a fingerprint. Where key and subject differ, a key that is not UTF-8 leaves
-    the outcome without names.
+    A command was read if its outcome has a fingerprint. If key and subject differ, and the key is not UTF-8, the
+    outcome has no names.
     """
     data, reason = outcome.data, outcome.data.reason or None
     members = {name: getattr(outcome, name) for name in ("subject", "causationid", "correlationid")}
@@ -74,7 +74,7 @@ def check_names(outcome: OutcomeEnvelope) -> Iterator[str]:
 
 
 def _expectation(verdict: Verdict) -> Iterator[str]:
-    """Check that the expected version held where it had to, and did not where it is the reason."""
+    """Check that the expected version was met, or not met if this is the reason."""
     text, reason = verdict.expected, verdict.reason or None
     if text is UNSET:
         if reason in VERSION_REASONS:
@@ -85,7 +85,7 @@ def _expectation(verdict: Verdict) -> Iterator[str]:
     except ValueError:
         if (
             verdict.status not in ("duplicate", "failed") and reason != "ID_REUSED"
-        ):  # the others were checked before
+        ):  # other outcomes were decided before this check
             yield f"is {verdict.status} with the expected version {text!r}, which is invalid"
         return
     if reason == "INVALID_EXPECTED_VERSION":

@@ -1,4 +1,4 @@
-"""From one command of an aggregate to the next no version is missing, and each is there once."""
+"""The version rule: the versions of an aggregate are consecutive; no version is missing or repeated."""
 
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import Findings, LogName, Losses
@@ -7,10 +7,10 @@ from cqrs_cli.proof.verdict import BLIND
 
 
 class Versions:
-    """Checks command after command. Where outcome and events differ, which `Rules` reports, the outcome counts."""
+    """Checks the commands in order. If outcome and events differ, which `Rules` reports, the outcome is used."""
 
     def __init__(self, has_begin: bool, losses: Losses, dedup: DedupIndex, findings: Findings) -> None:
-        """`has_begin`: the events are there from the first one on."""
+        """`has_begin`: the events are complete from the first event on."""
         self.aggregates = 0
         self._has_begin = has_begin
         self._losses = losses

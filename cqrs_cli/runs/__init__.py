@@ -1,1 +1,1 @@
-"""One run seen from outside, without Spark: how far it is, who else is at work, its metrics."""
+"""A run as its driver and other runs see it, without Spark: its progress, other active runs, and its metrics."""

@@ -1,4 +1,4 @@
-"""The assembly of a run: the plan of what it decides, and the plan of what it reacts to."""
+"""The assembly of a run: the plan for its aggregates, and the plan for its processes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Interventions:
-    """The places where an operator has a run go on: with losses, without an event, with a command that fails."""
+    """An operator's overrides, as records such as `order:3@250`: accept a loss there, skip an event, fail a command."""
 
     accept_loss: Sequence[str] = ()
     skip: Sequence[str] = ()
@@ -33,14 +33,14 @@ class Interventions:
 
 @dataclass(frozen=True)
 class Assembly:
-    """Both plans of a run; `reacting` is None if it runs no process."""
+    """Both plans of a run; `reacting` is None if the run has no process."""
 
     plan: Plan
     reacting: ProcessPlan | None
 
     @property
     def partitions(self) -> int:
-        """The partitions that the run owns."""
+        """The number of partitions that the run owns."""
         return len(self.plan.partitions()) + (len(self.reacting.subscriptions) if self.reacting else 0)
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class Assembly:
         return ", ".join(parts)
 
     def left(self, note: Callable[[str], None]) -> "Assembly | None":
-        """The part that no other run does, for `--once`; waits for a run that is at work. None if nothing is left."""
+        """Return the part that no other run does, for `--once`, or None. Waits while another run makes progress."""
         reacting = self.reacting and left_to_react(self.reacting, note)
         plan = left_to_decide(self.plan, note)
         if plan is None and reacting is None:
@@ -67,7 +67,7 @@ def assemble(
     once: bool = False,
     standby: bool = False,
 ) -> Assembly:
-    """The run that decides for these aggregates and runs these processes. Raises as `prepare` does."""
+    """Return the plans of a run with these aggregates and processes. Raises the errors of `prepare`."""
     losses = {text: parse_place("--accept-loss", text) for text in interventions.accept_loss}
     decided = [text for text, place in losses.items() if not place.process]
     heard = [text for text, place in losses.items() if place.process]

@@ -1,7 +1,7 @@
-"""The HTTP endpoint of a run or a projection, for Prometheus and for what restarts and routes services.
+"""The HTTP endpoint of a run or a projection, for Prometheus and for service managers.
 
-`/metrics` has the metrics. `/healthz` fails where a restart of the driver helps, and only there. `/readyz` tells if
-every partition is served now; `/readyz?standby` is content with a run that stands by, too, for what updates one run
+`/metrics` has the metrics. `/healthz` fails only if a restart of the driver helps. `/readyz` reports whether every
+partition has an active owner; `/readyz?standby` also accepts a standby run, for service managers that update one run
 after the other.
 """
 
@@ -20,15 +20,15 @@ from prometheus_client.exposition import choose_encoder
 
 from cqrs_cli.errors import ConfigurationError
 
-#: Seconds without a sign of the driver after which it is stuck. It may wait for a broker, or before it submits again.
+#: Seconds without a heartbeat of the driver until it counts as stuck. It may wait for a broker, or for a resubmission.
 ALIVE_WITHIN = 180.0
 
-#: Seconds after which a look at the run says nothing about now.
+#: Seconds after which a snapshot of the run is out of date.
 FRESH_WITHIN = 30.0
 
 
 class JobLook(Protocol):
-    """A look at a job at a time (monotonic seconds)."""
+    """A snapshot of a job at a time (monotonic seconds)."""
 
     @property
     def at(self) -> float: ...
@@ -38,27 +38,27 @@ _L = TypeVar("_L", bound=JobLook)
 
 
 class Served(Protocol[_L]):
-    """A collector for Prometheus that speaks of the last look, and of those who were asked for it."""
+    """A collector for Prometheus that reports the last snapshot. `asked` names the systems that answer polls."""
 
     snapshot: _L | None
     asked: str
 
     def waiting(self) -> dict[str, str]:
-        """The partitions in which nothing is done now, each with the reason."""
+        """Return the partitions without progress at present, each with the reason."""
 
     def standing_by(self) -> bool:
-        """True if it only waits for the run at work to end."""
+        """True if the job only waits for the active run to end."""
 
     def collect(self) -> Iterator[Metric]: ...
 
 
 class Endpoint(Generic[_L]):
-    """Serves one job from threads of its own until it is closed."""
+    """Serves one job in threads of its own until it is closed."""
 
     def __init__(
         self, metrics: Served[_L], host: str, port: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Port 0 takes a free one. Raises `ConfigurationError` if it cannot listen there."""
+        """Port 0 selects a free port. Raises `ConfigurationError` if the address cannot be used."""
         self._clock = clock
         self._metrics = metrics
         self._seen = clock()
@@ -76,7 +76,7 @@ class Endpoint(Generic[_L]):
         self._thread.start()
 
     def update(self, snapshot: _L) -> None:
-        """Serve this look from now on."""
+        """Serve this snapshot from now on."""
         self._metrics.snapshot = snapshot
         self.beat()
 
@@ -85,14 +85,14 @@ class Endpoint(Generic[_L]):
         self._seen = self._clock()
 
     def health(self) -> dict[str, object]:
-        """The answer of `/healthz`."""
+        """Return the answer of `/healthz`."""
         silent = self._clock() - self._seen
         return {"alive": silent < ALIVE_WITHIN, "silent_seconds": round(silent, 1)}
 
     def readiness(self, with_standby: bool = False) -> dict[str, object]:
-        """The answer of `/readyz`: the partitions in which no owner decides, each with the step it is at.
+        """Return the answer of `/readyz`: the partitions in which no owner decides, each with its current step.
 
-        `with_standby`: a run that stands by is ready, too.
+        `with_standby`: a standby run is ready, too.
         """
         snapshot = self._metrics.snapshot
         if snapshot is None:
@@ -129,7 +129,7 @@ def _handler(
     readiness: Callable[[bool], dict[str, object]],
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        timeout = 10  # seconds for a request to come
+        timeout = 10  # seconds for a request to arrive
 
         def do_GET(self) -> None:
             path, _, query = self.path.partition("?")
@@ -151,10 +151,10 @@ def _handler(
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             if self.command != "HEAD":
-                with suppress(ConnectionError):  # who asked has not waited
+                with suppress(ConnectionError):  # the client has not waited
                     self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing: Prometheus asks every few seconds."""
+            """Log nothing: Prometheus sends a request every few seconds."""
 
     return Handler

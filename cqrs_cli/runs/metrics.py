@@ -1,4 +1,4 @@
-"""A run's metrics for Prometheus, made of the last look at it. docs/metrics.md lists them."""
+"""A run's metrics for Prometheus, from the last snapshot of the run. docs/metrics.md lists them."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from cqrs_cli.runs.snapshot import Snapshot
     from cqrs_cli.status.place import PlaceStatus
 
-#: The labels of what is counted in each partition.
+#: The labels of the metrics of each partition.
 _PLACE = ("aggregate", "partition")
 
 
 class Metrics(JobMetrics["Snapshot"]):
-    """The metrics of a run: of its partitions, and what their owners measure themselves."""
+    """The metrics of a run: of its partitions, and the measurements of their owners."""
 
     def places(self, look: "Snapshot") -> "Sequence[PlaceStatus]":
         return look.places()
@@ -35,7 +35,7 @@ class Metrics(JobMetrics["Snapshot"]):
         return self.snapshot is not None and self.snapshot.standing_by()
 
     def more(self, look: "Snapshot") -> Iterator[Metric]:
-        """The metrics that the owners measure themselves."""
+        """Yield the metrics that the owners measure."""
         refused = CounterMetricFamily(
             "cqrs_commands_refused", "Commands rejected or failed, by reason.", labels=(*_PLACE, "reason")
         )
@@ -76,6 +76,6 @@ def _labels(partition: "Partition") -> list[str]:
 
 
 def _cumulated(bounds: Sequence[float], counts: Sequence[int]) -> Iterator[tuple[str, int]]:
-    """A histogram's buckets as Prometheus has them: each counts the values up to its bound."""
+    """Return a histogram's buckets in Prometheus' form: each bucket counts all values up to its bound."""
     counts = counts or [0] * (len(bounds) + 1)
     return zip([*(f"{bound:g}" for bound in bounds), "+Inf"], accumulate(counts), strict=False)

@@ -1,4 +1,4 @@
-"""Other runs of the same topics: `--once` lets one that is at work do it, and a takeover says from whom."""
+"""Other active runs of the same topics: `--once` leaves their work to them, and a takeover names them."""
 
 import time
 from collections import defaultdict
@@ -13,15 +13,17 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.standing import Standing, Unchanged, standings
 
-#: Seconds without a decision after which a run that claims to be at work is not.
+#: Seconds without a decision after which a run with open claims counts as inactive.
 PATIENCE = 5.0
 
-#: Seconds between two looks.
+#: Seconds between two polls.
 _INTERVAL = 0.25
 
 
 def others_at_work(plan: Plan) -> dict[str, int]:
-    """The runs whose claims on the plan's partitions have not ended, and how many commands each has decided there."""
+    """Return the runs that have not released their claims on the plan's partitions, with the number of commands that
+    each has decided there.
+    """
     found: dict[str, int] = {}
     for claim in _open_claims(_decided(plan)).values():
         found[claim.run] = found.get(claim.run, 0) + claim.counts.commands
@@ -29,11 +31,11 @@ def others_at_work(plan: Plan) -> dict[str, int]:
 
 
 def left_to_decide(plan: Plan, note: Callable[[str], None], patience: float = PATIENCE) -> Plan | None:
-    """The part of the plan of `--once` that no other run decides: its aggregates with commands below the targets.
+    """Return the part of a `--once` plan that no other run decides: aggregates with commands before the targets, or
+    with due deferred commands that no run resubmits. None if no aggregate is left.
 
-    Those with deferred commands that are due and that nobody says again, too. None if there are none any more. Waits
-    for an aggregate that another run is deciding, until that is done or nothing has been decided for `patience`
-    seconds. Raises `UnavailableError`.
+    Waits for an aggregate that another run is deciding, until that run has finished or has decided nothing for
+    `patience` seconds. Raises `UnavailableError`.
     """
     assert plan.targets is not None
     names = names_left(lambda: _decided(plan), plan.targets, lambda at: at.aggregate, note, patience)
@@ -49,10 +51,10 @@ def left_to_decide(plan: Plan, note: Callable[[str], None], patience: float = PA
 def left_to_react(
     plan: ProcessPlan, note: Callable[[str], None], patience: float = PATIENCE
 ) -> ProcessPlan | None:
-    """The part of the plan of `--once` that no other run reacts to, as `left_to_decide`."""
+    """Return the part of a `--once` plan for processes that no other run handles; waits as `left_to_decide` does."""
     assert plan.targets is not None
     if any(one.offset is None for one in _heard(plan).values()):
-        return plan  # a new process, which is to commit its start
+        return plan  # a new process, which must commit its start position
     names = names_left(lambda: _heard(plan), plan.targets, lambda at: at.process, note, patience)
     if not names:
         return None
@@ -64,7 +66,9 @@ def left_to_react(
 
 
 def _due(plan: Plan, names: Iterable[str], patience: float) -> set[str]:
-    """Those of the aggregates with a deferred command that is due; for `patience` s where a run claims to work."""
+    """Return the aggregates with a due deferred command; if another run has claimed the partition, the command must
+    have been due for `patience` seconds.
+    """
     topics = {name: plan.topics[name] for name in names}
     now = time.time()
     found: set[str] = set()
@@ -88,8 +92,8 @@ def names_left(
     patience: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> set[str]:
-    """The names with places below their targets at which no other run is at work: waits as `left_to_decide` tells."""
-    resting: dict[str, Unchanged] = defaultdict(Unchanged)  # the positions of each name
+    """Return the names with partitions before their targets and without an active run; waits as `left_to_decide`."""
+    resting: dict[str, Unchanged] = defaultdict(Unchanged)  # by name: how long its positions have not moved
     noted = False
     while True:
         asked = clock()

@@ -1,4 +1,4 @@
-"""The places of a run, as they are numbered: partitions that are decided, then those that are heard."""
+"""The numbering of a run's partitions: first the partitions of aggregates, then the subscriptions of processes."""
 
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
@@ -7,5 +7,5 @@ RunPlace = Partition | Subscription
 
 
 def places(plan: Plan, processes: ProcessPlan | None) -> list[RunPlace]:
-    """All of them."""
+    """Return all partitions and subscriptions in the order of their numbers."""
     return [*plan.partitions(), *(processes.subscriptions if processes else [])]

@@ -24,7 +24,7 @@ from cqrs_cli.runs.takeover import Takeover
 
 
 class BrokerAnswer(NamedTuple):
-    """The commits of the places; the start and end of their logs, or why nobody said them."""
+    """The committed claims, by partition; and the start and end of the logs, or the error of that request."""
 
     found: dict[RunPlace, Standing]
     bounds: dict[RunPlace, tuple[int, int]] | UnavailableError
@@ -38,13 +38,13 @@ class Progress:
         self.topics = None if processes is None else heard_topics(processes, processes.subscriptions)
         self.reports = reports
         self.takeover = Takeover(plan, processes)
-        self._again = 0  # tasks that were submitted again
-        self._since = dict.fromkeys(places(plan, processes), plan.submission)  # whose claims count
-        self.at_work = False  # whether any place is claimed by this run, and by no later one
+        self._again = 0  # the number of resubmitted tasks
+        self._since = dict.fromkeys(places(plan, processes), plan.submission)  # older claims do not count
+        self.at_work = False  # whether this run owns any partition
         self._claims: dict[RunPlace, Claim] = {}
-        self._lost: set[RunPlace] = set()  # to another run, while this one stands by
-        self._waiting: dict[Partition, tuple[int, float]] = {}  # position and since when, where commands wait
-        self._named: set[tuple[str, int, int, int]] = set()  # transactions that hide commands
+        self._lost: set[RunPlace] = set()  # owned by another run, while this run is a standby
+        self._waiting: dict[Partition, tuple[int, float]] = {}  # position and since when, if commands wait
+        self._named: set[tuple[str, int, int, int]] = set()  # reported transactions that hide commands
         self._asked = 0.0
         heard = processes.seats().items() if processes else ()
         seats: dict[RunPlace, Seat] = dict([*plan.seats().items(), *heard])
@@ -55,24 +55,24 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._reading:  # the driver may have left one behind
+        with self._reading:  # the driver may have left a poll running
             self._standings.__exit__()
 
     def begin(self, lost: Sequence[RunPlace], submission: int) -> None:
-        """Watch for this submission at these places: the claims of those before do not count from now on."""
+        """Watch this submission of these partitions: claims of earlier submissions no longer count."""
         self._again += submission > self._plan.submission
         self._since.update(dict.fromkeys(lost, submission))
 
     def beats(self) -> bool:
-        """True if the run shows that it lives: one that stands by is not to be taken for the run at work."""
+        """True if the run sends heartbeats. A standby run does not, so that it does not look like the active run."""
         return self.at_work or self._plan.timing.standby_after is None
 
     def look(self) -> Snapshot:
-        """Read the progress now; raises `UnavailableError` if the broker does not answer."""
+        """Return the current progress; raises `UnavailableError` if the broker does not answer."""
         return self.note(self.read())
 
     def read(self) -> BrokerAnswer:
-        """Ask the broker, in any thread: nothing is noted. Raises `UnavailableError` if it does not answer."""
+        """Poll the broker, in any thread, and store nothing. Raises `UnavailableError` if there is no answer."""
         with self._reading:
             found = self._standings.look()
             try:
@@ -81,7 +81,7 @@ class Progress:
                 return BrokerAnswer(found, error)
 
     def note(self, answer: BrokerAnswer) -> Snapshot:
-        """Note what the broker said; returns the progress. Raises `UnavailableError` if it did not say all."""
+        """Store the broker's answer; return the progress. Raises `UnavailableError` if the answer has no log bounds."""
         found, bounds = answer
         self.takeover.see(found)
         for place, one in found.items():
@@ -109,7 +109,7 @@ class Progress:
         found: "dict[RunPlace, Standing]",
         bounds: "dict[RunPlace, tuple[int, int]]",
     ) -> ProcessProgress | None:
-        """The progress of the processes: the groups' offsets repeat their positions."""
+        """Return the progress of the processes: the groups' committed offsets are copies of their positions."""
         if self._processes is None:
             return None
         heard, events = self._processes.subscriptions, self._processes.events
@@ -124,13 +124,13 @@ class Progress:
         )
 
     def _is_claimed(self, place: RunPlace) -> bool:
-        """True if it was claimed since it was begun with."""
+        """True if the partition was claimed since its last submission."""
         if place in self._lost or place not in self._claims:
             return False
         return self._claims[place].submission >= self._since[place]
 
     def _reports(self) -> dict[Partition, OwnerReport]:
-        """The reports of the owners that count."""
+        """Return the reports of owners from current submissions."""
         return {
             partition: report
             for partition, report in self.reports.latest().items()
@@ -138,7 +138,7 @@ class Progress:
         }
 
     def rebuilding(self) -> list[Partition]:
-        """The partitions whose owners fold their shards, before they claim or after."""
+        """Return the partitions whose owners fold their shards, before the claim or after it."""
         return [partition for partition, report in self._reports().items() if report.step in REBUILDING]
 
     def checkpointing(self) -> bool:
@@ -146,7 +146,7 @@ class Progress:
         return any(report.step == "checkpoint" for report in self._reports().values())
 
     def _lag(self, partition: Partition, offset: int, start: int, end: int) -> int:
-        """The commands that are not decided; notes since when that is so."""
+        """Return the number of undecided commands; note since when the position has not changed."""
         at = max(start, offset)
         if at >= end:
             self._waiting.pop(partition, None)
@@ -155,7 +155,7 @@ class Progress:
         return max(0, end - at)
 
     def hidden(self, patience: float) -> list[OpenTransaction]:
-        """The transactions of clients that have hidden commands for `patience` seconds, each once."""
+        """Return the transactions of clients that have hidden commands for `patience` seconds, each only once."""
         now = time.monotonic()
         stuck = [partition for partition, (_, since) in self._waiting.items() if now - since >= patience]
         if not stuck or now - self._asked < patience:
@@ -168,11 +168,11 @@ class Progress:
         return fresh
 
     def claimed(self, these: Sequence[RunPlace]) -> bool:
-        """True if any of these places was claimed since it was begun with."""
+        """True if any of these partitions was claimed since its last submission."""
         return any(map(self._is_claimed, these))
 
     def suspicions(self, these: Sequence[RunPlace]) -> list[str]:
-        """The commands and events of these places on which workers may be dying, as of the last look."""
+        """Return texts about the suspects in these partitions: records on which workers may be dying."""
         return [
             f"{at.aggregate} partition {at.number}: {claim.trial}"
             if isinstance(at, Partition)
@@ -182,7 +182,7 @@ class Progress:
         ]
 
     def final(self, endings: Sequence[Ending[Any]]) -> Snapshot:
-        """The final counts, from the owners' own results."""
+        """Return the final counts, from the owners' own results."""
         try:
             last = self.look()
         except UnavailableError:

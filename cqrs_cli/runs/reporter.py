@@ -1,4 +1,4 @@
-"""The reports of a supervisor at work: to the driver, and to `status` on this machine."""
+"""The reports of a running supervisor: to the driver, and to `cqrs status` on this machine."""
 
 from cqrs_cli.ownership.watched import Watched
 from cqrs_cli.telemetry.blocked import BlockedFile
@@ -6,14 +6,14 @@ from cqrs_cli.telemetry.datagrams import DatagramSender
 
 
 class Reporter:
-    """Sends what a supervisor tells its driver, and keeps the file that says what its owner waits for."""
+    """Sends a supervisor's reports to the driver, and writes the file with the reason why its owner waits."""
 
     def __init__(self, supervisor: Watched) -> None:
         self._supervisor, self._blocked = supervisor, BlockedFile(supervisor.folder)
         self._sender = None if supervisor.driver is None else DatagramSender(supervisor.driver)
 
     def report(self) -> None:
-        """To be called several times a second."""
+        """Send and write all changes. To be called several times a second."""
         self._blocked.tell(self._supervisor.blocked)
         if self._sender is not None:
             for body in self._supervisor.news():

@@ -1,4 +1,4 @@
-"""The reports of a run's owners on the driver: the latest of each partition."""
+"""The owners' reports to the driver of a run: the latest report of each partition."""
 
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport, decode_report
@@ -8,7 +8,7 @@ from cqrs_cli.telemetry.listener import DatagramListener
 
 
 class Reports(DatagramListener):
-    """Takes the reports of a run's owners. Use as a context manager."""
+    """Receives the reports of a run's owners. Use as a context manager."""
 
     def __init__(self, host: str) -> None:
         self._latest: dict[Partition, OwnerReport] = {}
@@ -17,25 +17,25 @@ class Reports(DatagramListener):
         super().__init__(host)
 
     def latest(self) -> dict[Partition, OwnerReport]:
-        """The last report of each partition that has sent one."""
+        """Return the last report of each partition that has sent a report."""
         return dict(self._latest)
 
     def fresh_notes(self) -> list[str]:
-        """The notes of owners and processes that nobody has asked for yet."""
+        """Return the messages of owners and processes that were not returned before."""
         noted = [(ABOUT_PROCESSES, text) for text in list(self._noted)]
         for partition, report in sorted(self.latest().items()):
             noted += ((partition.aggregate, text) for text in report.notes)
         return [text for about, text in noted if self.is_news(about, text)]
 
     def is_news(self, about: str, text: str) -> bool:
-        """True the first time that a partition of this aggregate or process says this."""
+        """True for the first message with this text about this aggregate or process."""
         known = (about, text) in self._told
         self._told.add((about, text))
         return not known
 
     def _take(self, body: bytes) -> None:
         text = noted_text(body)
-        if text is not None:  # of a process
+        if text is not None:  # from a process
             self._noted.append(text)
             return
         report = decode_report(body)

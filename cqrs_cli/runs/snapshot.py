@@ -1,4 +1,4 @@
-"""A look at a run: what was decided and reacted to so far, what is left, and who waits."""
+"""A snapshot of a run: its progress so far, its lag, and the partitions that wait."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,29 +14,29 @@ from cqrs_cli.status.running import places_of_processes
 
 
 class Rebuild(NamedTuple):
-    """Shards that are folded from their logs now."""
+    """Shards that are being folded from their logs."""
 
     shards: int
     events: int
-    percent: int  # of the records, with outcomes
+    percent: int  # of the records, outcomes included
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The decisions of a run so far; `lag` counts commands that are not decided, hidden ones too."""
+    """The progress of a run so far; `lag` is the number of undecided commands, including hidden commands."""
 
     at: float  # monotonic seconds
     counts: dict[Partition, Counts] = field(default_factory=dict)
     lag: int = 0
-    cpu: float = 0.0  # seconds that the tasks took, known at the end
+    cpu: float = 0.0  # CPU seconds of the tasks, known at the end
     lags: dict[Partition, int] = field(default_factory=dict)
     reports: dict[Partition, OwnerReport] = field(default_factory=dict)
-    unowned: tuple[Partition, ...] = ()  # not claimed since their task was submitted
-    again: int = 0  # tasks that were submitted again
-    processes: ProcessProgress | None = None  # of the run's processes, if it has any
+    unowned: tuple[Partition, ...] = ()  # not claimed since the last submission of their task
+    again: int = 0  # the number of resubmitted tasks
+    processes: ProcessProgress | None = None  # the progress of the run's processes, if it has any
 
     def rebuild(self) -> Rebuild | None:
-        """The shards that are folded from their logs now; None if no shard is."""
+        """Return the progress of the shards that are being folded from their logs; None if there is no such shard."""
         found = [
             report.folding
             for report in self.reports.values()
@@ -48,7 +48,7 @@ class Snapshot:
         return Rebuild(len(found), sum(one.events for one in found), 100 * done // records)
 
     def waiting(self) -> dict[Partition, str]:
-        """The partitions in which no owner decides, and what each waits for."""
+        """Return the partitions in which no owner decides, each with the step or reason."""
         found = dict.fromkeys(self.unowned, "no owner")
         for partition in self.lags:
             report = self.reports.get(partition)
@@ -63,7 +63,7 @@ class Snapshot:
         return all(step == "standby" for step in self.waiting().values())
 
     def unowned_places(self) -> list[str]:
-        """The partitions that nobody owns, by name, and those that nobody hears for a process of the run."""
+        """Return the names of the partitions without an owner, and of the subscriptions without an owner."""
         unheard = [] if self.processes is None else self.processes.unowned
         return [
             *(f"{name}:{number}" for name, number in self.unowned),
@@ -71,7 +71,7 @@ class Snapshot:
         ]
 
     def places(self) -> list[PlaceStatus]:
-        """The status of each partition that the run decides, and of each that its processes hear."""
+        """Return the status of each partition that the run decides, and of each subscription of its processes."""
         waiting = self.waiting()
         decided = [
             PlaceStatus(
@@ -90,11 +90,11 @@ class Snapshot:
         return [*decided, *places_of_processes(self.processes)]
 
     def waiting_places(self) -> dict[str, str]:
-        """The partitions in which nothing is done now, by name, and the reason of each."""
+        """Return the names of the partitions without progress at present, each with the reason."""
         return idle_places(self.places())
 
     def total(self, name: str, aggregate: str | None = None) -> int:
-        """A count summed over the partitions, of one aggregate or all."""
+        """Return a count summed over the partitions, of one aggregate or all."""
         return sum(
             getattr(c, name)
             for partition, c in self.counts.items()
@@ -102,7 +102,7 @@ class Snapshot:
         )
 
     def summary(self) -> dict[str, Any]:
-        """The document that `run --once` prints."""
+        """Return the document that `run --once` prints."""
         names = sorted({name for name, _ in self.counts})
         sums = {**self._sums(None), "cpu_seconds": round(self.cpu, 3)}
         document = {**sums, "aggregates": {name: self._sums(name) for name in names}}

@@ -1,4 +1,4 @@
-"""A run that is taken over: by whom, of what, and how to go on for what the later run leaves."""
+"""The takeover of a run: the later run, the partitions that it has claimed, and how to continue with the others."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from cqrs_cli.runs.places import RunPlace
 
 
 class Takeover:
-    """The places of a run that a later one has claimed, as far as they were seen."""
+    """The partitions of a run that a later run has claimed, as far as polls have shown."""
 
     def __init__(
         self, plan: Plan, processes: ProcessPlan | None, clock: Callable[[], float] = time.monotonic
@@ -24,20 +24,22 @@ class Takeover:
         self._clock, self._taken, self._since = clock, dict[RunPlace, str](), 0.0
 
     def see(self, found: Mapping[RunPlace, Standing]) -> None:
-        """Note who has claimed these places."""
+        """Note the owners of these partitions."""
         for at, standing in found.items():
             claim = standing.claim
             if claim and at not in self._taken and judge(self._mine[at], claim) is Judgement.TAKEN_OVER:
                 self._taken[at], self._since = claim.run, self._clock()
 
     def has_stopped(self, after: float) -> bool:
-        """True if the later run has claimed something, and nothing more for `after` seconds. It never ends a run that
-        stands by, which waits for its turn.
+        """True if the later run has claimed a partition, and no other partition for `after` seconds. Always False in a
+        standby run, which waits for its turn.
         """
         return bool(self._taken) and not self._stands_by and self._clock() - self._since > after
 
     def explained(self, error: TakenOverError) -> TakenOverError:
-        """The same error; if a later run took only a part, one that names it, and the way on for the rest."""
+        """Return the error unchanged, or, after a takeover of some aggregates and processes, an error that names them
+        and the way to continue with the others.
+        """
         taken = {_name(at): run for at, run in self._taken.items()}
         left = set(map(_name, self._mine)) - set(taken)
         if not taken or not left:
@@ -52,7 +54,7 @@ class Takeover:
         )
 
 
-#: Of what a run has, in messages.
+#: The prefix of an aggregate's name and of a process's name in messages.
 _KINDS = ("", "process")
 
 

@@ -1,4 +1,4 @@
-"""A task of a run: it starts a supervisor for each of its partitions, a thread each, and watches them."""
+"""A task of a run: it starts a supervisor for each of its partitions, each in a thread, and watches them."""
 
 import gc
 import os
@@ -28,18 +28,18 @@ from cqrs_cli.state.memory import MemoryBudget
 from cqrs_cli.system.limits import Needs, make_room, owner_needs
 from cqrs_cli.system.memory import collecting_nothing
 
-#: New objects since the last collection that may be cycles left by a user's code. Batches under way hold fewer.
+#: New objects since the last collection that may be cycles from a user's code. Batches in progress hold fewer objects.
 GARBAGE = 300_000
 
 
 def own(
     plan: Plan, share: Sequence[RunPlace], attempt: int, processes: ProcessPlan | None = None
 ) -> Iterator[Ending[Any]]:
-    """Own these places until all of them have ended; yields how each did.
+    """Own these partitions until all owners have ended; yield the result of each.
 
-    Before anything is claimed it makes room for all of them: where there is none, the run before this one goes on.
+    Before any claim the task checks the resources for all partitions: if they are missing, the previous run continues.
 
-    An orphan, whose parent is gone, ends without a result: a driver that still waits must take the task for lost.
+    An orphan, whose parent process is gone, ends without a result: a driver that still waits must see the task as lost.
     """
     failpoints.arm()
     try:
@@ -60,7 +60,7 @@ def own(
 
 
 def without_aggregates(processes: ProcessPlan) -> Plan:
-    """The plan of a run that has processes alone."""
+    """Return the plan of a run that has only processes."""
     return Plan(
         processes.connection,
         {},
@@ -78,7 +78,7 @@ def without_aggregates(processes: ProcessPlan) -> Plan:
 
 
 def _needs(plan: Plan, share: Sequence[RunPlace]) -> Needs:
-    """The needs of a task: only partitions of aggregates have shards, which are mapped."""
+    """Return the resources that a task needs: only partitions of aggregates have shards, which are memory-mapped."""
     shards = sum(isinstance(one, Partition) for one in share)
     return Needs(owner_needs(len(share), plan.brokers).descriptors, owner_needs(shards, plan.brokers).bytes)
 
@@ -86,11 +86,11 @@ def _needs(plan: Plan, share: Sequence[RunPlace]) -> Needs:
 def _deciding(
     plan: Plan, partitions: list[Partition], attempt: int, stopping: threading.Event
 ) -> list[DecidingSupervisor]:
-    """A supervisor for each of these partitions, with the code of its aggregate. Nothing has begun."""
+    """Return a supervisor for each of these partitions, with the code of its aggregate. No supervisor has started."""
     if not partitions:
         return []
     plan = replace(plan, cache_bytes=plan.cache_bytes // len(partitions))
-    budget = MemoryBudget(plan.store_limit)  # one for all of them: partitions differ in size
+    budget = MemoryBudget(plan.store_limit)  # shared by all partitions, because they differ in size
     aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in partitions}}
     begun = RestoringSupervisor if plan.checkpoints and plan.store == "lmdb" else DecidingSupervisor
     return [
@@ -100,7 +100,7 @@ def _deciding(
 
 
 class _Task:
-    """The supervisors of a task at work, each in a thread; the thread that made it watches."""
+    """The running supervisors of a task, each in a thread; the thread that created the task watches."""
 
     def __init__(
         self,
@@ -118,9 +118,10 @@ class _Task:
         self._reporters, self._checkpointer = [Reporter(owner) for owner in owners], Checkpointer(deciding)
         self._watchdog = Watchdog(timing.decide_timeout)
 
-    @collecting_nothing()  # the loops make no cycles worth a pause; what a user's code leaves goes in `_look`
+    # The loops create no cycles worth a pause. `_look` collects the cycles of a user's code.
+    @collecting_nothing()
     def run(self) -> None:
-        """Watch until all have ended. An orphan ends the process."""
+        """Watch until all supervisors have ended. An orphan ends the process."""
         for thread in self._threads:
             thread.start()
         while any(thread.is_alive() for thread in self._threads) and not self._is_late():
@@ -153,11 +154,11 @@ class _Task:
             gc.collect(1)
 
     def _is_late(self) -> bool:
-        """True if orphaned owners had their time to end."""
+        """True if orphaned owners have used up their time to end."""
         return bool(self._orphaned) and time.monotonic() - self._orphaned > self._timing.orphaned
 
     def _meanwhile(self) -> bool:
-        """Report, also while the last checkpoints are written; false for an orphan, which writes none."""
+        """Report, also while the last checkpoints are written. False for an orphan, which writes no checkpoint."""
         for reporter in self._reporters:
             reporter.report()
         self._watchdog.renew()

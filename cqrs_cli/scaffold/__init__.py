@@ -1,4 +1,4 @@
-"""A new project: an aggregate, its tests, settings, and what runs, checks and ships it. And what is added to one."""
+"""Creates projects: an aggregate, tests, settings, and files to run, check and ship it. Also adds code to projects."""
 
 import keyword
 import re
@@ -11,8 +11,8 @@ from typing import NamedTuple
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.version import __version__
 
-#: An aggregate alone. Where each file goes, and what it is made from in `project/`; empty where it only marks a
-#: package. The sources end in .txt, so that no tool takes them for code of this package.
+#: The files of a project with an aggregate only: target path → template in `project/`; empty for a package marker. The
+#: templates end in .txt, so that no tool takes them for code of this package.
 BARE = {
     "cqrs.toml": "cqrs.toml.txt",
     "aggregates/__init__.py": "",
@@ -21,7 +21,7 @@ BARE = {
     "tests/test_inventory.py": "test_inventory.py.txt",
 }
 
-#: A whole project.
+#: The files of a complete project.
 FILES = BARE | {
     "README.md": "README.md.txt",
     "pyproject.toml": "pyproject.toml.txt",
@@ -37,17 +37,17 @@ FILES = BARE | {
 
 
 class FirstAggregate(NamedTuple):
-    """The aggregate that a new project begins with, and what its README does with it."""
+    """The first aggregate of a new project, with the examples for its README."""
 
     name: str
     id: str
-    first: str  # a command, as `cqrs send` takes it
+    first: str  # a command for `cqrs send`
     second: str
     process: str
     projection: str
 
     def words(self) -> dict[str, str]:
-        """The words of the README: commands as wide as the column before their comments."""
+        """Return the template variables of the README; commands are padded to the column of their comments."""
         commands = {
             "first": f"cqrs send {self.name} {self.id} {self.first}",
             "later": f"cqrs send {self.name} {self.id} {self.second} --not-before 3d",
@@ -57,24 +57,23 @@ class FirstAggregate(NamedTuple):
         return self._asdict() | {word: f"{text:<54} " for word, text in commands.items()}
 
 
-#: The example.
 INVENTORY = FirstAggregate("inventory", "tea", "Receive pieces:=10", "Ship pieces:=3", "restock", "receipts")
 
 
 def first_aggregate(name: str) -> FirstAggregate:
-    """One of the user's own, as `add_aggregate` makes it. Raises `UsageError` for a name that cannot be one."""
+    """Return a first aggregate with the user's name, for `add_aggregate`. Raises `UsageError` for an invalid name."""
     _check_name(name, "an aggregate's")
     return FirstAggregate(
         name, "first", "Register label=one", "Relabel label=two", "follow_up", f"{name}_labels"[:50]
     )
 
 
-#: Classes that the new aggregate's file has itself.
+#: Class names that the template of an aggregate defines or imports.
 _TAKEN = {"Register", "Relabel", "Registered", "Relabelled", "Iterator"}
 
 
 class SampleEvent(NamedTuple):
-    """An event of an aggregate. `fields`: arguments that make one, which need these `imports`."""
+    """An event of an aggregate. `fields`: arguments of a sample event, which need these `imports`."""
 
     aggregate: str
     event: str
@@ -82,7 +81,7 @@ class SampleEvent(NamedTuple):
     imports: Sequence[str] = ()
 
     def words(self, name: str, package: str) -> dict[str, str]:
-        """The words of a file that hears it."""
+        """Return the template variables of a file that subscribes to the event."""
         imports = "".join(f"{line}\n" for line in self.imports) + ("\n" if self.imports else "")
         return {
             "name": name,
@@ -95,9 +94,9 @@ class SampleEvent(NamedTuple):
 
 
 def create(folder: Path, files: Mapping[str, str] = FILES, first: FirstAggregate = INVENTORY) -> list[Path]:
-    """Write a new project into `folder`, which must be empty or absent; the paths of its files.
+    """Write a new project into `folder`, which must be empty or absent; return the paths of its files.
 
-    Raises `UsageError` where something is in the way, `ConfigurationError` where nothing can be written.
+    Raises `UsageError` if `folder` is not empty or not a folder, `ConfigurationError` if it is not writable.
     """
     name = folder.resolve().name
     distribution = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower() or "project"
@@ -113,9 +112,9 @@ def create(folder: Path, files: Mapping[str, str] = FILES, first: FirstAggregate
 
 
 def add_aggregate(root: Path, package: str, name: str) -> list[Path]:
-    """Write a new aggregate and its test into the project at `root`; the paths of the files that were written.
+    """Write a new aggregate and its test into the project at `root`; return the paths of the written files.
 
-    Raises `UsageError` for a name that cannot be one, or is taken, `ConfigurationError` where nothing can be written.
+    Raises `UsageError` for an invalid or used name, `ConfigurationError` if a file is not writable.
     """
     _check_name(name, "an aggregate's")
     state = "".join(part.capitalize() for part in name.split("_"))
@@ -129,13 +128,13 @@ def add_aggregate(root: Path, package: str, name: str) -> list[Path]:
 
 
 def add_process(root: Path, package: str, name: str, heard: SampleEvent) -> list[Path]:
-    """Write a new process that hears an event, and its test; raises as `add_aggregate` does."""
+    """Write a new process manager that subscribes to an event, and its test; raises the errors of `add_aggregate`."""
     _check_name(name, "a process's")
     return _add(root, root / "processes", "process", heard.words(name, package))
 
 
 def add_projection(root: Path, package: str, name: str, heard: SampleEvent) -> list[Path]:
-    """Write a new projection that takes an event, and its test; raises as `add_aggregate` does."""
+    """Write a new projection that takes an event, and its test; raises the errors of `add_aggregate`."""
     _check_name(name, "a projection's", longest=50)
     return _add(root, root / "projections", "projection", heard.words(name, package))
 
@@ -155,7 +154,7 @@ def _check_name(name: str, whose: str, longest: int = 100) -> None:
 
 
 def _add(root: Path, folder: Path, kind: str, words: dict[str, str]) -> list[Path]:
-    """Write the code and the test of a new aggregate, process or projection."""
+    """Write the code and the test of a new aggregate, process manager or projection."""
     name, tests = words["name"], root / "tests"
     code, test = folder / f"{name}.py", tests / f"test_{name}.py"
     for path in (code, test):

@@ -1,1 +1,1 @@
-"""One pass over the logs of a partition, without Spark: replay, verify, whatif, check. `jobs` runs them as tasks."""
+"""Scans of a partition's logs, without Spark: replay, verify, whatif, check. `jobs` runs them as Spark tasks."""

@@ -1,4 +1,4 @@
-"""The task of `cqrs check --log` on a worker: reads one partition's events, and folds nothing."""
+"""The task of `cqrs check --log` on a worker: decode one partition's events, without folding them."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from cqrs_cli.scans.plan import ReadPlan
 
 
 class Unreadable(NamedTuple):
-    """The first event of a type that cannot be read, in a partition, and how many there are."""
+    """The first unreadable event of a type in a partition, and the number of such events."""
 
     type: str  # empty for a record that is not an event
     partition: int
@@ -26,7 +26,7 @@ class Unreadable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """The result of one partition, or the error that ends the job."""
+    """The result for one partition, or the error that ends the job."""
 
     partition: int
     events: int = 0
@@ -35,7 +35,7 @@ class Readable:
 
 
 def read_partition(plan: ReadPlan, partition: int) -> Readable:
-    """Read all events of a partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
+    """Read all events of a partition. Returns an error as a value, so that no Spark task fails."""
     log = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payloads)
 
     def work() -> Readable:
@@ -51,7 +51,7 @@ def read_partition(plan: ReadPlan, partition: int) -> Readable:
 
 
 def _note(aggregate: Aggregate, partition: int, record: Record, found: dict[str, Unreadable]) -> None:
-    """Add the event to those that cannot be read, if it is one of them."""
+    """Add the event to `found` if it cannot be read."""
     kind = ""
     try:
         event = read_event(record.value)

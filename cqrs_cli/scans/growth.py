@@ -1,4 +1,4 @@
-"""The work that a growth makes: which partitions give keys away, and what of these keys is in the logs."""
+"""The work of a repartitioning: the partitions that hand over keys, and the sizes of the logs of these keys."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -12,35 +12,36 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: Events of many millions that two cores read, fold and write into shards in a second: docs/operations.md, Sizes.
+#: Events per second that two cores read, fold and write into shards, measured with many millions of events:
+#: docs/operations.md, Sizes.
 FOLDED_PER_SECOND = 160_000
 
 
 class MovingKeys(NamedTuple):
-    """A partition that gives keys away."""
+    """A partition that will hand over keys."""
 
     partition: int
     children: tuple[int, ...]
-    events: int  # of these keys, estimated: the share of the homes that are the children's
-    deferred: int  # commands of these keys that wait, counted
+    events: int  # estimated number for these keys, by the children's share of partitions
+    deferred: int  # deferred commands of these keys
 
 
 class GrowthWork(NamedTuple):
-    """`read`: events that are read to make all shards; a child reads its parents' logs, too."""
+    """`read`: the number of events to read to build all shards. A child partition reads its parents' logs, too."""
 
     moving: tuple[MovingKeys, ...]
     read: int
 
     @property
     def seconds(self) -> float:
-        """The time that two cores take for the shards."""
+        """The time that two cores need to build the shards."""
         return self.read / FOLDED_PER_SECOND
 
 
 def growth_work(
     connection: Connection, topics: Topics, lineage: PartitionLineage, partitioner: Partitioner
 ) -> GrowthWork:
-    """The work that is left until every partition judges by the last count. Events are counted by their offsets."""
+    """Return the work until each partition has split to the last count. Events are counted by their offsets."""
     last = lineage.counts[-1]
     numbers = range(readers.partitions(connection, topics.events))
     sizes = {

@@ -1,4 +1,4 @@
-"""The frame of a scan on a worker: its error becomes a result, and nothing is collected meanwhile."""
+"""The wrapper of a scan on a worker: it returns errors as results, and switches garbage collection off."""
 
 import traceback
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _R = TypeVar("_R")
 def guarded(
     connection: Connection, place: str, work: Callable[[], _R], failed: Callable[[CqrsError], _R]
 ) -> _R:
-    """On a worker: the result of `work`, or what `failed` makes of its error. `place` names the partition in a bug."""
+    """Return the result of `work`, or `failed(error)` if it raises. `place` is the partition, for unexpected errors."""
     try:
         with collecting_nothing():
             return work()

@@ -1,4 +1,4 @@
-"""The progress of a task that reads the logs of a partition: one after the other, or side by side."""
+"""The progress of a task that reads the logs of a partition, one after the other or in parallel."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,37 +8,37 @@ from cqrs_cli.telemetry.task_reports import TELL_EVERY, TaskReport, TaskReporter
 
 
 class LogTeller(TaskReporter):
-    """Tells the driver how much of a partition's logs is read."""
+    """Reports to the driver how much of a partition's logs is read."""
 
     def __init__(self, to: Address | None, partition: int, every: float = TELL_EVERY) -> None:
         self._partition = partition
-        self.records = 0  # that were read
-        self._offsets = 0  # the same, with the holes between them
+        self.records = 0  # records read so far
+        self._offsets = 0  # offsets read so far, with gaps between records
         self._whole: int | None = None
         super().__init__(to, every)
 
     def begin(self, whole: int) -> None:
-        """Say that this number of offsets is to be read, from the first one on."""
+        """Start with a total of `whole` offsets to read."""
         self._whole, self._offsets, self.records = whole, 0, 0
 
     def extend(self, more: int) -> None:
-        """Say that this number of offsets is to be read besides."""
+        """Add `more` offsets to the total."""
         self._whole = more + (self._whole or 0)
 
     def read(self, records: int, offsets: int) -> None:
-        """Say that some more records were read, and some more offsets."""
+        """Report that more records and offsets were read."""
         self.records += records
         self._offsets += offsets
         self.tell()
 
     def follow(self, log: Iterable[list[Record]], start: int, end: int) -> Iterator[list[Record]]:
-        """The records of a log from `start` to `end`, as they come; those that were dealt with are told."""
+        """Yield the batches of a log from `start` to `end`, and report each batch after the caller has processed it."""
         for records in log:
             yield records
             after = records[-1].offset + 1
             self.read(len(records), after - start)
             start = after
-        self.read(0, end - start)  # the last offsets may be no records
+        self.read(0, end - start)  # the last offsets may have no records
 
     def word(self) -> TaskReport:
         return TaskReport(self._partition, self._offsets, self.records, self._whole)

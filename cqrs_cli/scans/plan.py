@@ -1,4 +1,4 @@
-"""The plan of one pass over the events of an aggregate: the data that every task needs."""
+"""The plan of a scan of an aggregate's events: the data that each task needs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """The events to read, and the code that reads them."""
+    """The events to read, and the code to decode them."""
 
     connection: Connection
     topics: Topics
     package: str
-    root: Path  # where the package lies; on a worker it comes from the shipped archive
+    root: Path  # folder of the package; on a worker, the shipped archive
     bounds: Mapping[int, tuple[int, int]]  # partition → (start, end) offsets, for all partitions

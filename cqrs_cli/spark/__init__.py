@@ -1,4 +1,4 @@
-"""Topics as DataFrames of Spark's, for joins, windows and SQL: `register(spark)`, then `format("cqrs")`."""
+"""Topics as Spark DataFrames, for joins, windows and SQL: `register(spark)`, then `format("cqrs")`."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the data source `cqrs` known to a session, for `read` and `readStream`."""
+    """Register the data source `cqrs` with a session, for `read` and `readStream`."""
     from cqrs_cli.spark.source import CqrsDataSource
 
     spark.dataSource.register(CqrsDataSource)
@@ -18,11 +18,12 @@ def register(spark: "SparkSession") -> None:
 def views(
     spark: "SparkSession", project: str | Path = ".", only: Collection[str] | None = None, **options: str
 ) -> list[str]:
-    """Make a temporary view of each topic of a project's aggregates (`order_events`), and of each type of event with
-    its fields as columns (`order_Placed`); their names. A query of one reads what is committed when it is planned.
+    """Create temporary views of the topics of a project's aggregates, and return the names of the views.
 
-    `only`: the names of the views to make, since each takes Spark a moment. `options`: for every read. Raises
-    `UsageError` for a name in `only` that is not a view.
+    Each topic has a view (`order_events`), and each event type has a view with its fields as columns (`order_Placed`).
+    A query reads the records that are committed when Spark plans the query.
+    `only`: the names of the views to create, because Spark needs a moment for each view. `options`: for every read.
+    Raises `UsageError` for a name in `only` that is not a view.
     """
     from cqrs_cli import registry
     from cqrs_cli.errors import UsageError

@@ -1,4 +1,4 @@
-"""Columns of Arrow for what a job writes, by the types of the aggregate's classes."""
+"""Arrow columns for the files that a job writes, typed by the aggregate's classes."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def time_array(texts: Iterable[str]) -> "pyarrow.Array":
-    """Times as they stand in events, as timestamps."""
+    """Return the time texts of events as an array of timestamps: microseconds, UTC."""
     import pyarrow
 
     times = pyarrow.array([parse_timestamp(text) * 1000 for text in texts], pyarrow.int64())
@@ -21,9 +21,9 @@ def time_array(texts: Iterable[str]) -> "pyarrow.Array":
 def field_array(
     column: FieldColumn, values: list[Any], kind: Any, spell: Callable[[int], str]
 ) -> "pyarrow.Array":
-    """A field of some messages, None where there is no message; raises `CqrsError` for a value without a place.
+    """Return a field of the messages in `values` as an array; null where the message is None.
 
-    `spell` names the message of a number, for the error.
+    Raises `CqrsError` for a value that the column cannot hold; `spell(number)` names the message in the error.
     """
     found = [None if value is None else getattr(value, column.attribute) for value in values]
     return value_array(column, found, kind, spell, "write JSON: there every value has its place")
@@ -32,7 +32,7 @@ def field_array(
 def struct_array(
     columns: list[FieldColumn], values: list[Any], kind: Any, spell: Callable[[int], str]
 ) -> "pyarrow.Array":
-    """Messages as one column with their fields within; null where there is no message."""
+    """Return the messages in `values` as one struct column; null where the message is None."""
     import pyarrow
 
     arrays = [

@@ -1,4 +1,4 @@
-"""The columns of each topic, in words of Spark."""
+"""The columns of each topic, as a Spark schema."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from msgspec import Struct
     from pyspark.sql.types import StructType
 
-#: The number of attributes before a column of the topic's own: id, type and subject.
+#: The number of attributes (id, type and subject) before the columns that only one topic has.
 BEFORE_OWN = 3
 
 
@@ -23,19 +23,22 @@ def _envelope(**own: str) -> dict[str, str]:
     return {**place, **dict.fromkeys(list(texts)[:BEFORE_OWN], "string"), **own, **texts}
 
 
-#: The record's place and the envelope, by topic: name and type.
+#: The columns of the record's position and of the envelope, by topic: the Spark type by column name.
 ENVELOPE: dict[SourceKind, dict[str, str]] = {
     "events": _envelope(version="bigint"),
     "commands": _envelope(expected="string"),
     "outcomes": _envelope(),
 }
 
-#: The column in place of fields: the message's own part, as JSON.
+#: The column that replaces the field columns: the message's `data` as JSON.
 DATA = "data"
 
 
 def wire_type(aggregate: Aggregate, kind: SourceKind, name: str) -> str:
-    """The wire type of a message that the aggregate has today; raises `UsageError` naming those that there are."""
+    """Return the wire type of a current message type, e.g. `bank_account.Deposited`.
+
+    Raises `UsageError` for an unknown type; the error lists the known types.
+    """
     known = aggregate.commands if kind == "commands" else aggregate.events
     full = name if name in known else f"{aggregate.name}.{name}"
     if full not in known:
@@ -47,7 +50,7 @@ def wire_type(aggregate: Aggregate, kind: SourceKind, name: str) -> str:
 def message_class(
     aggregate: Aggregate | None, kind: SourceKind, type_name: str | None
 ) -> "type[Struct] | None":
-    """The class whose fields are columns; None where `data` is one."""
+    """Return the class whose fields are columns; None if the column `data` replaces the fields."""
     if kind == "outcomes":
         return Verdict
     if aggregate is None or type_name is None:
@@ -57,12 +60,12 @@ def message_class(
 
 
 def fields_as_columns(kind: SourceKind, cls: "type[Struct]") -> list[FieldColumn]:
-    """The columns that follow the envelope's."""
+    """Return the columns that follow the envelope columns."""
     return field_columns(cls, frozenset(ENVELOPE[kind]))
 
 
 def source_schema(kind: SourceKind, cls: "type[Struct] | None") -> "StructType":
-    """The schema of a topic, with the fields of a class or with `data`."""
+    """Return the schema of a topic: the envelope, then the fields of `cls`, or `data` if `cls` is None."""
     from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
     simple = {

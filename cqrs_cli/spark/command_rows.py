@@ -1,4 +1,4 @@
-"""Commands as rows."""
+"""Commands as rows of a DataFrame."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -18,7 +18,11 @@ _UNREAD = SimpleNamespace(**dict.fromkeys(TEXT_COLUMNS.values()))
 
 
 class CommandRows(RowMaker):
-    """The commands: every record, also one that is not a command; or only records that can be read as one type."""
+    """Rows of a commands topic.
+
+    Without a type, every record is a row, also a record that is not a command. With a type, only the records that
+    decode as that type are rows.
+    """
 
     kind = "commands"
 
@@ -49,7 +53,7 @@ def _command_columns(envelopes: list[CommandEnvelope | None]) -> "list[pyarrow.A
 
 
 def _sent_data(envelope: CommandEnvelope | None) -> str | None:
-    """The data as it was sent; None where that is not text, or its payload cannot be had."""
+    """Return the data as it was sent; None if the data is not UTF-8, or its payload is not available."""
     try:
         return None if envelope is None or envelope.datasha256 else bytes(envelope.data).decode()
     except UnicodeDecodeError:
@@ -57,8 +61,8 @@ def _sent_data(envelope: CommandEnvelope | None) -> str | None:
 
 
 def _fitting(decode: Callable[[bytes], Any], envelope: CommandEnvelope) -> Any:
-    """The command; None for data that its owner would have refused as well."""
+    """Return the decoded command; None for data that the owner would reject as well."""
     try:
         return decode(bytes(envelope.data))
-    except Exception:  # the aggregate's own check: anything may come
+    except Exception:  # the aggregate's own check may raise any error
         return None

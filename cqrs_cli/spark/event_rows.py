@@ -1,4 +1,4 @@
-"""Events as rows, decoded in bulk."""
+"""Events as rows of a DataFrame, decoded in bulk."""
 
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -13,20 +13,20 @@ from cqrs_cli.spark.rows import MessageList, RowMaker, envelope_arrays
 if TYPE_CHECKING:
     import pyarrow
 
-# Any: the decoder's type does not admit a null value, which it refuses.
+# Any: the decoder's type excludes None. At run time it raises for a record without a value, as it should.
 _decode_envelope: Any = msgspec.json.Decoder(EventEnvelope).decode
 _buffer: Any = memoryview
 
 
 class EventRows(RowMaker):
-    """The events: each with `data` as it was written, or only events of one present type, with its fields."""
+    """Rows of an events topic: every event with `data` as it was written, or only events of one current type."""
 
     kind = "events"
 
     def _columns(self, partition: int, messages: MessageList) -> "tuple[MessageList, list[pyarrow.Array]]":
         try:
             envelopes = list(map(_decode_envelope, map(Message.value, messages)))
-        except Exception:  # told again by the reader that names the reason
+        except Exception:  # `read_event` raises the same error with its reason
             self.contradiction(partition, messages, read_event)
         if any(map(attrgetter("datasha256"), envelopes)):
             self.contradiction(partition, messages, _refuse_reference)
@@ -38,9 +38,10 @@ class EventRows(RowMaker):
         return kept, [*event_arrays(envelopes), *self.field_arrays(partition, kept, events)]
 
     def _events(self, partition: int, messages: MessageList, envelopes: list[EventEnvelope]) -> list[Any]:
-        """The events that may be of the wanted type, None in the place of others.
+        """Return the events that may be of the wanted type, and None for each other event.
 
-        One that has an upcaster may be; one that the code does not know at all could be, and is refused.
+        An event with an upcaster may become the wanted type. An event type that the code does not know raises
+        `ContradictionError`, because it could be the wanted type under an old name.
         """
         assert self._aggregate is not None
         decoders = self._aggregate.decode_event
@@ -51,7 +52,7 @@ class EventRows(RowMaker):
         ways = {**others, **chosen}
         try:
             return [ways[envelope.type](envelope.data) for envelope in envelopes]
-        except Exception:  # told again by the one place that makes events
+        except Exception:  # `decode_event` raises the same error with its reason
             self.contradiction(partition, messages, self._decode)
 
     def _decode(self, value: bytes | None) -> object:
@@ -62,14 +63,14 @@ class EventRows(RowMaker):
         return None if known and not wanted else decode_event(self._aggregate, envelope)
 
     def _data(self, partition: int, messages: MessageList, envelopes: list[EventEnvelope]) -> "pyarrow.Array":
-        """The events' own parts as one column of JSON, without a Python object for each."""
+        """Return the events' `data` as one JSON column, without a Python object for each event."""
         import numpy
         import pyarrow
 
         parts = list(map(attrgetter("data"), envelopes))
         joined = b"".join(parts)
         try:
-            joined.isascii() or joined.decode()  # msgspec does not look into what it skips
+            joined.isascii() or joined.decode()  # msgspec does not check the UTF-8 of raw members
         except UnicodeDecodeError:
             self.contradiction(partition, messages, _refuse_no_text)
         ends = numpy.zeros(len(parts) + 1, numpy.int32)
@@ -80,7 +81,7 @@ class EventRows(RowMaker):
 
 
 def event_arrays(envelopes: list[EventEnvelope]) -> "list[pyarrow.Array]":
-    """The envelopes of events as columns, behind their place."""
+    """Return the envelopes of events as the columns that follow the position columns."""
     import pyarrow
 
     versions = pyarrow.array(list(map(attrgetter("aggregateversion"), envelopes)), pyarrow.int64())

@@ -1,6 +1,6 @@
-"""The fields of a message as columns: a Spark type for each, and the way of its values there.
+"""The fields of a message as columns: a Spark type for each field, and the conversion of its values.
 
-A type that has no column of its own (a union, an untyped value, a type within itself) is a string: its JSON.
+A type without a column type (a union, an untyped value, a recursive type) becomes a string of JSON.
 """
 
 import inspect
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql.types import DataType, StructType
 
-#: From a value of the message to the value that Arrow takes; None where they are the same.
+#: Converts a value of the message to the value that Arrow takes; None if no conversion is needed.
 Convert = Callable[[Any], Any] | None
 
-#: Digits of a `Decimal` before and after the point; one that has more is refused, never rounded.
+#: Precision and scale of a `Decimal`: 38 digits in total, 18 after the point. More digits are an error, never rounded.
 DECIMAL = (38, 18)
 
 _TEXTS = (msgspec_types.UUIDType, msgspec_types.TimeDeltaType, msgspec_types.TimeType)
 
 
 def arrow_schema(schema: "StructType") -> "pyarrow.Schema":
-    """The schema that Spark takes for a schema of its own; times are in UTC, which only newer releases ask for."""
+    """Return the Arrow schema of a Spark schema, with times in UTC. Only newer PySpark takes the time zone."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     asks = "timezone" in inspect.signature(to_arrow_schema).parameters
@@ -38,19 +38,19 @@ def arrow_schema(schema: "StructType") -> "pyarrow.Schema":
 
 
 class FieldColumn(NamedTuple):
-    """A column: the attribute of the message that it holds, and how."""
+    """A column, the message attribute that it holds, and the conversion of its values."""
 
     name: str
     attribute: str
     type: "DataType"
     convert: Convert
-    optional: bool  # it may be left out, with no default in its place
+    optional: bool  # the field may be left out and has no default: its value is UNSET then
 
 
 def field_columns(cls: type[msgspec.Struct], taken: frozenset[str] = frozenset()) -> list[FieldColumn]:
-    """The fields of a message as columns, by their names on the wire.
+    """Return the fields of a message as columns, by their names on the wire.
 
-    A name that is `taken` (Spark ignores case) gets `data_` before it.
+    A name in `taken` (compared without case, because Spark ignores case) gets the prefix `data_`.
     """
     found = []
     for one, of_field in tree_of(cls).fields:
@@ -65,7 +65,7 @@ def _is_optional(one: Any) -> bool:
 
 
 def _column(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
-    """A type's column, within the classes `above`."""
+    """Return the column type of a field type; `above` holds the enclosing classes, to detect recursion."""
     from pyspark.sql import types
 
     match kind.form:
@@ -101,14 +101,14 @@ def _json(value: Any) -> str:
 
 
 def _aware(value: datetime) -> datetime:
-    """Refuse a time without its offset, which each reader would take for another one."""
+    """Raise `ValueError` for a time without a UTC offset, which each reader would interpret differently."""
     if value.tzinfo is None:
         raise ValueError(f"a time without its offset: {value}")
     return value
 
 
 def _closed(kind: Described) -> "tuple[DataType, Convert]":
-    """Values of a closed set: text or numbers; JSON where they are both."""
+    """Return the column type of an enum or `Literal`: text or numbers, or JSON if the values are of both types."""
     from pyspark.sql import types
 
     is_enum = isinstance(kind.wire, msgspec_types.EnumType)
@@ -122,7 +122,7 @@ def _closed(kind: Described) -> "tuple[DataType, Convert]":
 
 
 def _union(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
-    """A type that may be null is that type's column; any other union is JSON."""
+    """Return the column type of `T | None`, which is the type of `T`; any other union is JSON."""
     from pyspark.sql import types
 
     members = [one for one in kind.parts if not isinstance(one.wire, msgspec_types.NoneType)]
@@ -135,7 +135,7 @@ def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _list(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
-    """A list of columns. A set comes in one order, in whichever process it is read."""
+    """Return the column type of a list or set. The items of a set are sorted, so that each process reads one order."""
     from pyspark.sql import types
 
     item, convert = _column(kind.parts[0], above)
@@ -157,7 +157,7 @@ def _dict(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]
 
 
 def _object(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
-    """A struct of the object's fields."""
+    """Return a struct type of the object's fields."""
     from pyspark.sql import types
 
     inner_above = (*above, kind.wire.cls)
@@ -176,7 +176,7 @@ def _object(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Conver
 
 
 def column_values(column: FieldColumn, values: list[Any]) -> list[Any]:
-    """The values of a column as Arrow takes them; raises `ValueError` for one that has no place there."""
+    """Return the values of a column as Arrow takes them; raise `ValueError` for a value that the column cannot hold."""
     if column.optional:
         values = [None if value is UNSET else value for value in values]
     convert = column.convert
@@ -188,9 +188,10 @@ def column_values(column: FieldColumn, values: list[Any]) -> list[Any]:
 def value_array(
     column: FieldColumn, values: list[Any], kind: Any, spell: Callable[[int], str], advice: str
 ) -> "pyarrow.Array":
-    """The values of a column as Arrow's; raises `CqrsError`, with this advice, for one that has no place there.
+    """Return the values of a column as an Arrow array.
 
-    `spell` names the message of a number, for the error.
+    Raises `CqrsError` with the hint `advice` for a value that the column cannot hold. `spell(number)` names the
+    message in the error, e.g. `bank.events partition 0 offset 7`.
     """
     import pyarrow
 

@@ -1,4 +1,4 @@
-"""The bounds and the identity of a topic now: asked once for each plan."""
+"""The current offsets and the identity of a topic, read once for each plan."""
 
 import time
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.spark.options import Bound
 from cqrs_cli.spark.ranges import Offsets
 
-#: Seconds that a log must look too short before that is believed: a new leader may lag behind.
+#: Seconds to wait for a log that ends before the checkpoint, because a new leader may lag. Then records count as lost.
 _BELIEVED_AFTER = 3.0
 
 
@@ -27,7 +27,7 @@ class Extent(NamedTuple):
 
 
 class LogWatch:
-    """Asks for a topic's extent, again and again by the same clients. A context manager."""
+    """Reads a topic's extent repeatedly with the same Kafka clients. Use it as a context manager."""
 
     def __init__(self, connection: Connection, topic: str) -> None:
         self._connection, self._topic = connection, topic
@@ -45,7 +45,9 @@ class LogWatch:
         self._reader.close()
 
     def extent(self) -> Extent:
-        """The extent now. The topic's id is asked first and last, so that it is the id of the log that was measured."""
+        """Return the current extent. The topic id is read before and after the offsets, so that the offsets are of
+        this topic id.
+        """
         topic_id, partitions = self._identity()
         try:
             found = {
@@ -64,7 +66,7 @@ class LogWatch:
         )
 
     def extent_with(self, positions: Offsets, topic_id: str) -> Extent:
-        """The extent of a log that must have all from `positions` on; raises `ContradictionError` if it has not."""
+        """Return the extent; raise `ContradictionError` if the topic was recreated, or lacks records at `positions`."""
         deadline = time.monotonic() + _BELIEVED_AFTER
         while True:
             found = self.extent()
@@ -89,7 +91,7 @@ class LogWatch:
 
 
 def check_positions(topic: str, positions: Offsets, topic_id: str, found: Extent) -> None:
-    """Raise `ContradictionError` for another topic of that name, and for positions whose records are deleted."""
+    """Raise `ContradictionError` if the topic was recreated, or if the records at a position are deleted."""
     if found.topic_id != topic_id:
         raise made_again(topic)
     if gone := sorted(positions.keys() - found.starts.keys()):
@@ -106,7 +108,7 @@ def check_positions(topic: str, positions: Offsets, topic_id: str, found: Extent
 
 
 def made_again(topic: str) -> ContradictionError:
-    """The error for a topic that is another one than before."""
+    """Return the error for a topic that was deleted and created again."""
     return ContradictionError(
         f"{topic} was deleted and made again: its offsets mean other records",
         "start with a new checkpointLocation",
@@ -114,7 +116,7 @@ def made_again(topic: str) -> ContradictionError:
 
 
 def check_topic_id(connection: Connection, topic: str, topic_id: str) -> None:
-    """Raise `ContradictionError` if the topic that has been read is not the one that was planned."""
+    """Raise `ContradictionError` if the topic was recreated after the read was planned."""
     with Admin(connection) as admin:
         found = admin.describe([topic]).get(topic)
     if found is None or found.topic_id != topic_id:
@@ -122,9 +124,9 @@ def check_topic_id(connection: Connection, topic: str, topic_id: str) -> None:
 
 
 def offsets_of(bound: Bound, name: str, connection: Connection, topic: str, extent: Extent) -> dict[int, int]:
-    """The offset of each partition that a bound means; `name` is the option it came from.
+    """Return the offset of a bound in each partition; `name` is the option of the bound, for errors.
 
-    A time means the first record that is not older. Raises `UsageError` for offsets that the log does not have.
+    A time means the first record at or after that time. Raises `UsageError` for offsets outside the log.
     """
     if bound.kind == "earliest":
         return dict(extent.starts)

@@ -1,4 +1,4 @@
-"""The parts of a read that PySpark hands to its tasks."""
+"""The input partitions of a read, which PySpark passes to its tasks."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LogPartition(InputPartition):
-    """A range of a certain topic, for a task."""
+    """A range of offsets, for one task, of the topic with this id."""
 
     def __init__(self, topic_id: str, part: OffsetRange) -> None:
         super().__init__(part)
@@ -22,7 +22,7 @@ class LogPartition(InputPartition):
 
 
 def read_part(plan: SourcePlan, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
-    """The rows of a task's partition; none for the one that PySpark makes where there is nothing to read."""
+    """Yield the rows of a task's input partition. PySpark's placeholder partition for an empty read has no rows."""
     if isinstance(partition, LogPartition):
         with told_in_one_line():
             yield from read_range(plan, partition.topic_id, partition.value)

@@ -1,4 +1,4 @@
-"""The options of a read, as text from Spark, and their meaning."""
+"""The options of a read: their parser and their meaning. Spark passes options as text."""
 
 import difflib
 import json
@@ -14,7 +14,7 @@ from cqrs_cli.settings.moments import parse_moment
 SourceKind = Literal["commands", "events", "outcomes"]
 SOURCE_KINDS: tuple[SourceKind, ...] = ("commands", "events", "outcomes")
 
-#: Every option, in the spelling of the documentation; Spark ignores case.
+#: The options, spelled as in the documentation; Spark ignores case.
 OPTIONS = (
     "aggregate",
     "topic",
@@ -31,13 +31,16 @@ OPTIONS = (
     "maxRecordsPerBatch",
 )
 
-#: The options that only a batch can have, and only a stream.
+#: The options that are allowed only for a batch read, and only for a stream.
 _BATCH_ONLY = ("endingOffsets", "until")
 _STREAM_ONLY = ("maxRecordsPerBatch",)
 
 
 class Bound(NamedTuple):
-    """A place to begin or to end: the log's own (`earliest`, `latest`), an offset for each partition, or a time."""
+    """Where a read starts or ends: `earliest`, `latest`, an offset for each partition, or a time.
+
+    For example `Bound("offsets", {0: 1200, 1: 0})`, or `Bound("time", time=1_764_547_200_000)`.
+    """
 
     kind: Literal["earliest", "latest", "offsets", "time"]
     offsets: Mapping[int, int] = {}
@@ -49,13 +52,13 @@ EARLIEST, LATEST = Bound("earliest"), Bound("latest")
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """A read as it was asked for. `type` is a name without the aggregate's, or as on the wire."""
+    """The parsed options of a read. `type` is `Deposited` or the wire type `bank_account.Deposited`."""
 
     aggregate: str
     kind: SourceKind = "events"
     type: str | None = None
     project: Path = field(default_factory=Path.cwd)
-    flags: Mapping[str, object] = field(default_factory=dict)  # settings that stand above the project's
+    flags: Mapping[str, object] = field(default_factory=dict)  # settings that override the project's settings
     start: Bound = EARLIEST
     end: Bound = LATEST
     splits: int | None = None
@@ -63,9 +66,9 @@ class ReadOptions:
 
 
 def parse_options(given: Mapping[str, str], streaming: bool | None = None) -> ReadOptions:
-    """The read that the options ask for; `streaming` is None where both a batch and a stream may follow.
+    """Return the parsed options; `streaming` is None while both a batch and a stream are possible.
 
-    Raises `UsageError` for an option or a value that there is not. It quotes no value of an option that is unknown.
+    Raises `UsageError` for an unknown option or an invalid value. It never quotes the value of an unknown option.
     """
     texts = _known(given)
     for name in {None: (), True: _BATCH_ONLY, False: _STREAM_ONLY}[streaming]:
@@ -96,7 +99,7 @@ def parse_options(given: Mapping[str, str], streaming: bool | None = None) -> Re
 
 
 def _known(given: Mapping[str, str]) -> dict[str, str]:
-    """The options by their documented names."""
+    """Return the options by their documented names; raise `UsageError` for an unknown option."""
     by_lower = {name.lower(): name for name in OPTIONS}
     texts = {}
     for name, text in given.items():
@@ -110,7 +113,7 @@ def _known(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _flags(texts: Mapping[str, str]) -> dict[str, object]:
-    """The options that stand above a setting, as flags do. Relative paths are relative to the current folder."""
+    """Return the options that override a setting, as flags do. Relative paths are relative to the current folder."""
     flags: dict[str, object] = {
         "bootstrap_server": texts.get("bootstrapServer"),
         "topic_prefix": texts.get("prefix"),

@@ -1,4 +1,4 @@
-"""Outcomes as rows."""
+"""Outcomes as rows of a DataFrame."""
 
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class OutcomeRows(RowMaker):
-    """The outcomes, with the fields of their verdicts."""
+    """Rows of an outcomes topic: the envelope and the fields of the verdict."""
 
     kind = "outcomes"
 

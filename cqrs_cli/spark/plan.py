@@ -1,4 +1,4 @@
-"""A read made ready: what its tasks need, as a value that travels to them. It shows no secrets."""
+"""The plan of a read: a picklable value with everything that the tasks need. Its repr contains no secrets."""
 
 import hashlib
 import os
@@ -24,7 +24,7 @@ from cqrs_cli.storage.private import replaced
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """A topic to read, and the code that knows the fields of its messages."""
+    """A topic to read, and the aggregate's sources, which define the fields of its messages."""
 
     connection: Connection
     topic: str
@@ -34,26 +34,26 @@ class SourcePlan:
     package: str
     archive: bytes = field(
         default=b"", repr=False
-    )  # the aggregates' sources; empty where no field is a column
-    marks: EventMarks | None = None  # of events with personal fields
+    )  # the aggregates' sources (zip); empty if no field is a column
+    marks: EventMarks | None = None  # the personal-data annotations of the events
 
     @property
     def topics(self) -> Topics:
-        """The names of the aggregate's topics."""
+        """The topics of the aggregate."""
         return Topics(self.aggregate, self.topic.removesuffix(f"{self.aggregate}.{self.kind}"))
 
     def load_aggregate(self) -> Aggregate | None:
-        """On a worker: the aggregate from the sources that travel with the plan; None where none is needed."""
+        """Load the aggregate on a worker, from the sources in the plan; None if no field is a column."""
         return _load_archived(self.aggregate, self.package, self.archive) if self.archive else None
 
 
 def project_settings(options: ReadOptions) -> Settings:
-    """The settings of the project that is read."""
+    """Return the settings of the project in the options."""
     return load_settings(options.flags, options.project)
 
 
 def asked_aggregate(options: ReadOptions) -> Aggregate:
-    """The aggregate that is read; raises `UsageError` naming those that exist, or its types."""
+    """Return the aggregate in the options; raise `UsageError` for an unknown aggregate or message type."""
     settings = project_settings(options)
     found = registry.load(options.aggregate, settings.aggregates, settings.root)
     if options.type is not None:
@@ -62,7 +62,7 @@ def asked_aggregate(options: ReadOptions) -> Aggregate:
 
 
 def plan_read(options: ReadOptions) -> SourcePlan:
-    """The plan of a read. Raises `UsageError` or `ConfigurationError`, before anything is asked of Kafka."""
+    """Return the plan of a read. Raises `UsageError` or `ConfigurationError` before any request to Kafka."""
     aggregate = asked_aggregate(options)
     settings = project_settings(options)
     return SourcePlan(
@@ -86,7 +86,7 @@ def _archive(settings: Settings) -> bytes:
 
 @lru_cache(8)
 def _load_archived(name: str, package: str, archive: bytes) -> Aggregate:
-    """Load from a file in the executor's own folder, which ends with it."""
+    """Load from a file in the executor's own folder, which Spark removes with the executor."""
     from pyspark import SparkFiles
 
     file = Path(SparkFiles.getRootDirectory()) / f"cqrs-{hashlib.sha256(archive).hexdigest()[:16]}.zip"
@@ -98,12 +98,12 @@ def _load_archived(name: str, package: str, archive: bytes) -> Aggregate:
 
 @contextmanager
 def told_in_one_line() -> Iterator[None]:
-    """In a process of Spark's: let an error that says all end it without a traceback around."""
+    """In a worker process of Spark, report a `CqrsError` without a traceback, because its message is complete."""
     from pyspark import SparkFiles
 
     try:
         yield
     except CqrsError:
         if SparkFiles._is_running_on_worker:
-            os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # this process reports the error, and ends
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # this process reports the error and exits
         raise

@@ -1,4 +1,4 @@
-"""Ranges of offsets: the stretch of a log that a read covers, cut into the pieces of its tasks. Pure."""
+"""Ranges of offsets: split the part of a log that a read covers among the tasks. Pure."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -7,12 +7,12 @@ from typing import NamedTuple
 #: An offset for each partition.
 Offsets = Mapping[int, int]
 
-#: Offsets that one task reads unless `splits` says otherwise: about a second of work.
+#: Offsets per task if the option `splits` is unset: about a second of work.
 OFFSETS_PER_TASK = 250_000
 
 
 class OffsetRange(NamedTuple):
-    """The offsets of a partition from `start` to below `end`."""
+    """The offsets of a partition: `start` ≤ offset < `end`."""
 
     partition: int
     start: int
@@ -20,10 +20,10 @@ class OffsetRange(NamedTuple):
 
 
 def split_ranges(starts: Offsets, ends: Offsets, splits: int | None = None) -> list[OffsetRange]:
-    """Every offset from `starts` to below `ends` in exactly one range, by partition and in order; no range is empty.
+    """Return ranges that cover each offset from `starts` to before `ends` once, ordered by partition and offset.
 
-    Each partition is cut into `splits` ranges of nearly the same length, unset: into as many as have
-    `OFFSETS_PER_TASK` offsets at most. A partition that is not in `starts` begins at 0.
+    No range is empty. Each partition is cut into `splits` ranges of nearly equal length; if `splits` is unset, into
+    ranges of at most `OFFSETS_PER_TASK` offsets. A partition that is not in `starts` begins at 0.
     """
     ranges = []
     for partition, end in sorted(ends.items()):
@@ -36,9 +36,9 @@ def split_ranges(starts: Offsets, ends: Offsets, splits: int | None = None) -> l
 
 
 def limit_ends(starts: Offsets, ends: Offsets, most: int) -> dict[int, int]:
-    """The ends of a read of `most` offsets at most, each partition having its backlog's share.
+    """Return the ends of a read of at most `most` offsets, divided among the partitions by their backlogs.
 
-    Something is read if there is anything. A partition that is not in `starts` begins at 0.
+    If there is a backlog, at least one offset is read. A partition that is not in `starts` begins at 0.
     """
     backlog = {partition: max(0, end - starts.get(partition, 0)) for partition, end in ends.items()}
     total = sum(backlog.values())

@@ -1,4 +1,4 @@
-"""From messages to Arrow: the records of one partition as columns. Each topic has a maker of its rows."""
+"""Messages of one partition as Arrow columns. Each topic type has a subclass of `RowMaker`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -18,13 +18,13 @@ from cqrs_cli.spark.options import SourceKind
 if TYPE_CHECKING:
     import pyarrow
 
-#: Messages of librdkafka's: a delivered one has no type that says so.
+#: Consumed `Message` objects. `Any`, because their type declares partition and offset as optional.
 MessageList = Sequence[Any]
 
 
 class RowMaker(ABC):
-    """Makes the rows of a topic of the aggregate of this name. Its code is needed for the fields of commands and events
-    alone.
+    """Creates the rows of a topic of the aggregate `name`. `aggregate` and `type_name` are needed only if the fields of
+    commands or events are columns.
     """
 
     kind: SourceKind
@@ -39,7 +39,7 @@ class RowMaker(ABC):
         self._schema = arrow_schema(source_schema(self.kind, self._cls))
 
     def batch(self, partition: int, messages: MessageList) -> "pyarrow.RecordBatch":
-        """The rows of some messages of a partition; raises `ContradictionError` for a record that is not one."""
+        """Return the rows of messages of a partition; raise `ContradictionError` for a record that cannot be read."""
         import pyarrow
 
         kept, columns = self._columns(partition, messages)
@@ -48,10 +48,10 @@ class RowMaker(ABC):
 
     @abstractmethod
     def _columns(self, partition: int, messages: MessageList) -> "tuple[MessageList, list[pyarrow.Array]]":
-        """The messages that are rows, and the columns behind their place."""
+        """Return the messages that become rows, and their columns after the position columns."""
 
     def field_arrays(self, partition: int, kept: MessageList, values: list[Any]) -> "list[pyarrow.Array]":
-        """The fields of the messages' own parts as columns."""
+        """Return the fields of the messages' `data` as columns."""
         types = self._schema.types[len(self._schema.names) - len(self._fields) :]
         return [
             self._field_array(partition, kept, field, kind, values)
@@ -83,7 +83,7 @@ class RowMaker(ABC):
 
 
 def _place_columns(partition: int, messages: MessageList) -> "list[pyarrow.Array]":
-    """Partition, offset and timestamp."""
+    """Return the position columns: partition, offset and timestamp."""
     import numpy
     import pyarrow
 
@@ -98,13 +98,13 @@ def _place_columns(partition: int, messages: MessageList) -> "list[pyarrow.Array
 
 
 def envelope_arrays(envelopes: Sequence[Any], *own: "pyarrow.Array") -> "list[pyarrow.Array]":
-    """The attributes of the envelopes as columns, those of the topic's own among them."""
+    """Return the attributes of the envelopes as columns, with the topic's own columns at `BEFORE_OWN`."""
     texts = [text_column(map(attrgetter(name), envelopes)) for name in TEXT_COLUMNS.values()]
     return [*texts[:BEFORE_OWN], *own, *texts[BEFORE_OWN:]]
 
 
 def text_column(values: Iterable[Any]) -> "pyarrow.Array":
-    """A column of text."""
+    """Return a column of strings."""
     import pyarrow
 
     return pyarrow.array(list(values), pyarrow.string())

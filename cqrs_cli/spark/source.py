@@ -1,9 +1,9 @@
-"""The data source `cqrs` for PySpark: its batches. PySpark's process for planning makes it, its workers read."""
+"""The data source `cqrs` for PySpark: batch reads. PySpark's planner process creates it, worker processes read."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-# Its classes are PySpark's: this module is loaded by those who have a session.
+# The base classes are PySpark's; only callers with a Spark session import this module.
 from pyspark.sql.datasource import (  # noqa: TID253
     DataSource,
     DataSourceReader,
@@ -42,7 +42,10 @@ class CqrsDataSource(DataSource):
             return BatchReader(options, plan_read(options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """PySpark 4.3 hides an error that is raised here behind one of its own: it is raised by the first call."""
+        """Return the stream reader, or a `RefusedStream` that raises the error at the first call.
+
+        PySpark 4.3 replaces an error that is raised here by an error of its own.
+        """
         try:
             return self._stream_reader(schema)
         except CqrsError as error:
@@ -61,7 +64,7 @@ class CqrsDataSource(DataSource):
 
 
 class RefusedStream(DataSourceStreamReader):
-    """A stream that was asked for wrongly: it tells so, whatever it is asked."""
+    """A stream with invalid options: each method raises the error."""
 
     def __init__(self, error: CqrsError) -> None:
         self._error = error
@@ -84,7 +87,7 @@ class RefusedStream(DataSourceStreamReader):
 
 
 class BatchReader(DataSourceReader):
-    """All that is committed when the read is planned, in ranges for several tasks."""
+    """Reads the records that are committed when the read is planned, in ranges for several tasks."""
 
     def __init__(self, options: ReadOptions, plan: SourcePlan) -> None:
         self._options, self._plan = options, plan
@@ -109,7 +112,7 @@ def _schema(options: ReadOptions) -> StructType:
 
 
 def _check_schema(schema: StructType, options: ReadOptions) -> None:
-    """Refuse a schema of the user's own: the aggregate says what there is."""
+    """Raise `UsageError` for a schema of the user's own: the aggregate defines the columns."""
     if [(one.name, one.dataType) for one in schema] != [(one.name, one.dataType) for one in _schema(options)]:
         raise UsageError(
             "the columns are those of the aggregate", "leave .schema(…) out, and select from them"

@@ -1,8 +1,8 @@
-"""The data source `cqrs` as a stream. Where it stands rests in Spark's checkpoint.
+"""The data source `cqrs` as a stream. Spark's checkpoint stores the stream's position.
 
-An offset names the topic by its id, and holds for each partition the offset that comes next, and where the stream
-began. PySpark asks for the beginning again when the first batch was cut off, and a beginning like `latest` would be
-another one then: so each offset carries the first.
+A position contains the topic id and, for each partition, the next offset (`next`) and the first offset of the stream
+(`begin`). When the first batch was interrupted, PySpark calls `initialOffset` again, and a start of `latest` would then
+give different offsets. Therefore each position repeats the first offsets.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,21 +26,22 @@ from cqrs_cli.spark.ranges import Offsets, limit_ends, split_ranges
 if TYPE_CHECKING:
     import pyarrow
 
-#: An offset of the stream, as JSON in Spark's checkpoint.
+#: A position of the stream, as JSON in Spark's checkpoint:
+#: `{"topic": "bank.events", "topic_id": "…", "begin": {"0": 0}, "next": {"0": 1200}}`.
 StreamOffset = dict[str, Any]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """All that is committed from a place on, each record in one batch."""
+    """Reads the committed records from the start bound on, each record in exactly one batch."""
 
     def __init__(self, options: ReadOptions, plan: SourcePlan) -> None:
         self._options, self._plan = options, plan
         self._watch: LogWatch | None = None
         self._is_checked = False
-        self._target: Offsets | None = None  # of a stream that ends with what is there now
+        self._target: Offsets | None = None  # the last offsets of a stream with trigger `availableNow`
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_watch": None}  # a worker opens clients of its own
+        return {**self.__dict__, "_watch": None}  # a worker opens its own clients
 
     def initialOffset(self) -> StreamOffset:
         with told_in_one_line():
@@ -70,13 +71,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return _offset(self._plan.topic, extent.topic_id, _numbers(start["begin"]), ends)
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
-        """The ranges of a batch. The first one begins where its end says."""
+        """Return the ranges of a batch. The first batch starts at `begin` of its end position (see the module)."""
         with told_in_one_line():
             if start["topic_id"] != end["topic_id"]:
                 raise made_again(self._plan.topic)
             is_first = start["next"] == start["begin"]
             starts = _numbers(end["begin"]) if is_first else self._positions(start)
-            if not self._is_checked:  # a batch of before, which is done again
+            if not self._is_checked:  # a batch of an earlier process, which is repeated
                 check_positions(self._plan.topic, starts, end["topic_id"], self._watching().extent())
             ranges = split_ranges(starts, _numbers(end["next"]), self._options.splits)
             return [LogPartition(end["topic_id"], part) for part in ranges]
@@ -95,7 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._watch
 
     def _positions(self, offset: StreamOffset) -> dict[int, int]:
-        """The place of a stream; raises `UsageError` for a checkpoint of another topic."""
+        """Return the next offset of each partition; raise `UsageError` for a checkpoint of another topic."""
         if offset["topic"] != self._plan.topic:
             raise UsageError(
                 f"the checkpoint is of {offset['topic']}, not of {self._plan.topic}",
@@ -105,7 +106,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _offset(topic: str, topic_id: str, begin: Offsets, following: Offsets) -> StreamOffset:
-    """Spark compares offsets as text: equal ones are spelled alike."""
+    """Return a stream position with sorted keys, because Spark compares positions as text."""
     return {
         "topic": topic,
         "topic_id": topic_id,

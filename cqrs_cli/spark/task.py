@@ -1,4 +1,4 @@
-"""The task of a read on a worker: a range of a partition, as Arrow batches."""
+"""The task of a read on a worker: reads a range of a partition as Arrow batches."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -29,7 +29,9 @@ ROW_MAKERS: dict[SourceKind, type[RowMaker]] = {
 
 
 def read_range(plan: SourcePlan, topic_id: str, part: OffsetRange) -> "Iterator[pyarrow.RecordBatch]":
-    """The committed records of a range, in order. Raises `ContradictionError` if the topic was made again meanwhile."""
+    """Yield the committed records of a range, in order. Raises `ContradictionError` if the topic was recreated during
+    the read.
+    """
     maker = ROW_MAKERS[plan.kind](plan.aggregate, plan.topic, plan.load_aggregate(), plan.type)
     connection = plan.connection
     with (

@@ -1,4 +1,4 @@
-"""The views of a project's topics: their names, and the reads behind them. Pure."""
+"""The views of a project's topics: their names and the options of their reads. Pure."""
 
 from collections.abc import Iterable
 
@@ -7,14 +7,15 @@ from cqrs_cli.spark.options import SOURCE_KINDS
 
 
 def state_view(aggregate: str) -> str:
-    """The name of the view of an aggregate's states, which `cqrs sql` makes."""
+    """Return the name of the view of an aggregate's states, which `cqrs sql` creates."""
     return f"{aggregate}_state"
 
 
 def view_reads(aggregates: Iterable[Aggregate]) -> dict[str, dict[str, str]]:
-    """The options of the read behind each view: `order_events` and the like, and `order_Placed` for each type.
+    """Return the read options of each view: `order_events` for a topic, `order_Placed` for an event type.
 
-    A type that would be called as a topic or as the states (Spark ignores case) gets `_event` behind its name.
+    A type whose view would have the name of a topic view or of the state view (Spark ignores case) gets the suffix
+    `_event`.
     """
     reads: dict[str, dict[str, str]] = {}
     for aggregate in aggregates:

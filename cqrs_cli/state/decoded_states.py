@@ -1,45 +1,46 @@
-"""Decoded states that an owner keeps above its shard, in bounded memory."""
+"""An owner's cache of decoded states in front of its shard, in bounded memory."""
 
 from collections.abc import Iterable, Mapping
 
 from cqrs_cli.core.fold import Folded
 
-#: The most states: a page of the shard is soon read and decoded, and more of them stay in no processor's cache.
+#: The maximal number of states. Reading and decoding a state from the shard is fast, and more states would not fit into
+#: the CPU cache.
 CACHED_STATES = 20_000
 
-#: Bytes of Python objects that a state is taken to need. Measured: 430 for 33 bytes of JSON; for 20 KB of JSON from 1
-#: (a single text) to 8 (a list of integers, a dict) for each byte, and 26 for lists of short lists.
+#: The estimated bytes of Python objects for a state. Measured: 430 for 33 bytes of JSON; for 20 KB of JSON between 1 (a
+#: single text) and 8 (a list of integers, a dict) for each byte, and 26 for lists of short lists.
 _FIXED = 500
 _PER_BYTE = 8
 
 
 class DecodedStates:
-    """The newest states, by aggregate id. `get` is the dict's own: an owner asks it for every command."""
+    """The newest states, by aggregate id. `get` is the dict's own method, because owners call it for every command."""
 
     def __init__(self, budget: float, capacity: int = CACHED_STATES) -> None:
-        """`budget`: bytes of objects, `capacity`: states; the newest state is kept whatever its size."""
+        """`budget` limits the bytes of objects, `capacity` the number of states. The newest state is always kept."""
         self._budget, self._capacity = budget, capacity
         self._states: dict[str, Folded] = {}
         self._sizes: dict[str, int] = {}
-        self._total = 0  # at least the bytes of all
+        self._total = 0  # an upper bound of the bytes of all states
         self.get = self._states.get
 
     def keep_all(self, states: Mapping[str, Folded], encoded: Iterable[int]) -> int:
-        """Keep states whose JSON has so many bytes each; the oldest ones are forgotten where there is no room.
+        """Add states; `encoded` are the bytes of their JSON. The oldest states are dropped if there is no room.
 
-        Returns the bytes of objects that they are taken to need.
+        Returns the estimated bytes of objects of the added states.
         """
         sizes = dict(zip(states, [_FIXED + _PER_BYTE * size for size in encoded], strict=True))
         total = sum(sizes.values())
         self._sizes.update(sizes)
         self._states.update(states)
-        self._total += total  # those kept before count twice, until it matters
+        self._total += total  # replaced states count twice, until `_forget` computes the exact sum
         if self._total > self._budget or len(self._states) > self._capacity:
             self._forget(next(reversed(sizes)))
         return total
 
     def _forget(self, newest: str) -> None:
-        """If there are too many, make room for a tenth of all, so that this is done seldom."""
+        """If a limit is exceeded, free a tenth of it, so that the next call is far away."""
         self._total = sum(self._sizes.values())
         if self._total <= self._budget and len(self._states) <= self._capacity:
             return

@@ -1,8 +1,8 @@
-"""The deferred commands of a shard, in one LMDB database with three indexes, changed together.
+"""The deferred commands of a shard: entries and three indexes in one LMDB database, changed together.
 
-e<key>                   the entry as its record has it
+e<key>                   the entry, as in its record
 d<due><key>              parked entries by due time
-k<offset><topic id>      the key of the entry whose command stands again at this offset
+k<offset><topic id>      the key of the entry whose command was resubmitted at this offset
 i<digest>                the key of the entry with this subject and command id
 """
 
@@ -20,7 +20,7 @@ _AFTER_NUMBER = 1 + _NUMBER.size
 
 
 class DeferredTable:
-    """A look at the entries in one transaction: a `DeferredView`."""
+    """A `DeferredView` in one transaction. In a write transaction, it also changes entries."""
 
     def __init__(self, txn: Transaction, db: Database) -> None:
         self._txn, self._db = txn, db
@@ -61,7 +61,7 @@ class DeferredTable:
         return int(self._txn.stat(self._db)["entries"]) == 0
 
     def change(self, changes: Mapping[str, Deferral | None]) -> None:
-        """Make the entries what they are from now on, in a write transaction."""
+        """Add or replace entries by key, None removes an entry; needs a write transaction."""
         for key, entry in changes.items():
             before = self._entry(key.encode())
             if before is not None:
@@ -82,7 +82,7 @@ class DeferredTable:
         key = entry.key.encode()
         self._txn.delete(_ENTRY + key, db=self._db)
         by_id = _id_key(entry.subject, entry.id)
-        if self._txn.get(by_id, None, self._db) == key:  # else it is of a later command with this id
+        if self._txn.get(by_id, None, self._db) == key:  # not a later command with this id
             self._txn.delete(by_id, db=self._db)
         if entry.said is None:
             self._txn.delete(_DUE + _NUMBER.pack(max(0, entry.due)) + key, db=self._db)

@@ -1,12 +1,12 @@
-"""Turns a shard's keys and values into bytes and back. Raise `CODEC` with any change: every shard is rebuilt then.
+"""Encodes and decodes the keys and values of a shard. Raise `CODEC` with any change, so that every shard is rebuilt.
 
     states    key: the aggregate id, UTF-8               value: version, offset, index, then the state's JSON
     ids       key: the command id, then the subject      value: the first decision
-    deferred  deferred_table.py says
+    deferred  see deferred_table.py
 
-LMDB keys end at 511 bytes. A longer key becomes 0xFF (no UTF-8 text begins so, nor does a tag) and a 256-bit
-digest; its value then carries the whole key, which is compared, so that a collision is an error and never the
-answer for another key.
+An LMDB key has at most 511 bytes. A longer key is replaced by 0xFF and a 256-bit digest; no UTF-8 text and no tag
+begins with 0xFF. Its value contains the whole key, which readers compare. So a collision is an error, never a wrong
+result.
 """
 
 import re
@@ -23,13 +23,13 @@ from cqrs_cli.core.stored import DedupEntry, StoredState
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.state.store import Positions
 
-CODEC: Final = 3  # 2: a UUID of digits alone is a UUID; 3: deferred commands
+CODEC: Final = 3  # 2: a UUID without letters is encoded as a UUID; 3: deferred commands
 MAX_KEY: Final = 511
 
 _UUID, _TEXT, _LONG = b"\x01", b"\x02", b"\xff"
 _NO_BOUND = "\U0010ffff" * 1025
 _STATUS_CODES = {status: code for code, status in enumerate(REMEMBERED)}
-_INHERITED = 0x80  # with a status: the partition that has decided follows
+_INHERITED = 0x80  # a flag in the status: the value ends with the partition that made the decision
 
 _SAVED = Struct("<QQI")
 _REMEMBERED = Struct("<qQQIBI")
@@ -44,7 +44,7 @@ _OWN: frozenset[int | None] = frozenset({None})
 _partition_of: Callable[[DedupEntry], int | None] = attrgetter("partition")
 _POSITIONS = Struct("<5q")
 
-# Used once or twice a command: bound once.
+# Bound once, because they are called once or twice for each command.
 _pack_saved, _unpack_saved, _after_saved = _SAVED.pack, _SAVED.unpack_from, _SAVED.size
 _pack_remembered, _unpack_remembered, _after_remembered = (
     _REMEMBERED.pack,
@@ -54,27 +54,27 @@ _pack_remembered, _unpack_remembered, _after_remembered = (
 
 
 def encode_head(positions: Positions, token: str) -> bytes:
-    """Positions and token as one value."""
+    """Return positions and token as one value."""
     return _POSITIONS.pack(*positions) + token.encode()
 
 
 def decode_head(head: bytes) -> tuple[Positions, str]:
-    """The positions and the token in a value."""
+    """Return the positions and the token of a value."""
     return Positions(*_POSITIONS.unpack_from(head)), head[_POSITIONS.size :].decode()
 
 
 def aggregate_key(aggregate_id: str) -> bytes:
-    """An aggregate's key, before shortening. The id must not be empty."""
+    """Return an aggregate's key before shortening. The id must not be empty."""
     return aggregate_id.encode()
 
 
 def dedup_key(subject: str, command_id: str) -> bytes:
-    """A remembered decision's key, before shortening; different pairs have different keys.
+    """Return the key of a remembered decision before shortening; different pairs have different keys.
 
-    The id comes first, so that ids in order of time (UUIDv7) touch neighbouring pages. A canonical lower-case
-    UUID is its 16 bytes: shorter keys, fewer pages. Of any other text the length stands at the end, where it
-    cannot disturb the order, and tells where the id ends and the subject begins. The subject stands for
-    itself: for one of ordinary length a hash is dearer to make, and could collide and pass for a duplicate.
+    The id comes first, so that ids in order of time (UUIDv7) are on neighbouring pages. A canonical lower-case UUID is
+    encoded as 16 bytes: shorter keys, fewer pages. After any other id, the key ends with the id's length, which
+    separates the id from the subject. At the end, the length does not affect the order. The subject is not hashed: for
+    ordinary lengths a hash costs more, and a collision of hashes would make a new command a duplicate.
     """
     if len(command_id) == 36 and _UUID_TEXT.fullmatch(command_id):
         return _UUID + unhexlify(command_id.replace("-", "")) + subject.encode()
@@ -83,7 +83,7 @@ def dedup_key(subject: str, command_id: str) -> bytes:
 
 
 def dedup_entries(remembered: Mapping[tuple[str, str], DedupEntry]) -> list[tuple[bytes, bytes]]:
-    """Decisions as keys and values of LMDB. Where all ids are UUIDs, all keys are made at once: a third of the time."""
+    """Return decisions as LMDB keys and values. UUIDs alone are encoded at once, in a third of the time."""
     ids = [command_id for _, command_id in remembered]
     if (raw := _uuids(ids)) is not None:
         keys = [
@@ -106,7 +106,7 @@ def dedup_entries(remembered: Mapping[tuple[str, str], DedupEntry]) -> list[tupl
 
 
 def _uuids(ids: Sequence[str]) -> bytes | None:
-    """The 16 bytes of each id, one after the other; None unless all are UUIDs in canonical lower case."""
+    """Return the 16 bytes of each id, concatenated; None unless all ids are canonical lower-case UUIDs."""
     text, dashes = "".join(ids), "-" * len(ids)
     if set(map(len, ids)) != {36} or text.lower() != text or text.count("-") != 4 * len(ids):
         return None
@@ -119,11 +119,11 @@ def _uuids(ids: Sequence[str]) -> bytes | None:
 
 
 def greatest_id(keys: Sequence[bytes]) -> str:
-    """A text that no command id of these entries is greater than, where `keys` are the greatest of their segments.
+    """Return an upper bound of the remembered command ids; `keys` are the greatest keys of the segments.
 
-    UUIDs in text have the order of their keys, and the key of any other id is greater than the keys of all UUIDs. So
-    if a segment holds only UUIDs, an id greater than its greatest UUID is not in it. If a segment holds another id,
-    there is no such text: nothing is greater than the last code point, repeated beyond the length of an id.
+    UUIDs have the same order as text and as keys, and any other id has a greater key than all UUIDs. So if the greatest
+    key of a segment is a UUID, no id of the segment is greater than this UUID. If it is not a UUID, there is no useful
+    bound; the result is then a text that is greater than every possible id.
     """
     if not all(key.startswith(_UUID) for key in keys):
         return _NO_BOUND
@@ -131,12 +131,12 @@ def greatest_id(keys: Sequence[bytes]) -> str:
 
 
 def shorten(key: bytes) -> bytes:
-    """The digest that stands for a key longer than `MAX_KEY`."""
+    """Return the digest that replaces a key longer than `MAX_KEY`."""
     return _LONG + blake2b(key, digest_size=32).digest()
 
 
 def state_entries(states: Mapping[str, StoredState]) -> list[tuple[bytes, bytes]]:
-    """Aggregates as keys and values of LMDB."""
+    """Return aggregates as LMDB keys and values."""
     entries = [
         (aggregate_id.encode(), _pack_saved(saved.version, saved.offset, saved.eventindex) + saved.state)
         for aggregate_id, saved in states.items()
@@ -147,7 +147,7 @@ def state_entries(states: Mapping[str, StoredState]) -> list[tuple[bytes, bytes]
 
 
 def _whole_state(key: bytes, value: bytes) -> tuple[bytes, bytes]:
-    """An entry whose value has the key, if that is too long to be one."""
+    """Return the entry; if its key is too long, the key is shortened and the value contains the whole key."""
     if len(key) <= MAX_KEY:
         return key, value
     head, state = value[:_after_saved], value[_after_saved:]
@@ -155,24 +155,24 @@ def _whole_state(key: bytes, value: bytes) -> tuple[bytes, bytes]:
 
 
 def encode_state(saved: StoredState) -> bytes:
-    """An aggregate as the value of an ordinary key."""
+    """Return an aggregate as the value of an ordinary key."""
     return _pack_saved(saved.version, saved.offset, saved.eventindex) + saved.state
 
 
 def decode_state(value: bytes) -> StoredState:
-    """The aggregate in the value of an ordinary key."""
+    """Return the aggregate in the value of an ordinary key."""
     return _stored(*_unpack_saved(value), value[_after_saved:])
 
 
 def decode_long_state(value: bytes) -> tuple[bytes, StoredState]:
-    """The whole key, and the aggregate, in the value of a shortened key."""
+    """Return the whole key and the aggregate in the value of a shortened key."""
     (length,) = _LENGTH.unpack_from(value, _after_saved)
     start = _after_saved + _LENGTH.size
     return value[start : start + length], _stored(*_unpack_saved(value), value[start + length :])
 
 
 def is_long(key: bytes) -> bool:
-    """True if an LMDB key is a shortened one."""
+    """True if an LMDB key is shortened."""
     return key.startswith(_LONG)
 
 
@@ -181,7 +181,7 @@ def _shortened(key: bytes, value: bytes) -> tuple[bytes, bytes]:
 
 
 def _with_partition(value: bytes, decision: DedupEntry) -> bytes:
-    """The value of a decision that may be another partition's."""
+    """Return the value, extended by the partition if another partition made the decision."""
     if decision.partition is None:
         return value
     timestamp, offset, version, events, status, fingerprint = _unpack_remembered(value)
@@ -190,7 +190,7 @@ def _with_partition(value: bytes, decision: DedupEntry) -> bytes:
 
 
 def decode_dedup(value: bytes) -> DedupEntry:
-    """The decision in a value."""
+    """Return the decision in a value."""
     timestamp, offset, version, events, status, fingerprint = _unpack_remembered(value)
     partition = None
     if status & _INHERITED:
@@ -199,8 +199,9 @@ def decode_dedup(value: bytes) -> DedupEntry:
 
 
 def decode_whole_dedup(value: bytes, whole: bytes) -> DedupEntry:
-    """The decision in the value of a `whole` key, which may be a shortened one; raises `ContradictionError` if it
-    belongs to another key.
+    """Return the decision in a value; `whole` is the key before shortening.
+
+    Raises `ContradictionError` if the value belongs to another key with the same digest.
     """
     decision = decode_dedup(value)
     if len(whole) > MAX_KEY:
@@ -210,6 +211,6 @@ def decode_whole_dedup(value: bytes, whole: bytes) -> DedupEntry:
 
 
 def check_whole_key(found: bytes, key: bytes) -> None:
-    """Refuse an entry under a shortened key that belongs to another one; raises `ContradictionError`."""
+    """Raise `ContradictionError` if the entry of a shortened key belongs to another key (`found`)."""
     if found != key:
         raise ContradictionError("two ids longer than 500 bytes share one digest", "use shorter ids")

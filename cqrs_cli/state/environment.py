@@ -1,4 +1,4 @@
-"""A shard's LMDB environment: opened with its limits, and transactions that begin although others use it, too."""
+"""Opens a shard's LMDB environment, and begins transactions in an environment that other processes use, too."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,24 +13,24 @@ _T = TypeVar("_T")
 
 DATA_FILE: Final = "data.mdb"
 
-#: Address space, not disk: the file grows as it is written. Doubled when full.
+#: The size of the map: address space, not disk, because the file grows as it is written. It is doubled when it is full.
 MAP_SIZE: Final = 16 << 30
 
-#: Looks into one shard at a time, killed ones included until somebody clears them away. LMDB's own 126 were full after
-#: 125 killed readers. An owner clears them with every change, so a thousand is more than any machine runs between two;
-#: they take 64 bytes each of the lock file.
+#: The slots for concurrent readers of a shard. A killed reader occupies its slot until a process clears it; LMDB's
+#: default of 126 slots was full after 125 killed readers. An owner clears the slots with every change, and no machine
+#: starts 1,000 readers between two changes. A slot takes 64 bytes of the lock file.
 MAX_READERS: Final = 1_000
 
 
 def open_environment(
     path: Path, map_size: int, readonly: bool, max_readers: int = MAX_READERS
 ) -> lmdb.Environment:
-    """The environment in the folder `path`; raises LMDB's errors, and `CorruptError` if the file was cut short.
+    """Open the environment in the folder `path`; raises LMDB's errors, and `CorruptError` if the file is truncated.
 
-    The process that opens the environment first sets the size of the reader table.
+    The first process that opens the environment sets the size of the reader table.
     """
-    # readahead: an owner looks up here and there (cold, a third faster without), a reader lists everything
-    # (cold, four times as fast with)
+    # An owner reads random pages (a third faster without readahead, in a cold cache). A reader lists all pages (four
+    # times as fast with readahead).
     env = lmdb.open(
         str(path),
         map_size=map_size,
@@ -45,7 +45,7 @@ def open_environment(
         max_spare_txns=2,
     )
     try:
-        env.reader_check()  # the first transaction needs a slot, and the dead may have all of them
+        env.reader_check()  # the first transaction needs a slot, and killed readers may occupy all slots
         check_length(env, path)
     except BaseException:
         env.close()
@@ -54,7 +54,7 @@ def open_environment(
 
 
 def begin(env: lmdb.Environment, write: bool) -> Transaction:
-    """A transaction, also after another process has grown the map, or killed readers have filled the table."""
+    """Begin a transaction, also if another process has enlarged the map, or killed readers occupy all slots."""
     try:
         return env.begin(write=write)
     except lmdb.MapResizedError:
@@ -67,7 +67,7 @@ def begin(env: lmdb.Environment, write: bool) -> Transaction:
 def write_growing(
     env: lmdb.Environment, begun: Callable[[], Transaction], work: Callable[[Transaction], _T]
 ) -> _T:
-    """Do `work` in a transaction that `begun` gives; again from its beginning whenever the map had to grow."""
+    """Do `work` in a transaction of `begun`. If the map is full, double it and repeat `work` in a new transaction."""
     while True:
         try:
             with begun() as txn:
@@ -77,7 +77,7 @@ def write_growing(
 
 
 def check_length(env: lmdb.Environment, path: Path) -> None:
-    """Refuse a file that was cut short, before a page is touched: beyond its end waits SIGBUS."""
+    """Raise `CorruptError` for a truncated file before any page is read: a read after the file's end is a SIGBUS."""
     needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     found = (path / DATA_FILE).stat().st_size
     if found < needed:

@@ -1,4 +1,4 @@
-"""The folder of a shard: its requirements, and the system's errors about it as errors of ours."""
+"""Translates errors of the system and of LMDB about a shard's folder, and checks its file system."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ _CORRUPT = (
     lmdb.InvalidError,
     lmdb.PageNotFoundError,
     lmdb.VersionMismatchError,
-    lmdb.BadTxnError,  # follows one of them that was not reported
+    lmdb.BadTxnError,  # follows one of the errors above, if that was not reported
 )
 _ELSEWHERE = "choose another folder with --state-dir or CQRS_STATE_DIR"
 _MAKE_ROOM = f"make room, or {_ELSEWHERE}"
@@ -25,17 +25,17 @@ REBUILD = "remove it: what it holds is rebuilt from the log"
 
 
 class CorruptError(ConfigurationError):
-    """The folder does not hold a whole LMDB file. Trying again helps once the file is out of the way."""
+    """The folder does not contain an intact LMDB file. A retry helps after the file was removed."""
 
 
 class AheadError(CorruptError):
-    """The file is whole and holds what is not in the log, which has lost it since."""
+    """The file is intact, but is ahead of the log: it contains decisions that the log has lost."""
 
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn the system's errors about the folder into `ConfigurationError`, errors of a full reader table into
-    `UnavailableError`; MapFull and MapResized pass through.
+    """Translate errors about the folder to `ConfigurationError` or `CorruptError`, and a full reader table to
+    `UnavailableError`. MapFullError and MapResizedError pass through.
     """
     try:
         yield
@@ -45,7 +45,7 @@ def translated(path: Path) -> Iterator[None]:
         raise CorruptError(f"the state in {path} is damaged ({error})", REBUILD) from error
     except OSError as error:
         raise _complaint(path, error.errno or 0, error.strerror or str(error)) from error
-    except lmdb.LockError as error:  # LMDB locks a byte for its own process id: it is locked
+    except lmdb.LockError as error:  # LMDB locks a byte for its own process id
         raise ConfigurationError(
             f"the state in {path} is open in another process with this one's id, {os.getpid()}, so in another "
             f"container ({error})",
@@ -62,7 +62,7 @@ def translated(path: Path) -> Iterator[None]:
 def _complaint(path: Path, code: int, text: str) -> ConfigurationError:
     if code in _FULL:
         return ConfigurationError(f"no space left for the state in {path} ({text})", _MAKE_ROOM)
-    if code == errno.EIO:  # what LMDB says of a write that was cut short, which is how a disk becomes full
+    if code == errno.EIO:  # LMDB reports EIO for an incomplete write, which is how a disk becomes full
         return ConfigurationError(
             f"the disk is full or failing under the state in {path} ({text})", _MAKE_ROOM
         )
@@ -76,9 +76,9 @@ MOUNTS = Path("/proc/self/mounts")
 
 
 def refuse_network(path: Path, mounts: Path = MOUNTS) -> None:
-    """Raises `ConfigurationError` if `path` would lie on a network file system: LMDB cannot trust its maps.
+    """Raise `ConfigurationError` if `path` is on a network file system, whose memory maps are unsafe for LMDB.
 
-    Without a table of mounts (outside Linux) it refuses nothing.
+    Without a table of mounts (outside Linux), every path is accepted.
     """
     kind = _file_system(path, mounts)
     if kind.startswith(_NETWORK):
@@ -88,7 +88,7 @@ def refuse_network(path: Path, mounts: Path = MOUNTS) -> None:
 
 
 def _file_system(path: Path, mounts: Path) -> str:
-    """The type of the file system that `path` is, or will be, on; empty when unknown."""
+    """Return the type of the file system of `path`, which need not exist; empty if it is unknown."""
     try:
         lines = mounts.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -97,7 +97,7 @@ def _file_system(path: Path, mounts: Path) -> str:
     for line in lines:
         _, escaped, mounted, *_ = line.split(" ")
         point = Path(escaped.replace("\\040", " ").replace("\\134", "\\"))
-        # of two mounts on one point the later hides the earlier
+        # of two mounts at the same point, the later mount hides the earlier mount
         if place.is_relative_to(point) and len(point.parts) >= depth:
             depth, kind = len(point.parts), mounted
     return kind

@@ -1,4 +1,4 @@
-"""The identity of a shard: the log that it is a cache of, and the form of the cache."""
+"""The identity of a shard: its log, and the format of its data."""
 
 import msgspec
 
@@ -6,19 +6,19 @@ from cqrs_cli.state.encoding import CODEC
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """The log that a shard is a cache of, and the form of the cache. Another identity means another shard."""
+    """The log of which a shard is a cache, and the format of the cache. A shard is used only with an equal identity."""
 
     cluster_id: str
-    topics: dict[str, str]  # kind → topic id
+    topics: dict[str, str]  # kind of topic, such as `events` → topic id
     partition: int
     partitions: int
-    schema: str  # digest of the fields of state and events
+    schema: str  # `Aggregate.schema_digest`
     revision: int
     window_ms: int
     codec: int = CODEC
 
     def differences(self, noted: bytes) -> str:
-        """The members that differ from those in `noted`, an encoded identity; empty if none do."""
+        """Return a text about the members that differ from `noted`, an encoded identity; empty if all are equal."""
         try:
             theirs = msgspec.json.decode(noted, type=dict[str, object])
         except msgspec.DecodeError:

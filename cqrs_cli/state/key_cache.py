@@ -1,9 +1,9 @@
-"""A reader's keys on disk, wrapped as in the topic: `KnownKeys` by subject, in LMDB, beside the shard.
+"""The data keys of a partition on disk, next to the shard: `KnownKeys` by subject, in LMDB, wrapped as in the topic.
 
-It is a store of its own, and never part of a checkpoint: a copy of before an erasure would hold the key. An owner
-writes here before he writes the shard. So the cache has seen each `Erased` that the shard has seen, and may be ahead.
+The cache is separate from the shard, and never part of a checkpoint: a copy from before an erasure would contain the
+erased key. An owner writes the cache before the shard. So the cache contains each `Erased` that the shard has folded.
 
-Every change is synced: keys change rarely, and what is half written needs no marker then.
+Every change is synced, because keys change rarely. So no marker for incomplete writes is needed.
 """
 
 import shutil
@@ -25,17 +25,17 @@ from cqrs_cli.state.errors import CorruptError, translated
 from cqrs_cli.state.lmdb_types import Transaction
 from cqrs_cli.state.store import NotOwnerError
 
-#: Address space, not disk. Doubled when full.
+#: The size of the map: address space, not disk. It is doubled when it is full.
 _MAP_SIZE = 1 << 26
 
-#: Keys of subjects are hashes of this length, so this one is none.
+#: The key of the offsets. It cannot collide: all other keys are hashes of 32 bytes.
 _HEAD = b"head"
 
 _by_key: Callable[[tuple[bytes, object]], bytes] = itemgetter(0)
 
 
 class KeyOffsets(Struct, frozen=True):
-    """The offsets up to which keys and events were read, in the topics with these ids."""
+    """The next offsets to read of the keys topic and the events topic; `topics` are their ids."""
 
     topics: tuple[str, str]
     keys: int = 0
@@ -43,14 +43,14 @@ class KeyOffsets(Struct, frozen=True):
 
 
 class KeyRecord(NamedTuple):
-    """A record of the keys topic."""
+    """A record of the keys topic. `wrapped` is None for a tombstone."""
 
     subject: str
     wrapped: WrappedKey | None
 
 
 class EndedKey(NamedTuple):
-    """An `Erased` in the events: the key that it names."""
+    """The subject and the key id of an `Erased` in the events topic."""
 
     subject: str
     kid: str
@@ -60,27 +60,27 @@ KeyChange: TypeAlias = KeyRecord | EndedKey
 
 
 class KeyStore(Protocol):
-    """The known keys of one partition of a keys topic, and the offset up to which it was read."""
+    """The known keys of one partition of a keys topic, and the offsets up to which the topics were read."""
 
     @property
     def offsets(self) -> KeyOffsets:
-        """The offsets up to which it has read."""
+        """The next offsets to read."""
 
     def known(self, subject: str) -> KnownKeys:
-        """The known keys of an aggregate."""
+        """Return the known keys of an aggregate."""
 
     def apply(self, start: KeyOffsets, end: KeyOffsets, changes: Iterable[KeyChange]) -> None:
-        """Change what is known from one place to the next, all or nothing; raises `NotOwnerError`."""
+        """Apply the changes between two offsets, all or none; raises `NotOwnerError` unless `start` is current."""
 
     def forget(self) -> None:
-        """Begin again, with nothing."""
+        """Remove all keys, and set the offsets to the beginning of the topics."""
 
     def close(self) -> None:
-        """Let go. Idempotent."""
+        """Close the store. Idempotent."""
 
 
 class MemoryKeys:
-    """The same in memory, for a partition whose store is there."""
+    """A `KeyStore` in memory, for a partition whose states are in memory."""
 
     def __init__(self, topics: tuple[str, str]) -> None:
         """`topics`: the ids of the keys topic and of the events topic."""
@@ -105,7 +105,7 @@ class MemoryKeys:
 
 
 class KeyCache:
-    """Lies in the folder `path`, which it makes. What was read of other topics than these is dropped."""
+    """A `KeyStore` in the folder `path`, which is created if it is missing. Keys of other topics are dropped."""
 
     def __init__(self, path: Path, topics: tuple[str, str], map_size: int = _MAP_SIZE) -> None:
         """`topics`: the ids of the keys topic and of the events topic."""
@@ -120,21 +120,22 @@ class KeyCache:
 
     @property
     def offsets(self) -> KeyOffsets:
-        """The offsets up to which it has read."""
+        """The next offsets to read."""
         with translated(self._path), begin(self._env, write=False) as txn:
             return self._offsets(txn)
 
     def known(self, subject: str) -> KnownKeys:
-        """The known keys of an aggregate."""
+        """Return the known keys of an aggregate."""
         with translated(self._path), begin(self._env, write=False) as txn:
             return _known(txn, _key(subject))
 
     def apply(self, start: KeyOffsets, end: KeyOffsets, changes: Iterable[KeyChange]) -> None:
-        """Change what is known from one place to the next, in one transaction.
+        """Apply the changes between two offsets, in one transaction.
 
-        Raises `NotOwnerError` if the cache is at another place than `start`: somebody else writes it.
+        Raises `NotOwnerError` if the offsets of the cache are not `start`: then another owner writes it.
         """
-        # Neighbours share pages: each page is found once. Those of one aggregate stay in their order.
+        # Sorted, because neighbouring keys share pages, so each page is looked up once. The sort is stable: the changes
+        # of an aggregate keep their order.
         listed = sorted(((_key(change.subject), change) for change in changes), key=_by_key)
 
         def work(txn: Transaction) -> None:
@@ -147,11 +148,11 @@ class KeyCache:
         self._write(work)
 
     def forget(self) -> None:
-        """Begin again, with nothing."""
+        """Remove all keys, and set the offsets to the beginning of the topics."""
         self._write(self._drop)
 
     def close(self) -> None:
-        """Let go. Idempotent."""
+        """Close the cache. Idempotent."""
         self._env.close()
 
     def _offsets(self, txn: Transaction) -> KeyOffsets:
@@ -170,7 +171,7 @@ class KeyCache:
 
 
 def open_keys(path: Path, topics: tuple[str, str]) -> KeyCache:
-    """The cache in a folder; a new one in place of one that is damaged: all of it is in the topic."""
+    """Open the cache in a folder. A damaged cache is replaced by an empty cache, since the topic contains all keys."""
     try:
         return KeyCache(path, topics)
     except CorruptError:
@@ -183,7 +184,7 @@ def _moved(place: str, found: KeyOffsets, start: KeyOffsets) -> NotOwnerError:
 
 
 def _key(subject: str) -> bytes:
-    """LMDB's keys are short, and ids of aggregates are not."""
+    """Return the hash of an aggregate id: LMDB keys are limited to 511 bytes, and ids may be longer."""
     return blake2b(subject.encode(), digest_size=32).digest()
 
 

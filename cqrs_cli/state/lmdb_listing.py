@@ -1,4 +1,4 @@
-"""Listing the aggregates of a shard, all of them or a page."""
+"""Lists the aggregates of a shard, all of them or a page."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from cqrs_cli.state.lmdb_types import Database, Transaction
 
 
 def each_aggregate(txn: Transaction, states: Database) -> Iterator[tuple[str, StoredState]]:
-    """Every aggregate, in any order."""
+    """Yield every aggregate, in any order."""
     with txn.cursor(states) as cursor:
         for key, value in cursor:
             if encoding.is_long(key):
@@ -21,7 +21,7 @@ def each_aggregate(txn: Transaction, states: Database) -> Iterator[tuple[str, St
 def paged(
     txn: Transaction, states: Database, prefix: str, after: str, limit: int
 ) -> list[tuple[str, StoredState]]:
-    """Up to `limit` aggregates whose ids begin with `prefix` and come `after` that id, in the order of their UTF-8."""
+    """Return at most `limit` aggregates with the `prefix` whose ids are greater than `after`, in the order of UTF-8."""
     first, beyond = max(prefix.encode(), after.encode()), after.encode()
     found: list[tuple[str, StoredState]] = []
     with txn.cursor(states) as cursor:

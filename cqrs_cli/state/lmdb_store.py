@@ -1,9 +1,10 @@
-"""One partition in LMDB: larger than memory, readable by other processes, changed in one transaction.
+"""The store of one partition in LMDB: larger than memory, readable by other processes, changed in one transaction.
 
-Nothing is synced on the way: the store is a cache of the log (`shard.py` says when it may be trusted).
-`writemap` would make random inserts 1.7 times as fast and keep dirty pages out of anonymous memory, but with
-it a full disk is SIGBUS instead of an error, and a second process that opens a smaller map cuts the file under
-the first.
+Writes are not synced, because the store is a cache of the log; `shard.py` decides whether it can be trusted.
+
+LMDB's option `writemap` would make random inserts 1.7 times as fast and keep dirty pages out of anonymous memory. But
+with `writemap`, a full disk causes a SIGBUS instead of an error, and a second process that opens a smaller map
+truncates the file of the first process.
 """
 
 import time
@@ -35,10 +36,10 @@ _T = TypeVar("_T")
 
 
 class LmdbStore:
-    """A `Store` in the folder `path`; `window_ms` is the dedup window. Not for several threads.
+    """A `Store` in the folder `path`; `window_ms` is the dedup window. Not thread-safe.
 
-    A folder can be open only once in a process. Raises `ConfigurationError` if the folder cannot be used,
-    `CorruptError` if it does not hold a whole LMDB file.
+    A process can open a folder only once. Raises `ConfigurationError` if the folder cannot be used, and `CorruptError`
+    if it does not contain an intact LMDB file.
     """
 
     def __init__(
@@ -57,11 +58,11 @@ class LmdbStore:
         with translated(path):
             self._env = open_environment(path, map_size, readonly, max_readers)
             try:
-                # The write transaction that `open_db` begins by itself waits with the interpreter's lock in hand.
+                # `open_db` without a transaction would begin one itself, and hold the GIL while it waits for the lock.
                 with nullcontext() if readonly else self._env.begin(write=True) as txn:
                     self._meta = self._env.open_db(b"meta", txn, create=not readonly)
                     self._states = self._env.open_db(b"states", txn, create=not readonly)
-                    # Neighbouring segments lie in different databases: segment s in number s % 2.
+                    # Consecutive segments are in different databases: segment s is in database s % 2.
                     self._ids = [self._env.open_db(b"ids.%d" % n, txn, create=not readonly) for n in (0, 1)]
                     self._deferred = self._env.open_db(b"deferred", txn, create=not readonly)
             except BaseException:
@@ -69,11 +70,11 @@ class LmdbStore:
                 raise
 
     def identity(self) -> bytes:
-        """The encoded identity of this shard; empty when never noted."""
+        """Return the encoded identity of this shard; empty if it was never written."""
         return self._read(lambda txn: txn.get(_IDENTITY, b"", self._meta))
 
     def note_identity(self, identity: bytes) -> None:
-        """Note the identity of a fresh shard."""
+        """Write the identity of a new shard."""
         self._write(lambda txn: txn.put(_IDENTITY, identity, db=self._meta))
 
     def token(self) -> str:
@@ -121,7 +122,7 @@ class LmdbStore:
     def apply(self, change: WriteBatch) -> None:
         check_clock(change)
         before, now = change.start.clock // self._window_ms, change.end.clock // self._window_ms
-        # Sorted, since neighbours share pages: each page is found and copied once.
+        # Sorted, because neighbouring keys share pages, so each page is looked up and copied once.
         states = sorted(encoding.state_entries(change.states), key=_by_key)
         ids = [
             (self._ids[(now - age) % 2], sorted(encoding.dedup_entries(remembered), key=_by_key))
@@ -130,7 +131,7 @@ class LmdbStore:
         expected = encoding.encode_head(change.start, change.token)
 
         def write(txn: Transaction) -> None:
-            # Inside the transaction: a paused owner that wakes up must not overwrite its successor's work.
+            # Checked inside the transaction: a paused owner that wakes up must not overwrite newer states.
             if (head := self._head(txn)) != expected:
                 raise NotOwnerError(
                     f"the shard is at {encoding.decode_head(head)}, not {encoding.decode_head(expected)}"
@@ -149,7 +150,7 @@ class LmdbStore:
 
     @contextmanager
     def snapshot(self) -> Iterator[tuple[Positions, Iterator[tuple[str, StoredState]]]]:
-        """Positions and every aggregate, in one consistent look while the block lasts: keep it short."""
+        """Return positions and all aggregates of one moment, valid inside the block. Keep the block short."""
         with translated(self._path), self._begin() as txn:
             yield encoding.decode_head(self._head(txn))[0], each_aggregate(txn, self._states)
 
@@ -158,9 +159,9 @@ class LmdbStore:
             yield from each_aggregate(txn, self._states)
 
     def page(self, prefix: str, after: str, limit: int) -> list[tuple[str, StoredState]]:
-        """Up to `limit` aggregates whose ids begin with `prefix` and come `after` that id, in the order of their UTF-8.
+        """Return at most `limit` aggregates with the `prefix` whose ids are greater than `after`, in order of UTF-8.
 
-        Ids longer than `encoding.MAX_KEY` bytes have no order here, and are left out.
+        Ids longer than `encoding.MAX_KEY` bytes are left out, because their keys are hashes.
         """
         with translated(self._path), self._begin() as txn:
             return paged(txn, self._states, prefix, after, limit)
@@ -174,12 +175,12 @@ class LmdbStore:
         return 0.0 if asked is None else time.monotonic() - asked
 
     def sync(self) -> None:
-        """Put on disk what was written so far."""
+        """Write all changes to disk."""
         with translated(self._path):
-            self._env.sync(True)  # without True it does nothing in an environment opened with sync=False
+            self._env.sync(True)  # without True, `sync` does nothing in an environment opened with sync=False
 
     def copy(self, folder: Path) -> None:
-        """Write a compact copy of one moment into an empty folder; others may change the store meanwhile."""
+        """Write a consistent, compact copy to an empty folder. Other processes may change the store during the copy."""
         with translated(self._path):
             self._env.copy(str(folder), compact=True)
 
@@ -194,12 +195,12 @@ class LmdbStore:
             self._env.close()
 
     def abandon(self) -> None:
-        """Let go without the promise that `close` makes: for a store found unusable."""
+        """Close an unusable store without a sync."""
         self._open = False
         self._env.close()
 
     def _head(self, txn: Transaction) -> bytes:
-        """Positions and token, as one value: what every write is conditional on."""
+        """Return positions and token as one value. Every write requires that it is unchanged."""
         return txn.get(_HEAD, _EMPTY_HEAD, self._meta)
 
     def _owned(self, txn: Transaction, token: str) -> Positions:
@@ -209,7 +210,7 @@ class LmdbStore:
         return positions
 
     def _drop_segments(self, txn: Transaction, before: int, now: int) -> None:
-        """Empty the places of the segments `now` and `now - 1`, unless they lie there already."""
+        """Empty the databases for the segments `now` and `now - 1`, unless they already contain these segments."""
         for segment in (now, now - 1):
             if segment > before:
                 txn.drop(self._ids[segment % 2], delete=False)
@@ -226,8 +227,8 @@ class LmdbStore:
             self._asked = None
 
     def _write(self, work: Callable[[Transaction], object]) -> None:
-        """Do `work` in one transaction; again from its beginning whenever the map had to grow."""
-        self._env.reader_check()  # a reader that was killed would keep old pages from being used again
+        """Do `work` in one transaction, and repeat it if the map was full."""
+        self._env.reader_check()  # a killed reader would prevent the reuse of old pages
         with translated(self._path):
             write_growing(self._env, partial(self._begin, write=True), work)
 

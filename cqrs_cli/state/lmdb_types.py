@@ -1,4 +1,4 @@
-"""The types of LMDB's objects, spelled as text: at run time these classes take no parameters."""
+"""Type aliases for LMDB's objects. They are strings, because the classes take no type parameters at run time."""
 
 from typing import TypeAlias
 

@@ -1,4 +1,4 @@
-"""A consistent look into a shard: asked once or twice a command, so every call counts."""
+"""A consistent view of a shard. Owners call it once or twice for each command, so every function call matters."""
 
 from collections.abc import Callable
 from typing import Self
@@ -10,7 +10,7 @@ from cqrs_cli.state.lmdb_types import Database, Transaction
 
 
 class LmdbView:
-    """A `StateView` in one read transaction, begun when the block is entered."""
+    """A `StateView` in one read transaction, which begins with the `with` block."""
 
     __slots__ = ("_begin", "_deferred", "_get", "_greatest_id", "_ids", "_states", "_txn", "_where")
 
@@ -26,9 +26,9 @@ class LmdbView:
     def __enter__(self) -> Self:
         self._txn = txn = self._begin()
         self._get = txn.cursor(self._states).get
-        # Cursors: one that stands on the right page already finds the next key there (UUIDv7: twice as fast).
+        # A cursor that is already at the right page finds the next key in this page (UUIDv7: twice as fast).
         cursors = [txn.cursor(db) for db in self._ids]
-        # With its greatest key: ids in order of time lie beyond it, and a comparison is all that a new one costs.
+        # Each cursor with its greatest key: new ids in order of time are greater, so a comparison replaces the lookup.
         self._where = [(cursor, cursor.key()) for cursor in cursors if cursor.last()]
         self._greatest_id = encoding.greatest_id([greatest for _, greatest in self._where])
         return self
@@ -56,7 +56,7 @@ class LmdbView:
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
         if command_id > self._greatest_id:
-            return None  # greater than every remembered one: new, and no key is made of it
+            return None  # greater than every remembered id, so it is new, and no key has to be encoded
         whole = key = encoding.dedup_key(subject, command_id)
         if len(whole) > encoding.MAX_KEY:
             key = encoding.shorten(whole)

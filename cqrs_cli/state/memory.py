@@ -1,7 +1,7 @@
-"""One partition in the memory of its owner: it ends with the process, and the next owner rebuilds it from the log.
+"""The store of one partition in memory. It is lost with the process, and the next owner rebuilds it from the log.
 
-States and decisions are bytes, as LMDB has them (`encoding.py`): less than half of what objects take, and nothing that
-the garbage collector looks at.
+States and decisions are encoded as for LMDB (`encoding.py`). Bytes need less than half of the memory of objects, and
+the garbage collector does not track them.
 """
 
 import threading
@@ -17,18 +17,18 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.state import encoding
 from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, by_segment, check_clock
 
-#: Bytes that an entry takes in a dict besides its key and value: 30 in a full one, 60 after it has grown.
+#: The bytes of a dict entry without key and value: 30 in a full dict, 60 after the dict was enlarged.
 _SLOT = 60
 
 _K = TypeVar("_K", str, bytes)
 
 
 class StoreFullError(ConfigurationError):
-    """The stores of a process outgrow the setting `store_limit`. Trying again helps once that is changed."""
+    """The stores of a process exceed the setting `store_limit`. A retry helps after the setting was changed."""
 
 
 class MemoryBudget:
-    """The bytes that the stores of one process may take together; `used` is what they take now."""
+    """The memory limit for all stores of a process, in bytes. `used` is their present size."""
 
     def __init__(self, limit: int = maxsize) -> None:
         self._limit = limit
@@ -36,7 +36,7 @@ class MemoryBudget:
         self.used = 0
 
     def take(self, more: int) -> None:
-        """Take more bytes, or give some back (negative); raises `StoreFullError`, with nothing taken."""
+        """Reserve `more` bytes, or release bytes if it is negative; raises `StoreFullError`, with nothing reserved."""
         with self._lock:
             if more > 0 and self.used + more > self._limit:
                 raise StoreFullError(
@@ -62,7 +62,7 @@ class MemoryStore:
         self._states: _Table[str] = _Table()
         self._segments: dict[int, _Table[bytes]] = {}
         self._deferred = DeferralTable()
-        self._looks = 0  # views and listings that are open: what they look at must not change
+        self._looks = 0  # open views and listings, whose data must not change
 
     def token(self) -> str:
         return self._token
@@ -101,7 +101,7 @@ class MemoryStore:
             yield _MemoryView(self._states.entries, segments, self._deferred)
 
     def apply(self, change: WriteBatch) -> None:
-        """Make the change. Raises `StoreFullError`, too, with nothing changed."""
+        """Make the change. Also raises `StoreFullError`, with nothing changed."""
         check_clock(change)
         states = {name: encoding.encode_state(saved) for name, saved in change.states.items()}
         ids = [dict(encoding.dedup_entries(young)) for young in by_segment(change, self._window_ms)]
@@ -112,9 +112,7 @@ class MemoryStore:
         current = change.end.clock // self._window_ms
         kept: dict[int, _Table[bytes]] = {s: self._segments.get(s, _Table()) for s in (current, current - 1)}
         looked_at = self._looks > 0
-        with (
-            ExitStack() as undo
-        ):  # a change that fails half-way, for want of memory, leaves nothing of itself
+        with ExitStack() as undo:  # a change that fails half-way, for lack of memory, is undone
             before = self.size
             self._states.put(states, undo, looked_at)
             for age, entries in enumerate(ids):
@@ -143,7 +141,7 @@ class MemoryStore:
 
     @property
     def size(self) -> int:
-        """The bytes that it takes."""
+        """The size of the store in bytes."""
         ids = sum(one.bytes for one in self._segments.values())
         return self._states.bytes + ids + self._deferred.bytes
 
@@ -152,7 +150,7 @@ class MemoryStore:
         self._states, self._segments, self._deferred = _Table(), {}, DeferralTable()
 
     def condemn(self) -> None:
-        """Let go of it: the next one is made from the log."""
+        """Close the store, because it is damaged. The next store is rebuilt from the log."""
         self.close()
 
     def _check_owner(self, token: str) -> None:
@@ -169,14 +167,14 @@ class MemoryStore:
 
 
 class _Table(Generic[_K]):
-    """Entries, and the bytes they take."""
+    """A dict of entries with its size in bytes."""
 
     def __init__(self) -> None:
         self.entries: dict[_K, bytes] = {}
         self.bytes = 0
 
     def put(self, new: Mapping[_K, bytes], undo: ExitStack, looked_at: bool) -> None:
-        """Add entries; `undo` takes them back. Where somebody looks at the dict, a copy of it is changed."""
+        """Add entries; `undo` removes them again. If a view is open (`looked_at`), a copy of the dict is changed."""
         old = {key: self.entries.get(key) for key in new}
         undo.callback(self._restore, self.entries, old, self.bytes)
         if looked_at:
@@ -188,7 +186,7 @@ class _Table(Generic[_K]):
         self.entries.update(new)
 
     def without(self, keys: set[_K]) -> "_Table[_K]":
-        """Another table without these entries: somebody may look at this one."""
+        """Return a new table without these entries; this table is unchanged, because a view may be open."""
         table: _Table[_K] = _Table()
         table.entries = {key: value for key, value in self.entries.items() if key not in keys}
         gone = ((key, self.entries[key]) for key in keys if key in self.entries)
@@ -208,7 +206,7 @@ class _Table(Generic[_K]):
 
 
 class _MemoryView:
-    """A `StateView` of dicts that do not change while it is in use."""
+    """A `StateView` of dicts that do not change while the view is open."""
 
     __slots__ = ("_deferred", "_segments", "_states")
 

@@ -1,4 +1,4 @@
-"""Opening the store of a partition: its shard on disk, or one in memory."""
+"""Opens the store of a partition: its shard on disk, or a store in memory."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,7 @@ from cqrs_cli.state.shard import Limits, Shard, open_shard
 
 
 class OpenedStore(NamedTuple):
-    """An open store; `fresh`: a shard that was just made, so that damage in it is the disk's."""
+    """An open store. If `fresh`, the shard was just created, so any damage in it is the disk's fault."""
 
     store: Shard | MemoryStore
     fresh: bool
@@ -19,9 +19,9 @@ class OpenedStore(NamedTuple):
 def open_store(
     path: Path | None, identity: Identity, budget: MemoryBudget, note: Callable[[str], None], limits: Limits
 ) -> OpenedStore:
-    """Open the shard in `path`; without a path, an empty store in memory, which takes its bytes from the budget.
+    """Open the shard in `path`; if `path` is None, create a store in memory within the `budget`.
 
-    Raises what `open_shard` raises.
+    Raises the errors of `open_shard`.
     """
     if path is None:
         return OpenedStore(MemoryStore(identity.window_ms, budget), fresh=False)

@@ -1,14 +1,15 @@
-"""Opening a partition's shard: the one that lies there if it may be trusted and is of this log, else a fresh one.
+"""Opens a partition's shard: the existing shard if it can be trusted and has the right identity, else a new shard.
 
-A shard is only ever a cache. What cannot be trusted, belongs to another log, other code or another window, or is held
-by a process that was stopped in the middle of a change, is set aside under a name that says when and why, and its
-owner rebuilds it from the log.
+A shard is a cache of the log. A shard is quarantined if it cannot be trusted, has another identity (log, code or dedup
+window), or is locked by a process that was stopped during a change. Quarantine renames its folder, with time and reason
+in the new name, and the owner rebuilds the shard from the log.
 
-Two locks, both on folders, so they follow a rename and leave nothing behind:
+There are two locks. Both are on folders, so they follow a rename, and they need no lock files:
 
-    exclusive, on the parent     while a shard is judged, created or set aside
-    shared, on the shard         while it is open. Several may be: a paused owner and its successor, whom the token
-                                 tells apart. The last to close it finds itself alone, and only it may mark it clean.
+    exclusive, on the parent     while a shard is checked, created or quarantined
+    shared, on the shard         while it is open. A paused owner and its successor may have it open at the same time;
+                                 the token distinguishes them. Only the last process that closes the shard gets the lock
+                                 exclusively, and only this process may mark the shard as clean.
 """
 
 import os
@@ -34,19 +35,19 @@ from cqrs_cli.state.shutdown_marker import distrust, write_marker
 from cqrs_cli.storage.private import PRIVATE_FOLDER
 from cqrs_cli.system.lock import try_lock, wait_for_lock
 
-#: Shards set aside that are kept for each partition: they hold nothing that the log does not.
+#: The number of quarantined shards to keep for each partition. The log contains all their data.
 KEPT_ASIDE = 2
 
 
 class Limits(NamedTuple):
-    """Seconds that opening a shard waits for other processes."""
+    """Timeouts in seconds for other processes while a shard is opened."""
 
-    lock: float = 30.0  # judging a shard takes milliseconds, removing an old one perhaps a second
-    change: float = 5.0  # a living owner's longest change takes a second or so: a longer one will never end
+    lock: float = 30.0  # checking a shard takes milliseconds, removing an old shard about a second
+    change: float = 5.0  # a live owner's changes take at most about a second; a longer change never ends
 
 
 class Opened(NamedTuple):
-    """An open shard. `fresh`: it is empty; then `set_aside` is what lay there before, if anything, and `reason` why."""
+    """An open shard. If `fresh`, it is new and empty. `set_aside` is the quarantined old shard, `reason` the cause."""
 
     store: "Shard"
     fresh: bool
@@ -61,10 +62,10 @@ def open_shard(
     limits: Limits = Limits(),  # noqa: B008  (frozen)
     mounts: Path = MOUNTS,
 ) -> Opened:
-    """Open the shard in the folder `path`, or create one there; `note` gets a line for each one set aside or removed.
+    """Open the shard in the folder `path`, or create it. `note` gets a line for each quarantined or removed shard.
 
-    Raises `ConfigurationError` if the folder cannot be written, lies on a network file system, the disk is full or
-    the shard is open in this process already; `UnavailableError` if another process keeps judging it.
+    Raises `ConfigurationError` if the folder cannot be written or is on a network file system, if the disk is full, or
+    if this process has the shard open already; `UnavailableError` if another process holds the lock for too long.
     """
     refuse_network(path, mounts)
     with translated(path):
@@ -85,9 +86,10 @@ def install_shard(
     note: Callable[[str], None] = lambda text: None,
     limits: Limits = Limits(),  # noqa: B008  (frozen)
 ) -> "Shard":
-    """Put the folder `prepared`, which holds a whole LMDB file and no more, in the place of the shard in `path`, which
-    is set aside for this `reason`, or removed without one. Nobody owns the new one.
-    Raises `CorruptError`, with nothing changed, if that is not a shard with this identity.
+    """Replace the shard in `path` by the folder `prepared`, which contains an LMDB file and nothing else.
+
+    The old shard is quarantined with the `reason`, or removed if `reason` is empty. The new shard has no owner. Raises
+    `CorruptError`, with nothing changed, if `prepared` has another identity or is damaged.
     """
     with translated(path), _judging(path, limits):
         with closing(LmdbStore(prepared, identity.window_ms)) as store:
@@ -102,7 +104,7 @@ def install_shard(
 
 
 def open_readonly(path: Path) -> LmdbStore | None:
-    """The shard in `path`, readable while its owner works in another process; None if it cannot be trusted."""
+    """Open the shard in `path` for reading, while its owner may write; None if it is missing or cannot be trusted."""
     with translated(path):
         if not (path / DATA_FILE).exists():
             return None
@@ -116,7 +118,7 @@ def open_readonly(path: Path) -> LmdbStore | None:
 
 
 class Shard(LmdbStore):
-    """A store that knows its folder by descriptor: it may be set aside, that is renamed, while it is open."""
+    """An `LmdbStore` with a descriptor of its folder, which may be renamed (quarantined) while the store is open."""
 
     def __init__(self, path: Path, window_ms: int, folder: int) -> None:
         super().__init__(path, window_ms)
@@ -127,26 +129,27 @@ class Shard(LmdbStore):
             return
         failpoints.reached("shard.closing")
         try:
-            # Alone first, then synced, then marked: so nobody's unsynced write can come under a clean marker.
+            # First the exclusive lock, then the sync, then the marker. In this order, no process has unsynced writes
+            # when the shard is marked as clean.
             alone = try_lock(self._folder)
             super().close()
             failpoints.reached("shard.closed")
             if alone:
                 write_marker(self._folder, "clean")
         except OSError:
-            pass  # the folder is gone, or the disk full: it stays marked as at work
+            pass  # the folder was removed, or the disk is full: the marker still reads "working"
         finally:
             os.close(self._folder)
 
     def condemn(self) -> None:
-        """Let go of it as damaged: the next one to open it sets it aside."""
+        """Close the shard and mark it as damaged. The next owner that opens it quarantines it."""
         self.abandon()
         write_marker(self._folder, "damaged")
         os.close(self._folder)
 
 
 class _Opening(threading.Thread):
-    """Opens a shard in a thread: LMDB can only wait for its lock, and a process stopped while it has it keeps it."""
+    """Opens a shard in a thread, because LMDB waits for its lock without a timeout, and a stopped process keeps it."""
 
     def __init__(self, path: Path, make: Callable[[], Shard]) -> None:
         super().__init__(name=f"opening {path}", daemon=True)
@@ -167,19 +170,22 @@ class _Opening(threading.Thread):
             shard.abandon()
 
     def result(self, within: float) -> Shard | None:
-        """The shard, None if it takes longer; then nobody wants it any more. Raises what opening raised."""
+        """Return the shard, None after `within` seconds: the thread then closes a shard that it opens late.
+
+        Raises the error of the thread.
+        """
         self.join(within)
         return None if self._made.cancel() else self._made.result()
 
 
 def _reopen(path: Path, identity: Identity, limits: Limits) -> Shard | str:
-    """The shard that lies in `path`, or why it will not do."""
+    """Return the existing shard in `path`, or the reason why it cannot be used."""
     with ExitStack() as undo:
         folder = _hold(path, undo, limits)
         if reason := distrust(path):
             return reason
         failpoints.reached("shard.opening")
-        write_marker(folder, "working")  # before LMDB writes anything
+        write_marker(folder, "working")  # before the first write of LMDB
         try:
             store = _Opening(path, partial(Shard, path, identity.window_ms, folder)).result(limits.change)
         except CorruptError as error:
@@ -202,7 +208,7 @@ def _create(path: Path, identity: Identity, limits: Limits) -> Shard:
         store.note_identity(encode_json(identity))
         store.sync()
         failpoints.reached("shard.opening")
-        write_marker(folder, "working")  # a crash before this leaves no marker, hence no trust
+        write_marker(folder, "working")  # a crash before this leaves no marker, so no trust
         undo.pop_all()
         return store
 
@@ -210,7 +216,7 @@ def _create(path: Path, identity: Identity, limits: Limits) -> Shard:
 def _set_aside(
     path: Path, reason: str, note: Callable[[str], None], then: str = "to be rebuilt from the log"
 ) -> Path:
-    """Rename the folder; a process that has it open continues there. Old ones beyond `KEPT_ASIDE` are removed."""
+    """Quarantine a shard by renaming its folder; processes that have it open continue. Keep the newest `KEPT_ASIDE`."""
     when = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     why = re.sub("[^a-z0-9]+", "-", reason.lower())[:40].strip("-")
     aside = path.with_name(f"{path.name}.aside-{when}-{why}")
@@ -224,7 +230,7 @@ def _set_aside(
 
 @contextmanager
 def _judging(path: Path, limits: Limits) -> Iterator[None]:
-    """Keep other processes from judging, creating or setting aside a shard in the same parent folder."""
+    """Lock the parent folder: no other process can check, create or quarantine a shard there inside the block."""
     with ExitStack() as undo:
         parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         undo.callback(os.close, parent)
@@ -233,10 +239,10 @@ def _judging(path: Path, limits: Limits) -> Iterator[None]:
 
 
 def _hold(path: Path, undo: ExitStack, limits: Limits) -> int:
-    """A descriptor of the shard's folder, locked as one that is open; waits for one who is just closing it."""
+    """Return a descriptor of the shard's folder with the shared lock; waits for a process that is closing the shard."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     undo.callback(os.close, folder)
-    os.fchmod(folder, PRIVATE_FOLDER)  # one that was made before this rule, too
+    os.fchmod(folder, PRIVATE_FOLDER)  # also for folders that older versions created
     _lock(folder, path, limits.lock, shared=True)
     return folder
 

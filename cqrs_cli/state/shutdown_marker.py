@@ -1,16 +1,16 @@
-"""The shutdown marker in a shard's folder: it says if the data may be trusted before LMDB touches it.
+"""The shutdown marker in a shard's folder, which decides whether the data can be trusted before LMDB opens the file.
 
-LMDB aborts the process on a torn file, and nothing is synced while a shard is at work. So the marker is a small file
-of its own, written with fsync and rename.
+LMDB aborts the process if the file is torn, and writes to an open shard are not synced. So the marker is a separate
+small file, which is written with fsync and rename.
 
-    working   since this boot of the machine, on this device and inode. A killed process loses nothing, the page
-              cache outlives it; a crashed machine may tear the file, and so may copying it.
-    damaged   found so by its owner: never to be trusted again.
-    clean     closed and synced, with this inode, length and time of change: not written to since. Boot and
-              device may differ, so a volume may be moved to another machine.
+    working   the shard is open, since the recorded boot, on this device and inode. A killed process loses nothing,
+              because the page cache survives it. A crash of the machine may tear the file, and so may copying it.
+    damaged   the owner has found damage: the shard is never trusted again.
+    clean     the shard was closed and synced, with this inode, length and modification time, and not written since.
+              Boot and device may differ, so a volume may be moved to another machine.
 
-A copy is never trusted, not even of a clean shard: it may have been begun while the shard was closed, and ended
-while it was at work. It costs one rebuild from the log.
+A copy is never trusted, not even the copy of a clean shard: the copy may have begun while the shard was closed, and
+ended after it was opened again. The cost is one rebuild from the log.
 """
 
 import os
@@ -30,7 +30,7 @@ ShutdownState = Literal["working", "damaged", "clean"]
 
 
 class ShutdownMarker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Facts about the data file when its owner began, or ended cleanly."""
+    """The content of the marker: facts about the data file at the time of its opening or clean closing."""
 
     state: ShutdownState
     boot: str
@@ -41,9 +41,9 @@ class ShutdownMarker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_marker(folder: int, state: ShutdownState) -> None:
-    """Mark the shard in `folder`, a descriptor: it stays right if another process has set the folder aside.
+    """Write the marker of the shard in `folder`, a descriptor, which stays valid after a rename (quarantine).
 
-    So it is no file that `storage.private.replaced` could write, which takes a path.
+    `storage.private.replaced` is not used, because it takes a path.
     """
     data = os.stat(DATA_FILE, dir_fd=folder)
     marker = ShutdownMarker(state, boot_id(), data.st_dev, data.st_ino, data.st_size, data.st_mtime_ns)
@@ -59,7 +59,7 @@ def write_marker(folder: int, state: ShutdownState) -> None:
 
 
 def distrust(path: Path, boot: str | None = None) -> str | None:
-    """The reason why the shard in the folder `path` may not be opened; None if it may. `boot`: if not `boot_id()`."""
+    """Return why the shard in the folder `path` cannot be trusted; None if it can. `boot` replaces `boot_id()`."""
     try:
         marker = msgspec.json.decode((path / MARKER_FILE).read_bytes(), type=ShutdownMarker)
         data = (path / DATA_FILE).stat()
@@ -82,7 +82,7 @@ def distrust(path: Path, boot: str | None = None) -> str | None:
 
 @cache
 def boot_id() -> str:
-    """The id of this start of the machine; empty when unknown: then no shard at work is trusted."""
+    """Return the id of this boot of the machine; empty if unknown, then no shard marked `working` is trusted."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

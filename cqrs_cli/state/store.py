@@ -1,4 +1,4 @@
-"""The store of one partition: states, remembered ids, positions and token, changed together or not at all."""
+"""The interface of a partition's store, which changes states, remembered ids, positions and token atomically."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -9,92 +9,94 @@ from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 
 
 class Positions(NamedTuple):
-    """The shard's place in the logs: each topic's next offset (a lower bound), and the greatest time."""
+    """The shard's position in each topic: the next offset to fold, a lower bound; and its clock."""
 
     commands: int = 0
     events: int = 0
     outcomes: int = 0
-    clock: int = 0  # the greatest timestamp of a decided command record, ms; it never goes back
+    clock: int = 0  # the greatest timestamp of a decided command record, ms; it never decreases
     deferred: int = 0
 
 
 class WriteBatch(NamedTuple):
-    """One write, whole or not at all: made only if token and positions are still `token` and `start`."""
+    """One atomic write. It requires that the store's token and positions are still `token` and `start`."""
 
     token: str
     start: Positions
     end: Positions
-    states: Mapping[str, StoredState] = {}  # aggregate id (not empty) → as it is from now on
+    states: Mapping[str, StoredState] = {}  # aggregate id (not empty) → new state
     remembered: Mapping[tuple[str, str], DedupEntry] = {}  # (subject, command id) → its first decision
-    deferred: Mapping[str, Deferral | None] = {}  # key → the deferred command as it is from now on
+    deferred: Mapping[str, Deferral | None] = {}  # key → new entry; None removes the entry
 
 
 class NotOwnerError(Exception):
-    """Token or positions are not what the writer believes: another owner has written. Nothing was changed."""
+    """The store has another token or other positions than the writer expects, because another owner has written.
+
+    Nothing was changed.
+    """
 
 
 class Store(Protocol):
-    """One partition's memory. Implementations pass `tests/state/contract.py`; `memory.py` is the short one.
+    """The store of one partition. Implementations pass `tests/state/contract.py`; `memory.py` is the shortest.
 
-    Remembered ids lie in segments of time, each as long as the dedup window. A store keeps the one that
-    the clock of its positions is in and the one before: everything that can still be a duplicate. `apply`
-    drops the others as the clock moves on; that decides nothing, since they no longer answer.
+    Remembered ids are grouped in segments of time, each as long as the dedup window. A store keeps the segment of its
+    clock and the previous segment, which contain every id that can still have a duplicate. `apply` drops older segments
+    when the clock advances. This changes no decision, because their ids are no longer in the dedup window.
     """
 
     def token(self) -> str:
-        """The token of the claim whose owner may write; empty when never claimed."""
+        """Return the token of the claim whose owner may write; empty if there was no claim."""
 
     def take_ownership(self, token: str, expected: str) -> None:
-        """Hand the shard to a new owner; raises `NotOwnerError` unless the token is still `expected`."""
+        """Set the token of a new owner; raises `NotOwnerError` unless the present token is `expected`."""
 
     def code_digest(self) -> str:
-        """The digest of the code that folded these states; empty when never noted."""
+        """Return the digest of the code that folded the states; empty if it was never set."""
 
     def set_code_digest(self, code: str, token: str) -> None:
-        """Note the digest of the code that folds from now on; raises `NotOwnerError` for another's token."""
+        """Set the digest of the code that folds from now on; raises `NotOwnerError` for a wrong token."""
 
     def noted(self, name: str) -> bytes:
-        """The note of an owner under a name, next to the states; empty if there is none."""
+        """Return the value that an owner stored under a name with `note`; empty without a value."""
 
     def note(self, name: str, value: bytes, token: str) -> None:
-        """Note it; raises `NotOwnerError` for another's token."""
+        """Store a value under a name; raises `NotOwnerError` for a wrong token."""
 
     def drop(self, names: Collection[str], token: str) -> None:
-        """Drop aggregates; raises `NotOwnerError` for another's token."""
+        """Remove aggregates by id; raises `NotOwnerError` for a wrong token."""
 
     def positions(self) -> Positions:
-        """The place where reading continues."""
+        """Return the positions from which folding continues."""
 
     def view(self) -> AbstractContextManager[StateView]:
-        """A consistent look while the block lasts. Keep it short: old pages cannot be reused meanwhile.
+        """Return a consistent view for a `with` block. Keep the block short: an open view prevents the reuse of pages.
 
-        Of two decisions on one (subject, id), in neighbouring segments, the view gives the later one by its
-        timestamp: offsets start again in a topic that was made again.
+        If consecutive segments contain decisions on the same (subject, id), the view returns the decision with the
+        later timestamp. Offsets would be misleading, because they restart in a recreated topic.
         """
 
     def apply(self, change: WriteBatch) -> None:
         """Make the change.
 
-        Raises, with nothing changed: `NotOwnerError` if the token or positions are not the expected ones,
-        `ValueError` if the clock goes back or something remembered lies in a segment after it,
-        `ConfigurationError` if the disk is full.
+        Raises, with nothing changed: `NotOwnerError` for a wrong token or wrong positions, `ValueError` if the clock
+        decreases or a decision is in a segment after the clock's, `ConfigurationError` if the disk is full.
         """
 
     def items(self) -> Iterator[tuple[str, StoredState]]:
-        """Every aggregate, in one consistent look, in any order. Finish or close it before the next write."""
+        """Yield every aggregate of one consistent view, in any order. Exhaust or close it before the next write."""
 
     def count(self) -> int:
-        """The number of aggregates."""
+        """Return the number of aggregates."""
 
     @property
     def waiting(self) -> float:
-        """Seconds that a transaction of ours has been waiting to begin, 0 if none is; asked from another thread.
+        """Seconds for which a transaction of this process has been waiting to begin, else 0; read by other threads.
 
-        A process that was stopped in the middle of a change lets nobody else begin one, for ever.
+        While another process is stopped during a change, no transaction can begin.
         """
 
     def close(self) -> None:
-        """Make it durable and marked clean, then let go. Idempotent."""
+        """Sync the store, mark it as clean, and close it. Idempotent."""
 
 
 #: The remembered decisions of one segment: (subject, command id) → the first decision.
@@ -102,13 +104,13 @@ Remembered = Mapping[tuple[str, str], DedupEntry]
 
 
 def by_segment(change: WriteBatch, window_ms: int) -> tuple[Remembered, Remembered]:
-    """The remembered decisions of a change that are in the clock's segment, and those in the one before it.
+    """Return the remembered decisions of a change: first the clock's segment, then the previous segment.
 
-    Raises `ValueError` for what lies after the clock.
+    Raises `ValueError` for a decision in a segment after the clock's.
     """
     current = change.end.clock // window_ms
     ages = {current - one.timestamp // window_ms for one in change.remembered.values()}
-    if ages <= {0}:  # nearly always: a batch is shorter than the window
+    if ages <= {0}:  # nearly always, because a batch is shorter than the window
         return change.remembered, {}
     if min(ages) < 0:
         latest = max(one.timestamp for one in change.remembered.values())
@@ -121,6 +123,6 @@ def by_segment(change: WriteBatch, window_ms: int) -> tuple[Remembered, Remember
 
 
 def check_clock(change: WriteBatch) -> None:
-    """Raises `ValueError` if the change turns the clock back."""
+    """Raise `ValueError` if the change would decrease the clock."""
     if change.end.clock < change.start.clock:
         raise ValueError(f"the clock goes back from {change.start.clock} to {change.end.clock}")

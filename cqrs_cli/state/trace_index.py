@@ -1,8 +1,9 @@
-"""Values by command offset, in LMDB: the traces of a log that is larger than memory.
+"""An index from command offsets to values, in LMDB: `verify` indexes logs that are larger than memory.
 
-A later process can trust it only after `sync`.
+A later process can trust the index only after `sync`.
 
-Offsets mostly rise, and are then appended, some thousands in a transaction; any other order is slower, not wrong.
+Entries in ascending order of offsets are appended, some thousands in one transaction. Any other order is slower, but
+also correct.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,11 +18,11 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.state.environment import begin, write_growing
 from cqrs_cli.state.lmdb_types import Transaction
 
-#: Traces, or bytes, that are appended together.
+#: The limits of entries and bytes for one transaction that appends.
 TRACES_TOGETHER = 5_000
 BYTES_TOGETHER = 4 << 20
 
-#: Address space, not disk. Doubled when full.
+#: The size of the map: address space, not disk. It is doubled when it is full.
 _MAP_SIZE = 16 << 30
 
 _KEY = Struct(">Q")
@@ -31,10 +32,10 @@ _T = TypeVar("_T")
 
 
 class TraceIndex:
-    """Lies in the folder `path`, which must exist. Not for several threads."""
+    """An index in the folder `path`, which must exist. Not thread-safe."""
 
     def __init__(self, path: Path, together: int = TRACES_TOGETHER, map_size: int = _MAP_SIZE) -> None:
-        """`together`: traces that are appended at once."""
+        """`together` is the number of entries to append in one transaction."""
         self._path, self._together = path, together
         self._env = lmdb.open(
             str(path), map_size=map_size, sync=False, metasync=False, lock=False, readahead=True
@@ -45,7 +46,7 @@ class TraceIndex:
             self._greatest = _KEY.unpack(cursor.key())[0] if cursor.last() else -1
 
     def add(self, command: int, trace: bytes) -> bytes | None:
-        """Keep a trace, unless the command has one already: that one is given, and stays."""
+        """Add the entry of a command. If the command has an entry already, keep and return that entry, else None."""
         if command <= self._greatest:
             return self._insert(_pack(command), trace)
         self._greatest = command
@@ -56,30 +57,30 @@ class TraceIndex:
         return None
 
     def get(self, command: int) -> bytes | None:
-        """The trace of a command."""
+        """Return the entry of a command, None without an entry."""
         self._flush()
         with self._env.begin() as txn:
             return txn.get(_pack(command))
 
     def first(self) -> int | None:
-        """The lowest command with a trace."""
+        """Return the lowest command offset with an entry."""
         self._flush()
         with self._env.begin() as txn, txn.cursor() as cursor:
             return _KEY.unpack(cursor.key())[0] if cursor.first() else None
 
     def last(self) -> int | None:
-        """The highest command with a trace."""
+        """Return the highest command offset with an entry."""
         return self._greatest if self._greatest >= 0 else None
 
     def cut(self, command: int) -> int:
-        """Forget the traces from a command on; says how many."""
+        """Remove the entries from a command offset on, and return their number."""
         self._flush()
 
         def work(txn: Transaction) -> int:
             with txn.cursor() as cursor:
                 count = 0
                 if cursor.set_range(_pack(command)):
-                    while cursor.delete():  # and on to the next
+                    while cursor.delete():  # moves to the next entry
                         count += 1
                 return count
 
@@ -89,7 +90,7 @@ class TraceIndex:
         return count
 
     def drop(self, commands: list[int]) -> None:
-        """Forget the traces of some commands."""
+        """Remove the entries of some commands."""
         self._flush()
 
         def work(txn: Transaction) -> None:
@@ -99,19 +100,19 @@ class TraceIndex:
         self._write(work)
 
     def items(self) -> Iterator[tuple[int, bytes]]:
-        """All of them, by command. Finish before the next change."""
+        """Yield all entries, by command offset. Exhaust the iterator before the next change."""
         self._flush()
         with self._env.begin() as txn, txn.cursor() as cursor:
             for key, trace in cursor:
                 yield _KEY.unpack(key)[0], trace
 
     def sync(self) -> None:
-        """Put on disk what was kept so far, for a later process."""
+        """Write all entries to disk, for a later process."""
         self._flush()
         self._env.sync(True)
 
     def close(self) -> None:
-        """Let go. Idempotent."""
+        """Close the index. Idempotent."""
         self._env.close()
 
     def _insert(self, key: bytes, trace: bytes) -> bytes | None:
@@ -136,7 +137,7 @@ class TraceIndex:
         self._waiting, self._bytes = [], 0
 
     def _write(self, work: Callable[[Transaction], _T]) -> _T:
-        """Do `work` in one transaction; again from its beginning whenever the map had to grow."""
+        """Do `work` in one transaction, and repeat it if the map was full."""
         try:
             return write_growing(self._env, partial(begin, self._env, write=True), work)
         except lmdb.Error as error:

@@ -1,4 +1,4 @@
-"""The values of columns: as text for people, as JSON, and summed up for several partitions."""
+"""The values of columns: as text for people, as JSON, and summed over several partitions."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -21,7 +21,7 @@ def rate_text(rate: float | None) -> str:
 
 
 def time_text(ms: int | None) -> str:
-    """A length of time."""
+    """Return a duration as text."""
     if ms is None:
         return ""
     if ms < 1000:
@@ -34,14 +34,14 @@ def owner_text(value: PlaceOwner | str | None) -> str:
 
 
 def shard_text(value: ShardStatus | str) -> str:
-    """The aggregates and bytes of a shard, or the place of the states."""
+    """Return a shard's number of aggregates and size, or where else the states are."""
     if isinstance(value, str):
         return "in memory" if value == "memory" else "none here"
     return f"{value.aggregates:,}, {value.bytes / 1e6:,.1f} MB"
 
 
 def added(values: Iterable[Any]) -> Any:
-    """The sum of what is known; None if nothing is."""
+    """Return the sum of the known values; None if no value is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -51,18 +51,18 @@ def largest(values: Iterable[Any]) -> Any:
 
 
 def each_word(values: Iterable[Any]) -> Any:
-    """Each word that is there, once; None for none."""
+    """Return all texts, each only once; None if there is no text."""
     return ", ".join(sorted({value for value in values if value})) or None
 
 
 def one_owner(owners: list[PlaceOwner | None]) -> PlaceOwner | str | None:
-    """The owner, if all have the same, else the number of owners."""
+    """Return the owner if all partitions have the same owner, else the number of owners."""
     different = set(map(owner_text, owners))
     return f"{len(different)} owners" if len(different) > 1 else owners[0] if owners else None
 
 
 def all_shards(values: list[ShardStatus | str]) -> ShardStatus | str:
-    """The sum of those that there are."""
+    """Return the sum of the existing shards."""
     found = [value for value in values if isinstance(value, ShardStatus)]
     if not found:
         return next(iter(values), "")
@@ -70,38 +70,38 @@ def all_shards(values: list[ShardStatus | str]) -> ShardStatus | str:
 
 
 def since(place: PlaceStatus) -> str | None:
-    """The time at which the owner's run began."""
+    """Return the time at which the owner's run began."""
     began = None if place.owner is None else place.owner.since
     return None if began is None else rfc3339(began)
 
 
 def shard(place: PlaceStatus) -> ShardStatus | str:
-    """The shard, or the setting `store` where there is none here."""
+    """Return the shard, or the setting `store` if this machine has no shard."""
     return place.store if place.shard is None else place.shard
 
 
 def rate(name: str) -> Callable[[PlaceStatus], float | None]:
-    """A function that gives one of the rates."""
+    """Return a function that returns one of the rates."""
     return lambda place: None if place.rates is None else getattr(place.rates, name)
 
 
 def count(name: str) -> Callable[[PlaceStatus], int | None]:
-    """A function that gives one of the counts."""
+    """Return a function that returns one of the counts."""
     return lambda place: None if place.counts is None else getattr(place.counts, name)
 
 
 def verdicts(place: PlaceStatus) -> dict[str, int]:
-    """The decisions by status."""
+    """Return the number of decisions by status."""
     return {} if place.counts is None else {name: getattr(place.counts, name) for name in STATUSES}
 
 
 def per_second(place: PlaceStatus) -> float:
-    """The speed in JSON: 0 where it is not known."""
+    """Return the decisions per second for JSON: 0 if the rate is unknown."""
     return 0.0 if place.rates is None else round(place.rates.done, 1)
 
 
 def owner_json(place: PlaceStatus) -> Any:
-    """All that a claim says of the owner; the owner of a projection is only a name."""
+    """Return the owner's data from its claim; for a projection, only the owner's name."""
     owner, counts = place.owner, place.counts
     if owner is None or owner.since is None:
         return None if owner is None else owner.run
@@ -114,7 +114,7 @@ def owner_json(place: PlaceStatus) -> Any:
 
 
 def slow(place: PlaceStatus) -> Any:
-    """The command that has been under decision for seconds."""
+    """Return the command whose decision has taken seconds."""
     found = place.slow
     return None if found is None else {"offset": found.offset, "since": rfc3339(int(found.since * 1000))}
 
@@ -125,7 +125,7 @@ def shard_json(place: PlaceStatus) -> Any:
 
 
 def hidden(place: PlaceStatus) -> Any:
-    """The transaction that hides commands."""
+    """Return the transaction that hides commands."""
     found = place.hidden_by
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""The one list of what is shown of a partition: as text, as JSON and to Prometheus. A new column is a line of it."""
+"""The list of all columns of a partition's status: as text, as JSON and for Prometheus. A new column is one line."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from cqrs_cli.status.place import DECIDED, HEARD, PLACE_KINDS, PROJECTED, PlaceK
 
 
 class View(Flag):
-    """The places that show a column: in the table of `cqrs status`, in that of `cqrs top`, and in JSON."""
+    """The displays of a column: the table of `cqrs status`, the table of `cqrs top`, and JSON."""
 
     STATUS = auto()
     TOP = auto()
@@ -20,30 +20,30 @@ class View(Flag):
 
 
 class Metric(NamedTuple):
-    """A metric. Its name follows the kind's prefix; a value that is a mapping has a sample for each key."""
+    """A metric. Its name follows the prefix of the kind; a value that is a mapping has a sample for each key."""
 
     name: str
     help: str
     kinds: tuple[PlaceKind, ...] = PLACE_KINDS
     counter: bool = False
-    label: str = ""  # of a mapping's keys
+    label: str = ""  # the label of a mapping's keys
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceColumn(Column[PlaceStatus]):
-    """One thing that is told of a partition, also to Prometheus if it has a metric."""
+    """A column of a partition's status, with its Prometheus metric if it has one."""
 
     left: bool = False
     kinds: tuple[PlaceKind, ...] = PLACE_KINDS
     view: View = View.STATUS | View.TOP | View.JSON
-    total: Callable[[list[Any]], Any] | None = None  # of several partitions; None: nothing
+    total: Callable[[list[Any]], Any] | None = None  # for several partitions; None: an empty cell
     metric: Metric | None = None
-    key: str = ""  # which sorts the live table by it
-    rare: bool = False  # a table in which no row has it does not show it
-    spare: int = 0  # of a narrow screen the column with the highest is left out first, with 0 never
+    key: str = ""  # the key that sorts the live table by this column
+    rare: bool = False  # hidden in a table in which no row has a value
+    spare: int = 0  # a narrow screen hides the highest first, and never 0
 
     def of(self, row: PlaceStatus) -> Any:
-        """The value; None where this is nothing for the kind of partition."""
+        """Return the value; None if the column does not apply to the kind of partition."""
         return Column.of(self, row) if row.kind in self.kinds else None
 
 
@@ -91,24 +91,24 @@ COLUMNS: tuple[PlaceColumn, ...] = (
 
 
 def place_document(place: PlaceStatus, columns: Sequence[PlaceColumn] = COLUMNS) -> dict[str, Any]:
-    """A partition in JSON."""
+    """Return a partition's status as JSON."""
     return row_document(place, [one for one in columns if View.JSON in one.view and place.kind in one.kinds])
 
 
 class Row(NamedTuple):
-    """A line of a table: one partition, or several summed up. Its values are those of the columns, in order."""
+    """A line of a table: one partition, or the sum of several partitions. Its values have the order of the columns."""
 
     label: str
     values: tuple[Any, ...]
 
 
 def row(place: PlaceStatus, columns: Sequence[PlaceColumn]) -> Row:
-    """The line of a partition."""
+    """Return the line of a partition."""
     return Row(place.label, tuple(column.of(place) for column in columns))
 
 
 def total(label: str, rows: Sequence[Row], columns: Sequence[PlaceColumn]) -> Row:
-    """Several lines as one: what can be is added, of times it has the longest, and the owner if all have the same."""
+    """Return several lines as one: numbers are added, times have their maximum, and a common owner is kept."""
     found = [[one.values[number] for one in rows] for number in range(len(columns))]
     sums = (
         None if one.total is None else one.total(values) for one, values in zip(columns, found, strict=True)
@@ -117,6 +117,6 @@ def total(label: str, rows: Sequence[Row], columns: Sequence[PlaceColumn]) -> Ro
 
 
 def texts(line: Row, columns: Sequence[PlaceColumn], summed: bool = False) -> Iterator[str]:
-    """The cells of a line behind its label."""
+    """Yield the cells of a line after its label."""
     for column, value in zip(columns, line.values, strict=True):
         yield "" if summed and column.total is None else column.text(value)

@@ -1,4 +1,4 @@
-"""Reads the status of each partition of an aggregate: how far it is decided, and by whom. Needs no Spark."""
+"""Reads the status of each partition of an aggregate: its position, its lag and its owner. Needs no Spark."""
 
 import time
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from cqrs_cli.telemetry.blocked import blocked_by
 
 
 class DecidedReader:
-    """Reads the partitions of an aggregate, once or again and again over the same connections."""
+    """Reads the partitions of an aggregate, once or several times over the same connections."""
 
     def __init__(
         self,
@@ -39,15 +39,15 @@ class DecidedReader:
     ) -> None:
         """Raises `ConfigurationError` if its topics do not exist.
 
-        `again`: a transaction that hides commands is named at the second look in a row: most are short. `sampling`:
-        the newest records are read, too.
+        `again`: a transaction that hides commands is reported at the second poll in a row, because most are short.
+        `sampling`: the newest records are read, too.
         """
         self._connection, self._topics, self._again = connection, topics, again
         self._numbers = range(readers.partitions(connection, topics.commands))
         self._growth = _Growth(connection, topics)
         self._folder = shard_folder(state_dir, topics)
         self._sampler = Sampler(connection, topics) if sampling else None
-        self._hidden: set[int] = set()  # behind a transaction at the look before
+        self._hidden: set[int] = set()  # partitions with hidden commands at the previous poll
         self._standings = self._seated()
         self._reader: Consumer | None = None
 
@@ -56,14 +56,14 @@ class DecidedReader:
         return Standings(self._connection, seats)
 
     def close(self) -> None:
-        """Give the connections back; another look makes new ones."""
+        """Close the connections; another poll opens new connections."""
         self._standings.__exit__()
         if self._reader is not None:
             self._reader.close()
             self._reader = None
 
     def look(self) -> list[PlaceStatus]:
-        """Every partition now; raises `UnavailableError` if the broker does not answer."""
+        """Return the current status of every partition; raises `UnavailableError` if the broker does not answer."""
         try:
             stages = self._look_at_growth()
             standings, at = self._standings.look(), time.monotonic()
@@ -79,12 +79,15 @@ class DecidedReader:
                 reader = self._connected()
                 seen = [self._sampler.add_to(one, reader, stable[one.partition]) for one in seen]
         except (KafkaException, CqrsError) as error:
-            self.close()  # a client that met a broker alone may believe it for minutes
+            # A client that connected to a broker without its cluster may keep wrong metadata for minutes.
+            self.close()
             raise self._failure(error) from error
         return self._with_hiding(seen, {number for number, end in stable.items() if end < bounds[number][1]})
 
     def _look_at_growth(self) -> Mapping[int, Stage]:
-        """Partitions that have come are looked at, too, by clients that have not known these topics without them."""
+        """Include partitions that were added since the last poll; new clients read them, because old clients do not
+        know them.
+        """
         count = readers.count_with(self._connection, self._connected(), self._topics.commands)
         if count > len(self._numbers):
             self.close()
@@ -93,13 +96,13 @@ class DecidedReader:
         return self._growth.look(self._connected(), len(self._numbers))
 
     def _connected(self) -> Consumer:
-        """A client that sees only what is committed."""
+        """Return a client that sees only committed records."""
         if self._reader is None:
             self._reader = clients.consumer(self._connection, fetch_wait_max_ms=10)
         return self._reader
 
     def _stable(self) -> dict[int, int]:
-        """The end of the committed commands."""
+        """Return the end of the committed commands of each partition."""
         reader, topic = self._connected(), self._topics.commands
         return {number: readers.watermarks(reader, topic, number)[1] for number in self._numbers}
 
@@ -130,7 +133,7 @@ class DecidedReader:
         )
 
     def _with_hiding(self, seen: list[PlaceStatus], behind: set[int]) -> list[PlaceStatus]:
-        """Name the transactions that hide the last commands of the partitions `behind`."""
+        """Add the transactions that hide the last commands of the partitions in `behind`."""
         asked = behind & self._hidden if self._again else behind
         self._hidden = behind
         places = [(self._topics.commands, number) for number in sorted(asked)]
@@ -143,7 +146,7 @@ class DecidedReader:
         ]
 
     def _failure(self, error: KafkaException | CqrsError) -> CqrsError:
-        """The missing ACL, if it is one: for a group that may not be described librdkafka reports a timeout."""
+        """Return the missing ACL if there is one: librdkafka reports a timeout for a group that it may not describe."""
         need = RequiredAcl("Describe", "group", self._topics.group)
         with Admin(self._connection) as admin:
             if admin.missing_acls([need]):
@@ -154,7 +157,7 @@ class DecidedReader:
 
 
 class _Growth:
-    """The progress of a growth. The lineage is read again only where more is in it."""
+    """The progress of a repartitioning. The partition history is read again only if it has new records."""
 
     def __init__(self, connection: Connection, topics: Topics) -> None:
         self._connection, self._topics = connection, topics
@@ -172,11 +175,11 @@ class _Growth:
 
 
 def _passes(error: CqrsError) -> bool:
-    """True for what a broker that has just come back may say."""
+    """True for a temporary error of a broker that has just restarted."""
     return isinstance(error, (readers.MissingError, readers.StalledError))
 
 
 def decided_places(connection: Connection, topics: Topics, state_dir: Path) -> list[PlaceStatus]:
-    """Every partition of an aggregate, at one look."""
+    """Return the current status of every partition of an aggregate."""
     with closing(DecidedReader(connection, topics, state_dir)) as reader:
         return reader.look()

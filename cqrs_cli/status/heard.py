@@ -1,4 +1,4 @@
-"""The status of each partition that a process hears."""
+"""The status of each subscription of a process."""
 
 import time
 from pathlib import Path
@@ -12,7 +12,7 @@ from cqrs_cli.telemetry.blocked import blocked_by
 
 
 def heard_place(found: HeardPartition, topics: ProcessTopics, state_dir: Path) -> PlaceStatus:
-    """The status of a partition after a look at it, with the words of its owner if that is on this machine."""
+    """Return the status of a subscription after a poll, with its owner's report if the owner is on this machine."""
     subscription, source, position = found.subscription, found.subscription.source, found.position
     offset = None if position is None else position.offset
     lag = 0 if offset is None else max(0, found.end - max(found.start, offset))

@@ -1,4 +1,4 @@
-"""The numbers of a job's last look, for Prometheus and `/readyz`. docs/metrics.md lists the metrics."""
+"""A job's last snapshot as numbers for Prometheus and `/readyz`. docs/metrics.md lists the metrics."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from cqrs_cli.version import __version__
 
 
 def families(places: Iterable[PlaceStatus], columns: Sequence[PlaceColumn] = COLUMNS) -> Iterator[Metric]:
-    """The metrics of partitions, by the list of columns."""
+    """Yield the metrics of partitions, in the order of the columns."""
     by_kind: dict[PlaceKind, list[PlaceStatus]] = {}
     for place in places:
         by_kind.setdefault(place.kind, []).append(place)
@@ -40,7 +40,7 @@ def _family(kind: PlaceKind, column: PlaceColumn, said: Shown, places: Iterable[
 
 
 class MeasuredLook(Protocol):
-    """A look at a job at a time (monotonic seconds), and how many of its tasks were submitted again."""
+    """A snapshot of a job at a time (monotonic seconds), with the number of its resubmitted tasks."""
 
     @property
     def at(self) -> float: ...
@@ -53,7 +53,7 @@ _L = TypeVar("_L", bound=MeasuredLook)
 
 
 class JobMetrics(Generic[_L]):
-    """A collector for a Prometheus registry, of one job's last look."""
+    """A collector for a Prometheus registry, for the last snapshot of one job."""
 
     asked = "Kafka"
     prefix = "cqrs"  # of the metrics of the job itself
@@ -64,23 +64,23 @@ class JobMetrics(Generic[_L]):
         self.snapshot: _L | None = None
 
     def places(self, look: _L) -> Sequence[PlaceStatus]:
-        """The job's partitions."""
+        """Return the status of the job's partitions."""
         raise NotImplementedError
 
     def more(self, look: _L) -> Iterator[Metric]:
-        """The metrics of this job beside those that all have."""
+        """Yield the metrics of this job that other jobs do not have."""
         yield from ()
 
     def waiting(self) -> dict[str, str]:
-        """The partitions in which nothing is done now, each with the reason."""
+        """Return the partitions without progress at present, each with the reason."""
         return {} if self.snapshot is None else idle_places(self.places(self.snapshot))
 
     def standing_by(self) -> bool:
-        """True if it only waits for the run at work to end."""
+        """True if the job only waits for the active run to end."""
         return False
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics now; prometheus-client calls this."""
+        """Yield the current metrics; prometheus-client calls this method."""
         yield InfoMetricFamily(self.info, "The version of cqrs.", {"version": __version__})
         look = self.snapshot
         is_ready = look is not None and not self.waiting()

@@ -1,4 +1,4 @@
-"""The status of a partition in which work is done: commands are decided, or events are heard or projected."""
+"""The status of a partition in which commands are decided, or events are reacted to or projected."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,17 +10,17 @@ from cqrs_cli.ownership.trials.slow import SlowCommand
 
 
 class PlaceKind(NamedTuple):
-    """The kind of work in a partition, in the words of tables and metrics."""
+    """The kind of work in a partition, with the texts for tables and metrics."""
 
-    title: str  # the header above the names
-    unit: str  # what the log holds
-    passive: str  # what the unit is, once it is done: "events are reacted to"
+    title: str  # the header of the column of names
+    unit: str  # the kind of message in the log
+    passive: str  # the participle for a finished message: "events are reacted to"
     prefix: str  # of the metrics
     labels: tuple[str, ...]  # of the metrics
 
     @property
     def words(self) -> dict[str, str]:
-        """The words that stand in braces in headers, and in names and help of metrics."""
+        """The values for the braces in headers, and in names and help of metrics."""
         done = self.passive.removesuffix(" to")
         return {"unit": self.unit, "Unit": self.unit.capitalize(), "passive": self.passive, "done": done}
 
@@ -35,7 +35,7 @@ PLACE_KINDS = (DECIDED, HEARD, PROJECTED)
 
 
 class PlaceOwner(NamedTuple):
-    """The run that works in a partition, or did so last."""
+    """The current or last run of a partition."""
 
     run: str
     since: int | None = None  # ms since the epoch, when the run began
@@ -46,7 +46,7 @@ class PlaceOwner(NamedTuple):
 
 
 class ShardStatus(NamedTuple):
-    """A partition's state on this machine: its aggregates, bytes on disk, and the sum of their digests if asked for."""
+    """A partition's state on this machine: its aggregates, bytes on disk, and the sum of their digests if requested."""
 
     aggregates: int
     bytes: int
@@ -54,7 +54,7 @@ class ShardStatus(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Records a second between two looks. `sent` is None where only the owners were asked."""
+    """Records per second between two polls. `sent` is None if only the owners were polled."""
 
     sent: float | None
     done: float
@@ -63,51 +63,49 @@ class Rates(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlaceStatus:
-    """A partition at one moment. The log reaches from `start` to `end`; what lies below `position` is done.
+    """A partition at one moment. The log spans `start` to `end`; all records before `position` are done.
 
-    `position` is None before anything is done. `end` and `lag` are None where the topic is gone.
+    `position` is None before the first record is done. `end` and `lag` are None if the topic is gone.
     """
 
     kind: PlaceKind
     name: str  # of the aggregate, the process or the projection
-    aggregate: str  # whose log it is
+    aggregate: str  # of the log
     topic: str
     partition: int
     at: float = 0.0  # monotonic seconds
     start: int | None = None
     end: int | None = None
     position: int | None = None
-    lag: int | None = None  # records that are not done; an upper bound, as offsets have holes
+    lag: int | None = None  # records that are not done; an upper bound, as offsets have gaps
     owner: PlaceOwner | None = None
-    owned: bool | None = None  # whether a run at work has claimed it
-    growth: str | None = None  # what the growth of the aggregate that is under way has come to here
-    standbys: tuple[str, ...] = ()  # runs that stand by for the owner
-    idle: str = ""  # why nothing is done there now, as far as the asked run knows
-    topic_id: str | None = None  # that the owner has claimed
+    owned: bool | None = None  # whether an active run has claimed it
+    growth: str | None = None  # the stage of a repartitioning in this partition
+    standbys: tuple[str, ...] = ()  # standby runs for this partition
+    idle: str = ""  # why there is no progress, as far as the polled run knows
+    topic_id: str | None = None  # from the owner's claim
     counts: Counts | None = None  # of decisions, since the owner's run began
     rates: Rates | None = None
-    trial: str | None = None  # what is known of a record on which workers may be dying
+    trial: str | None = None  # a record on which workers may be dying
     slow: SlowCommand | None = None  # if the owner is on this machine
-    waits_for: str | None = (
-        None  # what the owner waits for, if it is on this machine, and there is something to do
-    )
+    waits_for: str | None = None  # the reason why the owner waits, if it is on this machine and has lag
     hidden_by: OpenTransaction | None = None  # the open transaction that hides the last commands
     stopped_at: int | None = None  # the event at which the process stopped
-    way_out: str = ""  # how to end that transaction, or to leave that event out
+    way_out: str = ""  # how to end that transaction, or to skip that event
     store: str = ""  # the setting: where states are
     shard: ShardStatus | None = None
-    oldest: int | None = None  # ms that the first command which is not decided has waited
-    latency: int | None = None  # ms, of the command that was decided last since the look before
-    reasons: Mapping[str, int] = field(default_factory=dict)  # of outcomes since the look before
+    oldest: int | None = None  # ms since the append of the first undecided command
+    latency: int | None = None  # ms, of the last command decided since the previous poll
+    reasons: Mapping[str, int] = field(default_factory=dict)  # of outcomes since the previous poll
 
     @property
     def identity(self) -> tuple[str, str, str, int]:
-        """The same for the partition at every look."""
+        """The identity of the partition, equal in every poll."""
         return self.kind.title, self.name, self.topic, self.partition
 
     @property
     def subject(self) -> str:
-        """The worker there and its topics, for people: partitions of one subject are summed."""
+        """The name of the worker and its topics, for people: partitions with an equal subject are summed."""
         match self.kind.title:
             case "partition":
                 return self.name
@@ -126,12 +124,12 @@ class PlaceStatus:
         return ":".join([*([self.name] if self.kind is HEARD else []), self.aggregate, str(self.partition)])
 
     def labels(self) -> list[str]:
-        """The values of the kind's labels."""
+        """Return the values of the kind's labels."""
         where = [self.aggregate, str(self.partition)]
         return where if self.kind is DECIDED else [self.name, *where]
 
     def remarks(self) -> list[str]:
-        """Remarks for an operator, each with the way out."""
+        """Return remarks for an operator, each with a remedy."""
         hidden = f"{self.hidden_by.hiding()}; {self.way_out}" if self.hidden_by else ""
         stopped = ""
         if self.stopped_at is not None:
@@ -146,13 +144,13 @@ class PlaceStatus:
 
 
 def idle_places(places: Iterable[PlaceStatus]) -> dict[str, str]:
-    """The partitions in which nothing is done now, by key, and the reason of each: as `/readyz` has them."""
+    """Return the partitions without progress at present, by key, each with the reason: the answer of `/readyz`."""
     ordered = sorted(places, key=lambda place: (PLACE_KINDS.index(place.kind), place.identity))
     return {place.key: place.idle for place in ordered if place.idle}
 
 
 def standing_by(places: Iterable[PlaceStatus]) -> dict[str, list[str]]:
-    """The runs that stand by, by the name of what they would take over; nothing where there are none."""
+    """Return the standby runs by the name of the aggregate or process that they would take over."""
     found: dict[str, set[str]] = {}
     for place in places:
         if place.standbys:
@@ -161,5 +159,5 @@ def standing_by(places: Iterable[PlaceStatus]) -> dict[str, list[str]]:
 
 
 def claimed(claim: Claim | None) -> PlaceOwner | None:
-    """The owner that a claim names."""
+    """Return the owner that a claim names."""
     return None if claim is None else PlaceOwner(claim.run, claim.run_epoch, claim.attempt == TERMINAL)

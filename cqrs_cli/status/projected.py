@@ -1,4 +1,4 @@
-"""The status of each partition that a projection projects, as its database has it."""
+"""The status of each partition of a projection, as stored in its database."""
 
 from sqlalchemy import Engine, inspect, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,9 +16,9 @@ from cqrs_cli.status.place import PROJECTED, PlaceOwner, PlaceStatus
 
 
 def projected_places(cluster: Connection, place: DatabaseAddress) -> list[PlaceStatus]:
-    """Every partition of every projection in a database, in order.
+    """Return the status of every partition of every projection in a database, in order.
 
-    Raises `ConfigurationError` where no projection has a position, `UnavailableError` without database or broker.
+    Raises `ConfigurationError` if no projection has a position, `UnavailableError` without database or broker.
     """
     if not dialect_of(place).is_there(place):
         raise _nothing(place)
@@ -70,7 +70,7 @@ def _rows(engine: Engine) -> list[tuple[str, str, int, str, int, str]]:
 
 
 def _ends(cluster: Connection, topics: set[tuple[str, str]]) -> dict[tuple[str, str], dict[int, int]]:
-    """The last stable offsets of the topics that are still those, by partition."""
+    """Return the last stable offsets of the topics, by partition; recreated topics are left out."""
     with Admin(cluster) as admin:
         found = admin.describe({topic for topic, _ in topics})
     there = [(topic, id) for topic, id in topics if topic in found and found[topic].topic_id == id]

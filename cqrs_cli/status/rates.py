@@ -1,4 +1,4 @@
-"""Looks at partitions, and the rates between two of them. Pure."""
+"""Snapshots of partitions, and the rates between two snapshots. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,19 +8,19 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.ownership.claim import Counts
 from cqrs_cli.status.place import DECIDED, PlaceStatus, Rates
 
-#: An owner that has not committed for this long, by its clock and ours, decides nothing now.
+#: An owner that has not committed for this long, by its clock and this machine's clock, counts as idle.
 _LATELY_MS = 10_000
 
 
 class Look(NamedTuple):
-    """All partitions at one moment, in ms since the epoch. `missing`: what has no topics, and the reason."""
+    """All partitions at one moment, in ms since the epoch. `missing`: names without topics, each with the reason."""
 
     clock: int
     places: tuple[PlaceStatus, ...]
     missing: Mapping[str, ConfigurationError] = {}
 
     def is_busy(self) -> bool:
-        """True if something may be done now: then a second look tells how fast."""
+        """True if a partition may have progress now: then a second snapshot shows its rate."""
         return any(_is_busy(place, self.clock) for place in self.places)
 
 
@@ -32,14 +32,14 @@ def _is_busy(place: PlaceStatus, clock: int) -> bool:
 
 
 def rated(before: Look | None, now: Look) -> Look:
-    """The look with the rates since the one before."""
+    """Return the snapshot with the rates since the snapshot before."""
     known = {} if before is None else {place.identity: place for place in before.places}
     places = (replace(place, rates=_rates(known.get(place.identity), place)) for place in now.places)
     return now._replace(places=tuple(places))
 
 
 def at_rest(look: Look) -> Look:
-    """The look of a moment at which nothing is decided: owners decide 0 a second."""
+    """Return the snapshot of a moment without decisions: the rate of every owner is 0."""
     places = (
         replace(place, rates=None if place.counts is None else Rates(None, 0, 0)) for place in look.places
     )
@@ -52,7 +52,7 @@ def _rates(was: PlaceStatus | None, now: PlaceStatus) -> Rates | None:
     seconds = now.at - was.at
     is_same_run = _run(was) == _run(now)
     if now.kind is DECIDED:
-        # A run counts from zero when it begins: what another one had counted says nothing.
+        # A run counts from zero when it begins: counts of another run are not comparable.
         old, new = (was.counts if is_same_run else None) or Counts(), now.counts or Counts()
         done = new.commands - old.commands
         refused = (new.rejected + new.failed) - (old.rejected + old.failed)

@@ -1,4 +1,4 @@
-"""Looks at all partitions of aggregates and processes, once or again and again over the same connections."""
+"""Polls all partitions of aggregates and processes, once or several times over the same connections."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -22,10 +22,10 @@ from cqrs_cli.status.place import DECIDED, PlaceStatus
 from cqrs_cli.status.rates import Look, at_rest, rated
 from cqrs_cli.status.shards import with_shards
 
-#: Seconds between two looks at the claims, to see how fast commands are decided.
+#: Seconds between two polls of the claims, which show how fast commands are decided.
 _SPEED_SECONDS = 0.5
 
-#: Seconds after which topics that did not exist are looked for again.
+#: Seconds after which topics that did not exist are searched again.
 _ABSENT_SECONDS = 5.0
 
 
@@ -41,7 +41,7 @@ class _Places(Protocol):
 
 
 class _Heard:
-    """The partitions that a process hears."""
+    """The subscriptions of a process."""
 
     def __init__(
         self, connection: Connection, topics: ProcessTopics, aggregates: Iterable[str], state_dir: Path
@@ -55,7 +55,7 @@ class _Heard:
 
 
 class StatusReader:
-    """Looks at aggregates and processes, from one thread. What has no topics is left out: see `Look.missing`."""
+    """Polls aggregates and processes, from one thread. Names without topics are left out: see `Look.missing`."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class StatusReader:
             raise next(iter(self.missing.values()))
 
     def _find(self) -> None:
-        """Look for topics."""
+        """Search for topics."""
         self._sought = time.monotonic()
         for name, make in list(self._absent.items()):
             try:
@@ -99,14 +99,14 @@ class StatusReader:
                 self.missing.pop(name, None)
 
     def look(self) -> Look:
-        """All partitions now; raises `UnavailableError` if the broker does not answer."""
+        """Return the current status of all partitions; raises `UnavailableError` if the broker does not answer."""
         if self._absent and time.monotonic() - self._sought > _ABSENT_SECONDS:
             self._find()
         places = [place for one in self._found.values() for place in one.look()]
         return Look(time.time_ns() // 1_000_000, tuple(places), dict(self.missing))
 
     def look_twice(self) -> Look:
-        """The same with the rates of now. It takes half a second if an owner has committed lately, else no time."""
+        """Return the current status with rates. This takes half a second if an owner has committed recently."""
         before = self.look()
         if not before.is_busy():
             return at_rest(before)
@@ -114,20 +114,20 @@ class StatusReader:
         return rated(before, self.look())
 
     def with_states(self, look: Look, store: str, summed: Mapping[str, type[State]] = _NONE) -> Look:
-        """The look with what is on this machine of the aggregates' states. `store`: the setting.
+        """Return the snapshot with this machine's shards of the aggregates. `store`: the setting.
 
         `summed`: the aggregates whose states are summed up, each with their class.
         """
         found: list[PlaceStatus] = []
         for name, places in groupby(look.places, lambda place: place.name if place.kind is DECIDED else ""):
             here = [replace(one, store=store) for one in places]
-            is_here = name and store == "lmdb"  # in memory: what lies here is of long ago
+            is_here = name and store == "lmdb"  # with states in memory, a shard here is obsolete
             if is_here:
                 here = with_shards(here, self._topics[name], self._state_dir, summed.get(name))
             found += here
         return look._replace(places=tuple(found))
 
     def close(self) -> None:
-        """Give the connections back; another look makes new ones."""
+        """Close the connections; another poll opens new connections."""
         for one in self._found.values():
             one.close()

@@ -1,4 +1,4 @@
-"""The status of partitions as the driver of a run knows them, without asking again."""
+"""The status of partitions as the driver of a run knows them, without another poll."""
 
 from cqrs_cli.following.processes.plan import ProcessProgress
 from cqrs_cli.following.projections.plan import ProjectionProgress
@@ -6,7 +6,7 @@ from cqrs_cli.status.place import HEARD, PROJECTED, PlaceStatus
 
 
 def places_of_processes(progress: ProcessProgress | None) -> list[PlaceStatus]:
-    """The partitions that the processes of a run hear; those that the run has not claimed have no owner."""
+    """Return the status of a run's subscriptions; subscriptions that the run has not claimed have no owner."""
     if progress is None:
         return []
     found = []
@@ -28,7 +28,7 @@ def places_of_processes(progress: ProcessProgress | None) -> list[PlaceStatus]:
 
 
 def places_of_projection(name: str, progress: ProjectionProgress) -> list[PlaceStatus]:
-    """The partitions of a projection."""
+    """Return the status of a projection's partitions."""
     found = []
     for source, end in progress.ends.items():
         position = progress.positions.get(source)

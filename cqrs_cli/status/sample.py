@@ -1,4 +1,4 @@
-"""Reads the newest records of a partition at each look: how long commands wait and take, why some are refused."""
+"""Reads the newest records of a partition at each poll: how long commands wait and take, why some are rejected."""
 
 import time
 from collections import Counter
@@ -14,28 +14,30 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.status.place import PlaceStatus
 
-#: Outcomes of a partition that are read in one look, the last ones: reasons and latency are of these.
+#: The number of the last outcomes of a partition that a poll reads: reasons and latency come from them.
 SAMPLE = 500
 
-#: Seconds for a look at records. They only add to what is shown.
+#: Timeout in seconds for records. They only add details to the display.
 _PATIENCE = 2.0
 
 
 class Sampler:
-    """Adds to the partitions of one aggregate what their newest records say."""
+    """Adds details from the newest records to the partitions of one aggregate."""
 
     def __init__(self, connection: Connection, topics: Topics) -> None:
         self._connection, self._topics = connection, topics
-        self._outcomes: dict[int, int] = {}  # where they ended at the look before
+        self._outcomes: dict[int, int] = {}  # their end at the previous poll
         self._first: dict[
             int, tuple[int, int | None]
         ] = {}  # position, and the timestamp of the command there
 
     def add_to(self, place: PlaceStatus, reader: Consumer, stable: int) -> PlaceStatus:
-        """`reader` sees what is committed, `stable` is where it ends for commands. Raises as `readers.read_with`."""
+        """Return the status with details. `reader` sees committed records only, `stable` is the end of the committed
+        commands. Raises the errors of `readers.read_with`.
+        """
         number, position = place.partition, max(place.start or 0, place.position or 0)
         reasons: Counter[str] = Counter()
-        appended: int | None = None  # of the last command that was decided: its outcome bears its time
+        appended: int | None = None  # of the last decided command: its outcome has the command's timestamp
         for record in self._new_outcomes(reader, number):
             try:
                 told = read_outcome(record.value).data
@@ -55,7 +57,7 @@ class Sampler:
         )
 
     def _new_outcomes(self, reader: Consumer, number: int) -> list[Record]:
-        """The last outcomes since the look before; none at the first look."""
+        """Return the last outcomes since the previous poll; none at the first poll."""
         topic = self._topics.outcomes
         start, end = readers.watermarks(reader, topic, number)
         before, self._outcomes[number] = self._outcomes.get(number, end), end
@@ -64,7 +66,7 @@ class Sampler:
     def _first_undecided(
         self, reader: Consumer, place: PlaceStatus, position: int, stable: int
     ) -> int | None:
-        """The timestamp of the oldest command that waits; it is read once for a position."""
+        """Return the timestamp of the oldest waiting command; it is read once for a position."""
         if not place.lag:
             return None
         number = place.partition

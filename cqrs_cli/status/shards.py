@@ -1,4 +1,4 @@
-"""Adds to the status of partitions what this machine holds of them on disk."""
+"""Adds this machine's shards to the status of partitions."""
 
 from collections.abc import Iterable
 from contextlib import closing
@@ -19,9 +19,10 @@ from cqrs_cli.status.place import PlaceStatus, ShardStatus
 def with_shards(
     places: Iterable[PlaceStatus], topics: Topics, state_dir: Path, summed: type[State] | None = None
 ) -> list[PlaceStatus]:
-    """The partitions of an aggregate, each with its shard, if it can be trusted and belongs to the owner's topic.
+    """Return the partitions of an aggregate, each with its shard, if it can be trusted and belongs to the owner's
+    topic.
 
-    `summed`: the class of its states, whose digests are summed up then.
+    `summed`: the class of its states, whose digests are then summed up.
     """
     folder = shard_folder(state_dir, topics)
     return [replace(one, shard=_shard(folder / str(one.partition), one.topic_id, summed)) for one in places]
@@ -33,7 +34,7 @@ def _shard(path: Path, topic_id: str | None, summed: type[State] | None) -> Shar
         return None
     with closing(store):
         identity = msgspec.json.decode(store.identity(), type=Identity)
-        if identity.topics.get("commands") != topic_id:  # of an earlier topic of that name
+        if identity.topics.get("commands") != topic_id:  # of an earlier topic with this name
             return None
         total = None
         if summed is not None:

@@ -1,11 +1,11 @@
-"""Object stores of the S3 protocol: a client that gives up, and buckets that are missing instead of empty."""
+"""Opens object stores with the S3 protocol: with timeouts, and with an error for a missing bucket."""
 
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote
 
 from cqrs_cli.errors import ConfigurationError
 
-#: Seconds that a store has to accept a connection, and that it may send nothing.
+#: Timeouts in seconds for connecting to a store, and for a store that sends nothing.
 _CONNECT_TIMEOUT = 5.0
 STORE_TIMEOUT = 9.0
 
@@ -15,7 +15,10 @@ _OPTIONS = {"region", "scheme", "endpoint_override"}
 
 
 def open_bucket(parts: SplitResult, timeout: float = STORE_TIMEOUT) -> tuple[Any, str]:
-    """The client for a URI, and the path in it. Nothing is asked of the store yet."""
+    """Return the client for an S3 URI and the path, `bucket/folder`. It sends no request to the store yet.
+
+    Raises `ConfigurationError` for an unknown option and an empty name in the path.
+    """
     from pyarrow import fs
 
     options = dict(parse_qsl(parts.query))
@@ -28,7 +31,7 @@ def open_bucket(parts: SplitResult, timeout: float = STORE_TIMEOUT) -> tuple[Any
         raise ConfigurationError(f"s3://{path}: a folder has no name", "write one slash in place of two")
     client = fs.S3FileSystem(
         **options,
-        allow_delayed_open=True,  # a small object is one request
+        allow_delayed_open=True,  # a small object needs one request only
         connect_timeout=_CONNECT_TIMEOUT,
         request_timeout=timeout,
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
@@ -37,14 +40,14 @@ def open_bucket(parts: SplitResult, timeout: float = STORE_TIMEOUT) -> tuple[Any
 
 
 def require_bucket(filesystem: Any, path: str) -> None:
-    """Raise `OSError` if a path's bucket does not exist: to Arrow nothing is found there, and no more."""
+    """Raise `OSError` if a path's bucket does not exist. Arrow only reports that the path was not found."""
     bucket = path.partition("/")[0]
     if filesystem.type_name == "s3" and filesystem.get_file_info([bucket])[0].type.name == "NotFound":
         raise OSError(f"AWS Error NO_SUCH_BUCKET: {bucket}")
 
 
 def list_files(filesystem: Any, path: str) -> list[Any]:
-    """The files right in a folder, with what is known of them; none if it does not exist."""
+    """Return Arrow's `FileInfo` of the files directly in a folder; an empty list if the folder does not exist."""
     from pyarrow import fs
 
     found = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))

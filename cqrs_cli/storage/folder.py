@@ -1,4 +1,4 @@
-"""A folder of a local disk or an object store, named by a path or by any URI that `pyarrow.fs` knows."""
+"""`StorageFolder`: a folder on a local disk or in an object store, at a path or any URI of `pyarrow.fs`."""
 
 import os
 from collections.abc import Iterator
@@ -13,25 +13,25 @@ from cqrs_cli.storage.buckets import STORE_TIMEOUT, list_files, open_bucket
 from cqrs_cli.storage.private import make_folder, replaced
 from cqrs_cli.storage.reasons import explain_store_error, is_altered
 
-#: Bytes that are read at once: an object store is asked for each time.
+#: The bytes of one read. In an object store, each read is a request.
 _CHUNK = 8 << 20
 
 
 class FileUnavailableError(UnavailableError):
-    """One file is missing or altered; the store works."""
+    """A single file is missing or altered, but the store works."""
 
 
 class StoredFile(NamedTuple):
-    """A file of a folder."""
+    """A file in a folder, with its size in bytes."""
 
     name: str
     size: int
 
 
 class StorageFolder:
-    """Files by name, in one folder. It holds connections, so it does not travel: open it where it is used.
+    """The files of one folder, by name. It holds connections, so it cannot be pickled: open it where it is used.
 
-    Its methods raise `UnavailableError` if the store does not answer, or refuses.
+    The methods raise `UnavailableError` if the store does not answer, or denies access.
     """
 
     def __init__(self, uri: str, filesystem: Any, path: str) -> None:
@@ -40,34 +40,34 @@ class StorageFolder:
         self._local = filesystem.type_name == "local"
 
     def opened(self) -> tuple[Any, str]:
-        """The file system and the folder's path in it, for a caller that needs more than this."""
+        """Return the Arrow file system and the folder's path, for callers that need other operations."""
         return self._filesystem, self._path
 
     def within(self, *names: str) -> "StorageFolder":
-        """A folder inside this one, which need not exist."""
+        """Return a folder inside this folder, which need not exist."""
         return StorageFolder(
             "/".join([self.uri.rstrip("/"), *names]), self._filesystem, "/".join([self._path, *names])
         )
 
     def files(self) -> list[StoredFile]:
-        """The files in it, by name; none if the folder does not exist."""
+        """Return the files, sorted by name; an empty list if the folder does not exist."""
         with self._asking():
             found = list_files(self._filesystem, self._path)
         return sorted(StoredFile(one.base_name, one.size) for one in found)
 
     def read(self, name: str) -> bytes:
-        """The bytes of a small file."""
+        """Return the bytes of a small file."""
         with self._asking(), self._filesystem.open_input_stream(self._at(name)) as file:
             return bytes(file.read())
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """The bytes of a file, some at a time."""
+        """Yield the bytes of a file in chunks."""
         with self._asking(), self._filesystem.open_input_stream(self._at(name)) as file:
             while chunk := file.read(_CHUNK):
                 yield chunk
 
     def write(self, name: str, content: Iterator[bytes]) -> None:
-        """Write a file, whole or not at all: a file that is there under its name is complete."""
+        """Write a file atomically: a file with this name is always complete."""
         with self._asking():
             if self._local:
                 make_folder(Path(self._path))
@@ -79,14 +79,14 @@ class StorageFolder:
                 for chunk in content:
                     stream.write(chunk)
             except BaseException:
-                with suppress(OSError):  # a stream can only be closed, and so an object is there
+                with suppress(OSError):  # closing a stream creates the object, and a stream cannot be aborted
                     stream.close()
                     self._filesystem.delete_file(self._at(name))
                 raise
             stream.close()
 
     def remove(self, name: str) -> None:
-        """Remove a file; one that is not there is removed already."""
+        """Remove a file; a missing file is no error."""
         try:
             with self._asking():
                 self._filesystem.delete_file(self._at(name))
@@ -95,7 +95,7 @@ class StorageFolder:
                 raise
 
     def try_out(self) -> bool:
-        """Write a small file and remove it. False for a folder of a disk that is not there yet, and could be made."""
+        """Write and remove a small file, and return True. A missing local folder that can be created returns False."""
         here = Path(self._path)
         if self._local and not here.is_dir():
             parent = next(path for path in here.parents if path.exists())
@@ -117,7 +117,7 @@ class StorageFolder:
     def _asking(self) -> Iterator[None]:
         try:
             yield
-        except OSError as error:  # pyarrow's errors of stores are OSErrors
+        except OSError as error:  # pyarrow raises subclasses of `OSError` for errors of stores
             reason = explain_store_error(error)
             lost = isinstance(error, FileNotFoundError) or is_altered(error)
             kind = FileUnavailableError if lost else UnavailableError
@@ -125,17 +125,17 @@ class StorageFolder:
 
 
 def file_chunks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file of this machine, some at a time."""
+    """Yield the bytes of a local file in chunks."""
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
             yield chunk
 
 
 def open_folder(uri: str, root: Path, timeout: float = STORE_TIMEOUT) -> StorageFolder:
-    """The folder at a URI, or at a path relative to `root`; it need not exist. Nothing is asked of a store yet.
-    `timeout`: seconds that a store may send nothing.
+    """Return the folder at a URI, or at a path relative to `root`; it need not exist. No request is sent yet.
 
-    Raises `ConfigurationError` for a URI that cannot be one, or that holds a password.
+    `timeout` is in seconds, for a store that sends nothing. Raises `ConfigurationError` for a malformed URI, and for a
+    URI with a password.
     """
     from pyarrow import ArrowException, fs
 
@@ -155,7 +155,7 @@ _FORM = "write a path, or a URI such as s3://bucket/folder?region=eu-central-1"
 
 
 def check_folder(uri: str) -> SplitResult:
-    """The parts of a folder's URI; raises `ConfigurationError` for a malformed one, and for a password in it."""
+    """Return the parts of a folder's URI; raises `ConfigurationError` if it is malformed or contains a password."""
     try:
         parts = urlsplit(uri)
         secret = parts.password

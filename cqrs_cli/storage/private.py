@@ -1,6 +1,6 @@
-"""Folders and files that nobody but their owner may look into: they hold what was sent.
+"""Creates folders and files that only their owner can read, because they contain data of users.
 
-A umask may make them less open, never more. Folders that are there already keep their rights.
+A umask can restrict the permissions further, never extend them. Existing folders keep their permissions.
 """
 
 import os
@@ -15,22 +15,22 @@ PRIVATE_FILE: Final = 0o600
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing."""
+    """Create a folder and its missing parents."""
     for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
         missing.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 
 def opener(path: str, flags: int) -> int:
-    """Open a file so: `open(path, "wb", opener=opener)`. One that is there already keeps its rights."""
+    """Open a private file: `open(path, "wb", opener=opener)`. An existing file keeps its permissions."""
     return os.open(path, flags, PRIVATE_FILE)
 
 
 @contextmanager
 def replaced(path: Path, draft: str = "", rights: int = PRIVATE_FILE) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of `path` when the block ends: after a power failure it is there whole, or not.
+    """Yield a new file that replaces `path` after the block, atomically, also in case of a power failure.
 
-    `draft`: its name in the same folder until then, if only one program may write at a time: `FileExistsError` for the
-    others. Nothing is left of a block that raises.
+    `draft` is the file's name during the block. With a fixed `draft`, only one program can write at a time; other
+    programs get a `FileExistsError`. If the block raises, the new file is removed.
     """
     partial = path.with_name(draft or f".{path.name}.{uuid4().hex}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights)
@@ -48,7 +48,7 @@ def replaced(path: Path, draft: str = "", rights: int = PRIVATE_FILE) -> Iterato
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names in a folder on disk."""
+    """Sync a folder, so that renames and new names in it survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

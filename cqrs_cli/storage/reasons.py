@@ -1,11 +1,11 @@
-"""The meaning of a store's error, and what to do about it, in a line."""
+"""Explains a store's error in one line: reason and remedy."""
 
 import re
 from typing import NamedTuple
 
 
 class StoreReason(NamedTuple):
-    """The reason why a store cannot be used, and what to do about it."""
+    """The reason of a store's error (`text`), and the remedy (`hint`)."""
 
     text: str
     hint: str
@@ -14,8 +14,8 @@ class StoreReason(NamedTuple):
 _LOGIN = "check the credentials in the environment, and the rights that they have"
 _REACH = "is the store up, and its address right?"
 
-#: Errors of the S3 protocol, by the names that Arrow has for them. The answer to a question for an object's size has no
-#: body: then wrong credentials and missing rights look alike.
+#: Errors of the S3 protocol, by Arrow's names. The response to a request for an object's size has no body, so wrong
+#: credentials and missing permissions then give the same error.
 _S3 = {
     "NO_SUCH_BUCKET": StoreReason("the bucket does not exist", "make it, or correct the address"),
     "ACCESS_DENIED": StoreReason("access is denied", _LOGIN),
@@ -26,17 +26,17 @@ _S3 = {
 
 _S3_ERROR = re.compile(r"AWS Error (\w+)")
 
-#: libcurl's number for a time that ran out.
+#: libcurl's code for a timeout.
 _TIMED_OUT = "curlCode: 28"
 
-#: The words of Amazon's client if the bytes do not match the checksum that the store keeps with them.
+#: The message of Amazon's client if the bytes do not match the checksum in the store.
 _ALTERED = "checksums mismatch"
 
 _LONGEST = 300
 
 
 def explain_store_error(error: Exception) -> StoreReason:
-    """The reason behind an error of a file system; what is not known is quoted."""
+    """Return the reason of a file system's error; the text of an unknown error is quoted."""
     text = " ".join(str(error).split())
     found = _S3_ERROR.search(text)
     if found and _TIMED_OUT in text:
@@ -49,5 +49,5 @@ def explain_store_error(error: Exception) -> StoreReason:
 
 
 def is_altered(error: Exception) -> bool:
-    """True for a file whose bytes are not those that were stored."""
+    """True if the error reports that the bytes of a file do not match its checksum in the store."""
     return _ALTERED in str(error)

@@ -1,11 +1,11 @@
-"""The user's cache: what is fetched or made once for all projects, and may be removed at any time."""
+"""The user's cache folder for files that all projects share. It may be deleted at any time."""
 
 import os
 from pathlib import Path
 
 
 def user_cache() -> Path:
-    """CQRS_CACHE_DIR, else `cqrs` in the user's cache. It need not exist yet."""
+    """Return CQRS_CACHE_DIR if it is set, else `cqrs` in the user's cache folder. The folder need not exist yet."""
     own = os.environ.get("CQRS_CACHE_DIR")
     if own:
         return Path(own).expanduser()

@@ -1,8 +1,8 @@
-"""Class data archives: the classes of a program as a JVM has them in memory. With one its next JVM starts sooner.
+"""Class data archives (JEP 350): files with the classes of a program as a JVM has them in memory, for faster starts.
 
-An archive lies in the user's cache, for one program on one Java. To write it takes a whole life of a JVM and 50 to
-150 MB, which no command takes unasked: `cqrs warm` does it. The JVM itself looks whether an archive fits, and goes on
-without one that does not (JEP 350). But of one that was cut short Java 17 dies: so its size stands in its name.
+An archive is in the user's cache, one for each program and Java. Writing an archive takes a complete run of a JVM and
+50 to 150 MB, so no command writes one unasked; `cqrs warm` does. The JVM checks whether an archive fits, and starts
+without it otherwise. But Java 17 crashes on a truncated archive, so the size of an archive is part of its file name.
 """
 
 import os
@@ -17,13 +17,13 @@ from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.system.cache import user_cache
 from cqrs_cli.system.lock import file_lock
 
-#: An option of a JVM that writes an archive when it ends.
+#: The JVM option that writes an archive when the JVM exits.
 AT_EXIT = "-XX:ArchiveClassesAtExit"
 
-#: Seconds that such a JVM may take to end: half a minute where nothing else runs.
+#: Timeout in seconds for such a JVM to exit. It takes half a minute on an idle machine.
 WRITE_WITHIN = 300.0
 
-#: A JVM from 18 on would print why it leaves an archive aside, among what its program prints.
+#: Java 18 and later would print why they ignore an archive into the output of the program.
 _QUIET = "-Xlog:cds*=off"
 
 _LOCK_FILE = "class-archives.lock"
@@ -32,28 +32,28 @@ _WAITING = "another command is writing a class data archive; waiting"
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The archive of a `program`, named with its version, whose jars lie in the folder `jars`, for a `java`."""
+    """The archive of a `program`, such as `kafka-4.4.0`, with the jars in the folder `jars`, for a `java`."""
 
     java: Path
     program: str
     jars: Path
 
     def find(self) -> Path | None:
-        """The archive, if it is there and whole."""
+        """Return the path of the archive; None if it is missing or truncated."""
         return _whole(self._stem)
 
     @property
     def options(self) -> list[str]:
-        """The options with which a JVM starts from the archive; none if there is none."""
+        """The options with which a JVM starts from the archive; empty if there is no archive."""
         found = self.find()
         return [] if found is None else [f"-XX:SharedArchiveFile={found}", _QUIET]
 
     def write(self, live: Callable[[Sequence[str]], object], note: Callable[[str], None]) -> Path:
-        """Write the archive where there is none; its path.
+        """Write the archive if there is none, and return its path.
 
-        `live` starts the program with some more options, has it load what it loads, and ends it. `note` is told
-        if another command writes one. Raises `ConfigurationError` if the cache cannot be written, and what `live`
-        raises.
+        `live` runs the program with additional JVM options until all its usual classes are loaded, and ends it. `note`
+        is called if another command is writing an archive. Raises `ConfigurationError` if the cache cannot be written,
+        `UnavailableError` if the other command does not finish in time, and the errors of `live`.
         """
         cache = user_cache()
         try:
@@ -73,9 +73,10 @@ class ClassArchive:
         return _stem(self.program, self.java, self.jars)
 
     def _base(self) -> list[str]:
-        """The options with which the Java has an archive of its own classes, on which others build.
+        """Return the options that name the base archive, the archive of Java's own classes. Other archives need it.
 
-        It mostly brings one. That of PyPI does not; its own is written beside the others, which know where it lies.
+        Most Java distributions contain a base archive and need no option. The Java from PyPI lacks it, so its base
+        archive is written into the cache; the other archives contain its path.
         """
         if subprocess.run([self.java, "-Xshare:on", "-version"], capture_output=True).returncode == 0:
             return []
@@ -88,7 +89,7 @@ class ClassArchive:
 
 
 def _stem(program: str, java: Path, *more: Path) -> str:
-    """The beginning of the names of a program's archives. An image keeps only whole seconds of its files' times."""
+    """Return the name prefix of a program's archives. File times count in seconds, as container images keep them."""
     java = java.resolve()
     found = java.stat()
     text = "\0".join(map(str, (java, found.st_size, int(found.st_mtime), *more)))
@@ -105,7 +106,9 @@ def _name(stem: str, archive: Path) -> str:
 
 
 def _written(stem: str, write: Callable[[Path], object]) -> Path:
-    """Only under the lock: whatever else has this stem is nobody's. Who starts meanwhile has all of it, or none."""
+    """Write an archive; call it under the lock, since it deletes other files of this stem, which are left over from
+    interrupted commands. A JVM that starts at the same time finds a complete archive or none.
+    """
     fresh = user_cache() / f"{stem}.part"
     try:
         fresh.unlink(missing_ok=True)
@@ -120,7 +123,7 @@ def _written(stem: str, write: Callable[[Path], object]) -> Path:
 
 
 def _is_complete(archive: Path) -> bool:
-    """True once all of it is on the disk: a JVM writes the beginning last."""
+    """Sync an archive to disk; True if it is complete. A JVM writes the first bytes last."""
     try:
         with archive.open("rb") as file:
             os.fsync(file.fileno())

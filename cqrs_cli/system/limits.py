@@ -1,8 +1,8 @@
-"""The limits of a process for open files and address space, and what the owners of partitions need of them.
+"""The limits of a process for open files and address space, and the needs of partition owners.
 
-Measured with one broker: a partition's owner takes 28 descriptors (24 of them its three Kafka clients'), up to 9
-more while it reads a log, 13 threads, and 16.1 GiB of address space, nearly all of it the map of its shard. Each
-further broker of the cluster costs a client a thread and up to 3 descriptors.
+Measured with one broker: an owner takes 28 descriptors (24 of them for its three Kafka clients), up to 9 more while it
+reads a log, 13 threads, and 16.1 GiB of address space, nearly all of it for the memory map of its shard. Each
+additional broker of the cluster costs each client one thread and up to 3 descriptors.
 """
 
 import resource
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError
 
-#: Descriptors of one partition's owner, with room to read and to begin again, and for each broker after the first.
+#: Descriptors of an owner, with a reserve for reading and restarting, and more for each broker after the first.
 DESCRIPTORS, DESCRIPTORS_A_BROKER = 40, 12
 
-#: Descriptors and address space of a process without any partition.
+#: Descriptors and bytes of address space of a process without a partition.
 BASE_DESCRIPTORS, BASE_BYTES = 100, 2 << 30
 
-#: Address space of one partition's owner: a shard's map, and the stacks and heaps of 13 threads.
+#: Bytes of address space of an owner: the memory map of its shard, and the stacks and heaps of 13 threads.
 BYTES = (16 << 30) + (256 << 20)
 
 
@@ -29,13 +29,13 @@ class Needs(NamedTuple):
 
 
 class Allowance(NamedTuple):
-    """Open files and bytes of address space that a process may have; None is unlimited."""
+    """Open files and bytes of address space that a process may have; None means unlimited."""
 
     descriptors: int | None
     bytes: int | None
 
     def shortage(self, needs: Needs, purpose: str) -> ConfigurationError | None:
-        """The error if they are too low."""
+        """Return the error for limits below the needs; None if they suffice."""
         if self.descriptors is not None and self.descriptors < needs.descriptors:
             wanted = needs.descriptors
             return ConfigurationError(
@@ -53,18 +53,18 @@ class Allowance(NamedTuple):
 
 
 def owner_needs(partitions: int, brokers: int = 1) -> Needs:
-    """The needs of a process that owns this number of partitions."""
+    """Return the needs of a process that owns this number of partitions."""
     each = DESCRIPTORS + DESCRIPTORS_A_BROKER * (brokers - 1)
     return Needs(BASE_DESCRIPTORS + partitions * each, BASE_BYTES + partitions * BYTES)
 
 
 def hard_limits() -> Allowance:
-    """The limits to which this process may raise its own."""
+    """Return the hard limits of this process, up to which it may raise its soft limits."""
     return Allowance(*(_limits(kind)[1] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_AS)))
 
 
 def make_room(needs: Needs, purpose: str) -> None:
-    """Raise this process's limits to what it needs; raises `ConfigurationError` where it may not."""
+    """Raise the soft limits of this process to `needs`; raises `ConfigurationError` if a hard limit is too low."""
     allowed = Allowance(
         _raised(resource.RLIMIT_NOFILE, needs.descriptors), _raised(resource.RLIMIT_AS, needs.bytes)
     )
@@ -73,22 +73,22 @@ def make_room(needs: Needs, purpose: str) -> None:
 
 
 def raise_descriptors(needed: int) -> int:
-    """Raise this process's limit for open files to what it needs, as far as it may; how many it may have then."""
+    """Raise the limit for open files to `needed` if possible; return the limit, or `needed` if it is unlimited."""
     allowed = _raised(resource.RLIMIT_NOFILE, needed)
     return needed if allowed is None else allowed
 
 
 def _raised(kind: int, needed: int) -> int | None:
-    """The soft limit, raised as far as the hard one allows if it is too low."""
+    """Raise the soft limit to `needed` as far as the hard limit allows; return the soft limit, None if unlimited."""
     soft, hard = _limits(kind)
     if soft is not None and soft < needed:
         wanted = needed if hard is None else min(needed, hard)
-        with suppress(ValueError, OSError):  # macOS has a lower limit of its own for each process
+        with suppress(ValueError, OSError):  # macOS has another, lower limit for each process
             resource.setrlimit(kind, (wanted, resource.RLIM_INFINITY if hard is None else hard))
     return _limits(kind)[0]
 
 
 def _limits(kind: int) -> tuple[int | None, int | None]:
-    """The soft and the hard limit; None is unlimited."""
+    """Return the soft and the hard limit; None means unlimited."""
     soft, hard = resource.getrlimit(kind)
     return None if soft == resource.RLIM_INFINITY else soft, None if hard == resource.RLIM_INFINITY else hard

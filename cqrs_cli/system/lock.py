@@ -1,4 +1,4 @@
-"""Locks between processes, on files and folders; the system lets go of them when their holder dies."""
+"""Locks between processes, on files and folders. The operating system releases a lock when its holder dies."""
 
 import fcntl
 import os
@@ -12,13 +12,13 @@ from cqrs_cli.errors import UnavailableError
 
 @contextmanager
 def file_lock(path: Path, waiting: Callable[[], None], limit: float) -> Iterator[None]:
-    """Hold the lock for the block. `waiting` is called once if another process holds it.
+    """Hold the lock during the block. `waiting` is called once if another process holds the lock.
 
-    Raises `UnavailableError` after `limit` seconds, `OSError` when the file cannot be opened.
+    Raises `UnavailableError` after `limit` seconds, `OSError` if the file cannot be opened.
     """
     deadline = time.monotonic() + limit
     noted = False
-    with path.open("a") as file:  # closing it lets the lock go; the file stays, since removing it would race
+    with path.open("a") as file:  # closing releases the lock; the file stays, since removing it would race
         while not try_lock(file.fileno()):
             if not noted:
                 waiting()
@@ -32,7 +32,7 @@ def file_lock(path: Path, waiting: Callable[[], None], limit: float) -> Iterator
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Take the lock of an open file or folder if nobody else holds it; False if somebody does."""
+    """Lock an open file or folder without waiting; False if another holder has the lock."""
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -41,7 +41,7 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def is_locked(folder: Path) -> bool:
-    """True if somebody holds a lock of the folder now; False also without one."""
+    """True if a process holds a lock of the folder; False also if the folder does not exist."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -53,7 +53,7 @@ def is_locked(folder: Path) -> bool:
 
 
 def wait_for_lock(descriptor: int, limit: float, *, shared: bool = False) -> bool:
-    """Take the lock of an open file or folder; False if somebody else has held it for `limit` seconds."""
+    """Lock an open file or folder; False if another holder has had the lock for `limit` seconds."""
     deadline = time.monotonic() + limit
     while not try_lock(descriptor, shared=shared):
         if time.monotonic() > deadline:

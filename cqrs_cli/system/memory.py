@@ -1,4 +1,4 @@
-"""The memory of this machine and of this process, as Linux says; elsewhere nothing is known of the process."""
+"""The memory of this machine and of this process. The memory of the process is known on Linux only."""
 
 import ctypes
 import gc
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-#: The parameter of glibc's `mallopt` (malloc.h), and the number of arenas that a process of ours may have.
+#: glibc's parameter M_ARENA_MAX for `mallopt` (malloc.h), and the number of arenas for a process of cqrs.
 _M_ARENA_MAX, ARENAS = -8, 2
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -17,16 +17,17 @@ _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory
 
 
 def bound_arenas() -> None:
-    """Let glibc give this process's threads two arenas: each keeps what was freed in it, and by default there are eight
-    for each core. Before the threads begin. As `MALLOC_ARENA_MAX`, which is read when a process starts.
+    """Limit glibc to two arenas for the threads of this process; call it before the threads start. Each arena keeps its
+    freed memory, and by default there are eight arenas for each core. `MALLOC_ARENA_MAX` has the same effect, but is
+    read only when a process starts.
     """
-    with suppress(OSError, AttributeError):  # another C library
+    with suppress(OSError, AttributeError):  # not glibc
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS)
 
 
 @contextmanager
 def collecting_nothing() -> Iterator[None]:
-    """Switch cyclic garbage collection off: reading makes no cycles, and walking millions of objects takes seconds."""
+    """Disable cyclic garbage collection: reading makes no cycles, and a walk over millions of objects takes seconds."""
     gc.freeze()
     gc.disable()
     try:
@@ -37,7 +38,7 @@ def collecting_nothing() -> Iterator[None]:
 
 
 def process_memory(statm: Path = _STATM) -> int:
-    """Bytes of memory that belong to this process alone, about; 0 where nobody says."""
+    """Return the approximate bytes of memory that belong to this process alone; 0 if they are unknown."""
     try:
         _, resident, shared, *_ = statm.read_text().split()
     except OSError:
@@ -46,9 +47,10 @@ def process_memory(statm: Path = _STATM) -> int:
 
 
 def memory_share(container_limits: Iterable[Path] = _CGROUP_LIMITS) -> int:
-    """Bytes for one of the tasks that run here at once: half of what there is, by the number of cores.
+    """Return the bytes of memory for one of the concurrent tasks: half of the available memory, divided by the cores.
 
-    That is the machine's memory, or what the container or the process (RLIMIT_AS) may have of it.
+    The available memory is the machine's memory or the limit of its container, if that is lower. The result is at most
+    half of the process's own limit (RLIMIT_AS).
     """
     found = [
         os.sysconf("SC_PHYS_PAGES") * _PAGE,

@@ -1,4 +1,4 @@
-"""Processes that outlive the command that started them, distinguished although process ids are used again."""
+"""Processes that outlive the command that started them, identified by id and start time, since ids are reused."""
 
 import os
 import signal
@@ -8,15 +8,15 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-#: The shell starts the program in the background, prints its id and ends, so that the program has no parent of ours: no
-#: terminal's signal reaches it, and once dead it is not a zombie of a long-lived command.
+#: The shell starts the program in the background, prints its id and exits, so that the program is not a child of this
+#: process: no signal of the terminal reaches it, and once dead it is not a zombie of a long-lived command.
 _DETACH = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
 
 
 def spawn(command: Sequence[str], folder: Path, log: str, environment: Mapping[str, str]) -> int:
-    """Start it in `folder`, in a session of its own, its output appended to the file `log`; its process id.
+    """Start a command in `folder`, in its own session, and return its process id. Output is appended to the file `log`.
 
-    Raises `OSError` when it cannot be started at all.
+    Raises `OSError` if the command cannot be started.
     """
     shell = ["/bin/sh", "-c", _DETACH, "sh", log, *command]
     done = subprocess.run(
@@ -31,12 +31,12 @@ def spawn(command: Sequence[str], folder: Path, log: str, environment: Mapping[s
 
 
 def born(pid: int) -> str | None:
-    """The time at which the process started, as the system spells it; None if there is none, or only a zombie."""
+    """Return the start time of a process as the system formats it; None if it does not exist or is a zombie."""
     return _born_linux(pid) if sys.platform == "linux" else _born_elsewhere(pid)
 
 
 def end(pid: int, birth: str, patience: float) -> None:
-    """SIGTERM, then SIGKILL after `patience` seconds; returns when it is gone. Signals no other process."""
+    """Send SIGTERM, after `patience` seconds SIGKILL; return when the process is gone. Signals no other process."""
     if not _signal(pid, birth, signal.SIGTERM) or _gone(pid, birth, patience):
         return
     if _signal(pid, birth, signal.SIGKILL):
@@ -63,16 +63,17 @@ def _gone(pid: int, birth: str, patience: float) -> bool:
 
 
 def _born_linux(pid: int) -> str | None:
-    """Ticks since boot and the boot's id: another boot may give the same pid at the same tick.
+    """Return the boot id and the start in ticks since boot: after another boot, a pid may start at the same tick.
 
-    A killed program's first thread may be a zombie while others still end: until they have, its ports are taken.
+    The first thread of a killed program may be a zombie while other threads still end. The process counts as alive
+    until all threads have ended, since its ports are taken until then.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return None
-    state, *fields = stat.rpartition(")")[2].split()  # the name in front may hold blanks and brackets
+    state, *fields = stat.rpartition(")")[2].split()  # the name before it may contain blanks and brackets
     gone = state in "ZX" and int(fields[16]) <= 1  # threads: proc_pid_stat(5)
     return None if gone else f"{boot}:{fields[18]}"
 

@@ -1,4 +1,4 @@
-"""The build of the Python that runs this."""
+"""The build of the running Python."""
 
 import sys
 import sysconfig
@@ -7,9 +7,9 @@ import sysconfig
 def is_optimized(
     arguments: object = None, platform: str = sys.platform, prefix: str = sys.base_prefix
 ) -> bool:
-    """True if it was built with profile-guided optimisation: then an owner's step takes a tenth less processor time.
+    """True if Python was built with profile-guided optimisation: an owner's step then takes a tenth less CPU time.
 
-    Such a build says so in the `arguments` of its configuration, but for distributions' own in `/usr`, which all are.
+    The configure `arguments` of such a build show it. Distributions build their Python in `/usr` in this way, too.
     """
     said = "--enable-optimizations" in str(arguments or sysconfig.get_config_var("CONFIG_ARGS"))
     return said or (platform == "linux" and prefix == "/usr")

@@ -1,17 +1,17 @@
-"""Calls that are made at once, and waited for with a bound."""
+"""Makes calls concurrently, with a timeout for all of them."""
 
 import threading
 import time
 from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 
-#: Calls that are under way at the same time.
+#: Number of concurrent calls.
 WORKERS = 8
 
 
 def call_together(calls: Iterable[Callable[[], None]], within: float, workers: int = WORKERS) -> None:
-    """Make these calls, some at a time. Those that have not returned after `within` s are left behind: a call to
-    somebody who is gone may never return.
+    """Make these calls, `workers` at a time. Calls that have not returned after `within` seconds are abandoned: a call
+    to a dead peer may never return.
     """
     waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
     for one in calls:

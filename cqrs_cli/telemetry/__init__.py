@@ -1,1 +1,1 @@
-"""News of owners and tasks while they work: signed datagrams, files for `status`. It decides nothing."""
+"""Reports of owners and tasks while they work: signed datagrams, files for `status`. No decision depends on them."""

@@ -1,4 +1,4 @@
-"""A histogram with fixed bounds, filled for a whole batch at once."""
+"""A histogram with fixed bounds, filled with a whole batch at once."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _timestamp = attrgetter("timestamp")
 
 
 class Histogram:
-    """Counts of values by the first bound that is not below them, the last count being of those above all bounds."""
+    """Counts of values by the smallest bound that is not less; the last count is for values above all bounds."""
 
     __slots__ = ("_bounds", "counts", "total")
 
@@ -33,14 +33,14 @@ class Histogram:
     def add_ages(self, records: Sequence[Record], now: int) -> None:
         """Count the ages in seconds, at the time `now` (ms), of records in the order of their log.
 
-        The order spares a look at each: the broker's timestamps do not go back, but for a leader whose clock is behind.
-        Then some ages are counted under a neighbouring bound. An age below 0 counts as 0 in the sum.
+        The order saves a check of each record: the broker's timestamps ascend, except after a change to a leader whose
+        clock is slow. Then some ages are counted under a neighbouring bound. An age below 0 counts as 0 in the sum.
         """
         bounds, counts = self._bounds, self.counts
         oldest = bisect_left(bounds, (now - records[0].timestamp) / 1000)
         newest = bisect_left(bounds, (now - records[-1].timestamp) / 1000)
         end = len(records)
-        for bucket in range(newest, oldest):  # from the youngest records, which are the last ones
+        for bucket in range(newest, oldest):  # from the youngest records, which are the last records
             start = bisect_left(records, now - int(bounds[bucket] * 1000), 0, end, key=_timestamp)
             counts[bucket] += end - start
             end = start

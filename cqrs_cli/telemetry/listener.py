@@ -1,4 +1,4 @@
-"""The driver's end: it takes the signed datagrams of a job's tasks."""
+"""The driver's side: it receives the signed datagrams of a job's tasks."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ REPORTS_PORT = "spark.cqrs.reports.port"
 
 _LARGEST = 65_535
 
-#: Ports that are tried, the chosen one and those after it, as Spark does with its own: runs may share a machine.
+#: The number of ports to try, from the chosen port on, as Spark does with its own ports: runs may share a machine.
 _TRIES = 16
 
 
@@ -23,9 +23,10 @@ class DatagramListener(ABC):
     """Listens at an address of this machine until it is closed. Use as a context manager."""
 
     def __init__(self, place: str) -> None:
-        """`place` is where the workers reach the driver, `HOST` or `HOST:PORT`: loopback if they are on this machine.
+        """`place` is the address at which the workers reach the driver, `HOST` or `HOST:PORT`: loopback if they are on
+        this machine.
 
-        Raises `ConfigurationError` if that port and the next ones are taken.
+        Raises `ConfigurationError` if that port and the next ports are taken.
         """
         host, _, port = place.partition(":")
         self._socket = _bound(host, int(port or 0))
@@ -41,7 +42,7 @@ class DatagramListener(ABC):
     def __exit__(self, *_: object) -> None:
         self._closing = True
         with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as waking:
-            waking.sendto(b"", self._socket.getsockname())  # it would notice by its timeout, later
+            waking.sendto(b"", self._socket.getsockname())  # without it the thread waits for its timeout
         self._thread.join()
         self._socket.close()
 
@@ -59,11 +60,11 @@ class DatagramListener(ABC):
 
     @abstractmethod
     def _take(self, body: bytes) -> None:
-        """Take in a datagram's body, in the thread that listens."""
+        """Store a datagram's body, in the listening thread."""
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket at the first port that is free from `port` on; at any port for 0."""
+    """Return a socket at the first free port from `port` on; at any free port for 0."""
     ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     for number in range(port, port + _TRIES) if port else (0,):
         for name in (host, ""):  # the name that the workers know need not be an address of this machine

@@ -1,4 +1,4 @@
-"""Notes of a job's tasks, said while they work: Spark hears of a task only when it ends."""
+"""Messages of a job's tasks while they work: Spark reports on a task only when the task ends."""
 
 import threading
 
@@ -7,7 +7,7 @@ from cqrs_cli.telemetry.listener import DatagramListener
 
 
 class TaskNotes(DatagramListener):
-    """Takes the notes of a job's tasks, each text once. Use as a context manager."""
+    """Receives the messages of a job's tasks, each text once. Use as a context manager."""
 
     def __init__(self, host: str) -> None:
         self._lock = threading.Lock()
@@ -16,13 +16,13 @@ class TaskNotes(DatagramListener):
         super().__init__(host)
 
     def fresh(self) -> list[str]:
-        """Those that have come since the last call."""
+        """Return the messages since the last call."""
         with self._lock:
             texts, self._waiting = self._waiting, []
         return texts
 
     def take(self, text: str) -> None:
-        """Take a note that comes by another way, perhaps once more."""
+        """Store a message from another source; it may have been received before."""
         with self._lock:
             if text not in self._taken:
                 self._taken.add(text)

@@ -1,6 +1,7 @@
-"""The progress of a job: its tasks tell the driver while they read, for Spark hears of a task only when it ends.
+"""The progress of a job. Its tasks report to the driver while they read, because Spark reports on a task only at its
+end.
 
-A task's progress is counted in offsets, which say where it ends, and its speed in records: offsets have holes.
+Progress is measured in offsets, because their end is known, and speed in records, because offsets have gaps.
 """
 
 import time
@@ -14,12 +15,12 @@ from msgspec import Struct
 from cqrs_cli.telemetry.datagrams import Address, DatagramSender
 from cqrs_cli.telemetry.listener import DatagramListener
 
-#: Seconds between two words of a task.
+#: Seconds between two reports of a task.
 TELL_EVERY = 0.2
 
 
 class TaskReport(Struct, frozen=True, array_like=True):
-    """A task's word: the offsets and records that are done; `whole`: all its offsets, where only the task knows."""
+    """A task's report: the offsets and records so far; `whole`: the number of all its offsets, if only it knows."""
 
     task: int
     offsets: int
@@ -28,7 +29,7 @@ class TaskReport(Struct, frozen=True, array_like=True):
 
 
 class JobProgress(NamedTuple):
-    """The progress of a job: offsets that are done, of how many, the records of its tasks, and the seconds it took."""
+    """The progress of a job: the offsets so far and in total, the records of its tasks, and the elapsed seconds."""
 
     done: int
     offsets: int
@@ -40,7 +41,7 @@ _decoder = msgspec.msgpack.Decoder(TaskReport)
 
 
 class TaskReporter(ABC):
-    """Tells the driver that a task begins, and how far it is. Without an address it tells nobody."""
+    """Reports the start and the progress of a task to the driver. Without an address it sends nothing."""
 
     def __init__(self, to: Address | None, every: float = TELL_EVERY) -> None:
         self._every = every
@@ -49,10 +50,10 @@ class TaskReporter(ABC):
 
     @abstractmethod
     def word(self) -> TaskReport:
-        """The word that is true now."""
+        """Return the current report."""
 
     def tell(self) -> None:
-        """Say how far the task is, unless it has just done so. To be called at least several times a second."""
+        """Send a report unless the last report is recent. To be called at least several times a second."""
         if time.monotonic() - self._told >= self._every:
             self._say()
 
@@ -62,17 +63,19 @@ class TaskReporter(ABC):
             self._sender.send_body(msgspec.msgpack.encode(self.word()))
 
     def close(self) -> None:
-        """Say a last word, and give the socket back."""
+        """Send a last report, and close the socket."""
         if self._sender is not None:
             self._say()
             self._sender.close()
 
 
 class TaskReports(DatagramListener):
-    """Takes the words of a job's tasks. Use as a context manager."""
+    """Receives the reports of a job's tasks. Use as a context manager."""
 
     def __init__(self, host: str, spans: Mapping[int, int | None]) -> None:
-        """`spans`: the offsets that each task reads; None: the task will say so, and counts as the others till then."""
+        """`spans`: the number of offsets for each task; None: the task reports it later, and counts as average until
+        then.
+        """
         self._spans = spans
         self._words: dict[int, TaskReport] = {}
         self._made = time.monotonic()
@@ -80,20 +83,20 @@ class TaskReports(DatagramListener):
         super().__init__(host)
 
     def progress(self, ended: Mapping[int, int]) -> JobProgress:
-        """The progress now; `ended`: the records of the tasks that have ended, which have done all."""
+        """Return the current progress. `ended`: the number of records of each task that has ended."""
         words = dict(self._words)
         wholes = self._wholes(words)
         done = sum(wholes[task] for task in ended)
         done += sum(min(word.offsets, wholes[task]) for task, word in words.items() if task not in ended)
-        # of a replay to a time, the total has fewer than were folded
+        # in a replay up to a time, the total is smaller than the number of folded records
         records = {task: word.records for task, word in words.items()}
         records |= {task: max(total, records.get(task, 0)) for task, total in ended.items()}
         now = time.monotonic()
-        began = self._began or (self._made if ended else now)  # a network may drop the words
+        began = self._began or (self._made if ended else now)  # a network may drop the reports
         return JobProgress(done, sum(wholes.values()), sum(records.values()), now - began)
 
     def _wholes(self, words: Mapping[int, TaskReport]) -> dict[int, int]:
-        """All offsets of each task: as it said, or as was known before; of the others the mean of these."""
+        """Return the number of offsets of each task, as reported or known before; for other tasks, the mean."""
         said = {task: word.whole for task, word in words.items() if word.whole is not None}
         known = {task: said.get(task, span) for task, span in self._spans.items()}
         sizes = [whole for whole in known.values() if whole is not None]
@@ -103,7 +106,7 @@ class TaskReports(DatagramListener):
     def _take(self, body: bytes) -> None:
         try:
             word = _decoder.decode(body)
-        except ValueError:  # msgspec's errors are: another version of this code
+        except ValueError:  # msgspec's errors are ValueErrors: another version of this code
             return
         if self._began is None:
             self._began = time.monotonic()

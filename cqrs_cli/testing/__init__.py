@@ -1,4 +1,4 @@
-"""Testing an aggregate without broker or Spark: given / when / then, and the laws every aggregate keeps.
+"""Tests aggregates without a broker or Spark: given, when, then, and the laws that every aggregate must keep.
 
 from cqrs_cli.testing import check_laws, spec
 

@@ -1,4 +1,4 @@
-"""Deciding the same histories in another process, with another hash seed: sets come in another order there."""
+"""Decides the same histories in another process with another hash seed, in which sets have another order."""
 
 import importlib
 import os
@@ -15,14 +15,14 @@ from cqrs_cli.core.aggregate.decider import Context, State
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.testing.round_trip import BrokenLaw, TimedCommand, aggregate_of, decided, evolved
 
-#: A history on its way to the other process: (type, data, circumstances) of each command.
+#: The histories for the other process: (type, data, context) of each command.
 Messages = list[list[tuple[str, msgspec.Raw, Context]]]
 
 _PROGRAM = "from cqrs_cli.testing import hash_seed; hash_seed.transcribe_stdin()"
 
 
 def check_hash_seed(module: ModuleType, histories: Sequence[Sequence[TimedCommand]]) -> None:
-    """Raise `BrokenLaw` if a process with another hash seed comes to other outcomes or states."""
+    """Raise `BrokenLaw` if a process with another hash seed gets other outcomes or states."""
     __tracebackhide__ = True
     aggregate = aggregate_of(module.decider)
     types = {cls: name for name, cls in aggregate.commands.items()}
@@ -42,7 +42,7 @@ def check_hash_seed(module: ModuleType, histories: Sequence[Sequence[TimedComman
 
 
 def transcript(aggregate: Aggregate, history: Sequence[TimedCommand]) -> list[list[str]]:
-    """Per command: its outcome in words and the state after it."""
+    """Return for each command its outcome as text, and the state after it."""
     state: State = aggregate.decider.initial
     version = 0
     lines = []
@@ -70,7 +70,7 @@ def _run(module: str, messages: bytes) -> list[list[list[str]]]:
 
 
 def transcribe_stdin() -> None:
-    """Histories of the module named on the command line come in on stdin, their transcripts go out."""
+    """Read histories from stdin, for the module named on the command line, and write their transcripts to stdout."""
     aggregate = aggregate_of(importlib.import_module(sys.argv[1]).decider)
     histories = msgspec.json.decode(sys.stdin.buffer.read(), type=Messages)
     found = [

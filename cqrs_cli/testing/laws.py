@@ -1,4 +1,4 @@
-"""The laws that let an aggregate be decided anywhere and replayed to the same state, checked with random commands."""
+"""Checks the laws that let an aggregate be decided anywhere and replayed to the same state, with random commands."""
 
 from collections.abc import Callable, Iterable
 from types import ModuleType
@@ -29,7 +29,7 @@ History = list[TimedCommand]
 
 
 def check_laws(module: ModuleType, *, examples: int = 200, samples: Samples | None = None) -> None:
-    """`laws` of a module's decider, and one more: another process, with another hash seed, decides the same.
+    """Check `laws` of a module's decider, and that a process with another hash seed makes the same decisions.
 
     Raises `BrokenLaw`. Needs hypothesis; the module must be importable by its name.
     """
@@ -40,17 +40,18 @@ def check_laws(module: ModuleType, *, examples: int = 200, samples: Samples | No
 
 
 def laws(decider: Decider[Any, Any, Any], *, examples: int = 200, samples: Samples | None = None) -> None:
-    """Check a decider with random histories of commands drawn from `decide`'s annotations; raises `BrokenLaw`.
+    """Check a decider with random histories of commands, drawn from the annotations of `decide`; raises `BrokenLaw`.
 
-    1. `decide` gives events or raises `Rejected`, nothing else; asked twice it says the same.
-    2. It says the same of a state that was stored in between: no order of a dict or set decides.
-    3. `decide` and `evolve` change nothing they are given.
-    4. Events survive the wire, states being stored: all numbers finite, all values of their annotated types.
-    5. `evolve` takes every event that `decide` gives, and leads to the same state each time.
-    6. The data of retired events is read: `samples`, bytes by the event's name, with at least one for every upcaster.
-       A dict from bytes to events says what each is read as. An upcaster that has the name of an event of today gives
-       today's data back unchanged (law 4).
-    7. What is not personal does not depend on what is: `mask(evolve(s, e)) == mask(evolve(mask(s), mask(e)))`. An
+    1. `decide` returns events or raises `Rejected`, nothing else, and a second call has the same result.
+    2. `decide` has the same result for a state that was stored and loaded: the order of a dict or set does not matter.
+    3. `decide` and `evolve` do not modify their arguments.
+    4. Events survive encoding, and states survive storing: all numbers are finite, all values have their annotated
+       types.
+    5. `evolve` accepts every event that `decide` returns, and returns the same state each time.
+    6. The data of retired events are readable: `samples`, bytes by event name, with at least one sample for every
+       upcaster. A dict from bytes to events gives the expected event of each sample. An upcaster with the name of a
+       current event returns current data unchanged (law 4).
+    7. Other values do not depend on personal values: `mask(evolve(s, e)) == mask(evolve(mask(s), mask(e)))`. An
        aggregate that is erased after each event keeps the laws, too.
     """
     __tracebackhide__ = True
@@ -60,7 +61,7 @@ def laws(decider: Decider[Any, Any, Any], *, examples: int = 200, samples: Sampl
 
 
 def _check(aggregate: Aggregate, examples: int) -> list[History]:
-    """The histories that were tried."""
+    """Check random histories, and return them."""
     try:
         from hypothesis import HealthCheck, Phase, given, settings
         from hypothesis.errors import Flaky
@@ -76,7 +77,7 @@ def _check(aggregate: Aggregate, examples: int) -> list[History]:
         deadline=None,
         database=None,
         report_multiple_bugs=False,
-        phases=set(Phase) - {Phase.explain},  # it takes longer than the rest, and names lines of this package
+        phases=set(Phase) - {Phase.explain},  # this phase is the slowest, and reports lines of this package
         suppress_health_check=list(HealthCheck),
     )
     @given(histories(aggregate))
@@ -93,7 +94,7 @@ def _check(aggregate: Aggregate, examples: int) -> list[History]:
     __tracebackhide__ = True
     try:
         keeps_the_laws()
-    except Flaky:  # what depends on chance fails in some other way each time
+    except Flaky:  # a random result fails differently each time
         if not broken:
             raise
         raise broken[0].with_traceback(None) from None
@@ -103,7 +104,7 @@ def _check(aggregate: Aggregate, examples: int) -> list[History]:
 
 
 def _walk(aggregate: Aggregate, commands: Iterable[TimedCommand], erased: bool = False) -> None:
-    """Decide a history; an aggregate that is `erased` has placeholders alone after each event."""
+    """Decide a history; with `erased` the state is erased after each event."""
     state: State = aggregate.decider.initial
     version = 0
     for command, at in commands:
@@ -181,7 +182,10 @@ def _same_each_time(
     state: State,
     message: Command | Event,
 ) -> _Value:
-    """The value of `run`: the same when asked again, and once the state was stored; `run` changes no input."""
+    """Return the value of `run`, and check that it is the same in a second call and for a stored state.
+
+    Also check that `run` does not modify its input.
+    """
     __tracebackhide__ = True
     given = encode_json([state, message])
     try:

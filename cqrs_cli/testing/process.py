@@ -1,4 +1,4 @@
-"""`When this event, then these commands`, as one expression that explains itself when it fails."""
+"""Specifications of process managers: when event, then commands, as one expression with a readable failure."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,13 +13,13 @@ from cqrs_cli.testing.round_trip import BrokenLaw
 
 
 def process(process: Process) -> "ProcessSpec":
-    """A specification of a process. Raises `TypeError` if its annotations are wrong."""
+    """Return a specification of a process manager. Raises `TypeError` if its annotations are wrong."""
     return ProcessSpec(process, tuple(heard_events(process)))
 
 
 @dataclass(frozen=True)
 class ProcessSpec:
-    """A process, and the events that it hears."""
+    """A process manager and the event types of its subscription."""
 
     process: Process
     heard: tuple[type[Event], ...]
@@ -32,8 +32,10 @@ class ProcessSpec:
         version: int = 1,
         time: datetime = datetime(2000, 1, 1, tzinfo=UTC),
     ) -> "Reaction":
-        """React to an event of this aggregate. Raises `TypeError` for one that the process does not hear, `BrokenLaw`
-        for a command that does not survive the wire, or if another call gives other commands.
+        """React to an event of this aggregate.
+
+        Raises `TypeError` for an event outside the subscription, `BrokenLaw` for a command that does not survive
+        encoding, or if a second call returns other commands.
         """
         __tracebackhide__ = True
         if type(event) not in self.heard:
@@ -50,13 +52,13 @@ class ProcessSpec:
 
 @dataclass(frozen=True)
 class Reaction:
-    """The commands that an event led to."""
+    """The commands that the process manager sends for an event."""
 
     event: Event
     sent: tuple[Send, ...]
 
     def sends(self, *expected: Send) -> "Reaction":
-        """Exactly these commands, in this order; none if none is given."""
+        """Check that exactly these commands are sent, in this order; without arguments: that no command is sent."""
         __tracebackhide__ = True
         if self.sent != expected:
             wanted = [repr(one) for one in expected] or ["no command"]

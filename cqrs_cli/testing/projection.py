@@ -1,4 +1,4 @@
-"""These events, then these rows: a projection is tried on tables in memory."""
+"""Specifications of projections: when events, then rows, with tables in memory."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def projection(projection: "Projection") -> "ProjectionSpec":
-    """A specification of a projection. Needs SQLAlchemy; its database is SQLite, in memory."""
+    """Return a specification of a projection. Needs SQLAlchemy; its database is SQLite in memory."""
     return ProjectionSpec(projection)
 
 
 @dataclass(frozen=True)
 class ProjectionSpec:
-    """A projection, and the events that it is given."""
+    """A projection and its input events."""
 
     projection: "Projection"
     recorded: tuple[Recorded[Any], ...] = ()
@@ -35,7 +35,7 @@ class ProjectionSpec:
         aggregate_id: str = "id-1",
         time: datetime = datetime(2000, 1, 1, tzinfo=UTC),
     ) -> "ProjectionSpec":
-        """The same with these events of an aggregate after the earlier ones."""
+        """Return the specification with further events of an aggregate."""
         version = sum(one.aggregate_id == aggregate_id for one in self.recorded)
         offset = len(self.recorded)
         new = [
@@ -55,7 +55,10 @@ class ProjectionSpec:
         return replace(self, recorded=(*self.recorded, *new))
 
     def rows(self, table: "Table", *expected: Mapping[str, object]) -> "ProjectionSpec":
-        """Exactly these rows are in the table, in any order. Raises `BrokenLaw` if batches of one event give others."""
+        """Check that the table has exactly these rows, in any order.
+
+        Raises `BrokenLaw` if batches of one event lead to other rows than one batch of all events.
+        """
         __tracebackhide__ = True
         together = self._filled(table, [self.recorded] if self.recorded else [])
         singly = self._filled(table, [(one,) for one in self.recorded])
@@ -76,7 +79,7 @@ class ProjectionSpec:
     def _filled(
         self, table: "Table", batches: Iterable[Sequence[Recorded[Any]]]
     ) -> list[Mapping[str, object]]:
-        """The table's rows after these batches."""
+        """Return the table's rows after these batches."""
         from sqlalchemy import select
 
         with _in_memory() as db:

@@ -1,4 +1,4 @@
-"""Deciding and folding as the engine does it: every event and state goes over the wire and comes back."""
+"""Decides and folds as the engine does: every event and state is encoded and decoded."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -17,9 +17,9 @@ _Message = TypeVar("_Message", Event, State)
 
 
 class BrokenLaw(AssertionError):
-    """The aggregate breaks a law of the engine: it could not be run, or not be replayed to the same state.
+    """The aggregate breaks a law of the engine: it cannot run, or cannot be replayed to the same state.
 
-    The verdict comes first, after the line of the function at fault; then the details, each on a line of its own.
+    The text starts with file and line of the function, and the broken law; then come details, one on each line.
     """
 
     def __init__(
@@ -30,26 +30,26 @@ class BrokenLaw(AssertionError):
 
 
 def line_of(function: Callable[..., object]) -> str:
-    """`bank_account.py:60`: where a function begins; empty for what has no code of its own."""
+    """Return the start of a function, such as `bank_account.py:60`; empty for a callable without Python code."""
     code = getattr(function, "__code__", None)
     return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else ""
 
 
 class TimedCommand(NamedTuple):
-    """A command of a random history. The version of `at` is known only when it is decided."""
+    """A command of a random history. The version in `at` is set when the command is decided."""
 
     command: Command
     at: Context
 
 
 class Decision(NamedTuple):
-    """The decision on a command: its events as they are read back, or why it was rejected."""
+    """The decision on a command: its decoded events, or the rejection."""
 
     events: tuple[Event, ...] = ()
     rejected: Rejected | None = None
 
     def spelled(self) -> list[str]:
-        """The same outcome in words; equal outcomes are equal words, in any process."""
+        """Return the decision as text lines; equal decisions have equal lines in every process."""
         if self.rejected is not None:
             return [f"rejected with {self.rejected.code}: {self.rejected.message}"]
         return [f"{type(event).__name__} {encode_json(event).decode()}" for event in self.events] or [
@@ -58,19 +58,19 @@ class Decision(NamedTuple):
 
 
 def aggregate_of(decider: Decider[Any, Any, Any]) -> Aggregate:
-    """The aggregate of a decider, named after the module of its `decide`."""
+    """Return the aggregate of a decider, named after the module of its `decide`."""
     return Aggregate.of(decider.decide.__module__.rpartition(".")[2], decider)
 
 
 def context_of(version: int, time: datetime = datetime(2000, 1, 1, tzinfo=UTC), number: int = 1) -> Context:
-    """The circumstances of a command that a test says nothing about; `number` makes its id."""
+    """Return the default context of a command; `number` determines the command's id."""
     return Context("id-1", version, time, f"command-{number}", f"command-{number}")
 
 
 def decided(aggregate: Aggregate, state: State, command: Command, at: Context) -> Decision:
-    """Decide, with `at` if the aggregate asks for it; raises `BrokenLaw` for a value that is not an event.
+    """Decide, with context `at` if `decide` takes a context; raises `BrokenLaw` for a value that is not an event.
 
-    Errors of `decide` but `Rejected` pass through.
+    Errors of `decide` other than `Rejected` are not caught.
     """
     __tracebackhide__ = True
     decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
@@ -85,7 +85,7 @@ def decided(aggregate: Aggregate, state: State, command: Command, at: Context) -
 
 
 def read_back(aggregate: Aggregate, event: Event) -> Event:
-    """The event as a reader of the log gets it, equal to what was written; else raises `BrokenLaw`."""
+    """Return the event as a reader of the log decodes it; raises `BrokenLaw` if it differs from the written event."""
     __tracebackhide__ = True
     decide, name = aggregate.decider.decide, type(event).__name__
     kind = aggregate.event_types.get(type(event))
@@ -108,7 +108,7 @@ def read_back(aggregate: Aggregate, event: Event) -> Event:
 
 
 def evolved(aggregate: Aggregate, state: State, event: Event) -> State:
-    """The next state, which survives its encoding; else raises `BrokenLaw`, or whatever `evolve` raises."""
+    """Return the next state; raises `BrokenLaw` if it does not survive encoding. Passes on errors of `evolve`."""
     __tracebackhide__ = True
     evolve = aggregate.decider.evolve
     after = evolve(state, event)
@@ -126,7 +126,7 @@ def evolved(aggregate: Aggregate, state: State, event: Event) -> State:
 
 
 def round_trip(aggregate: Aggregate, state: State) -> State:
-    """The state as it is read back from where it is stored; raises `BrokenLaw` if it cannot be."""
+    """Return the state as the store decodes it; raises `BrokenLaw` if it cannot be encoded or decoded."""
     __tracebackhide__ = True
     try:
         return aggregate.decode_state(aggregate.encode_checked(state))
@@ -139,11 +139,11 @@ def round_trip(aggregate: Aggregate, state: State) -> State:
 
 
 def without_personal(aggregate: Aggregate, message: _Message) -> _Message:
-    """The event or state with placeholders in its personal fields; raises `BrokenLaw` if its class takes none."""
+    """Return the event or state with redacted personal fields; raises `BrokenLaw` if its class rejects them."""
     __tracebackhide__ = True
     try:
         return mask(message)
-    except Exception as error:  # of its own `__post_init__`
+    except Exception as error:  # raised by its own `__post_init__`
         raise BrokenLaw(
             f"{type(message).__name__} cannot be erased: {raised(error)}",
             repr(message),

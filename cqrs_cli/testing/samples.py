@@ -1,4 +1,4 @@
-"""Samples: bytes of events as older code wrote them, which today's code must go on reading."""
+"""Samples of events as older code wrote them, which the current code must still read."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,12 +6,12 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.testing.round_trip import BrokenLaw
 
-#: From the name of an event to samples of its data, or to each sample with the event of today that it is.
+#: Event name → samples of its data, or sample → expected event: `{"Opened": {b'{"owner":"ann"}': Opened("ann")}}`.
 Samples = Mapping[str, Iterable[bytes] | Mapping[bytes, Event]]
 
 
 def check_samples(aggregate: Aggregate, samples: Samples) -> None:
-    """Raise `BrokenLaw` for a sample that is not read, or is read as something else; for an upcaster without one."""
+    """Raise `BrokenLaw` for an unreadable sample, an unexpected event, or an upcaster without a sample."""
     __tracebackhide__ = True
     prefix = f"{aggregate.name}."
     for kind in aggregate.upcasters:
@@ -29,7 +29,7 @@ def check_samples(aggregate: Aggregate, samples: Samples) -> None:
 
 
 def _read(aggregate: Aggregate, name: str, data: bytes) -> Event:
-    """The event of today that a sample is, the same when it is read again."""
+    """Decode a sample to a current event; raises `BrokenLaw` if a second decoding returns another event."""
     __tracebackhide__ = True
     decode = aggregate.decode_event.get(f"{aggregate.name}.{name}")
     if decode is None:

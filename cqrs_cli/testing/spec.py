@@ -1,4 +1,4 @@
-"""Given these events, when this command, then this outcome: as one expression that explains itself when it fails."""
+"""Specifications of aggregates: given events, when command, then outcome, as one expression with a readable failure."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,29 +19,29 @@ _E = TypeVar("_E", bound=Event)
 
 
 def spec(decider: Decider[_C, _S, _E]) -> "Spec[_C, _S, _E]":
-    """A specification of a decider, beginning at version 0. Raises `TypeError` if its annotations are wrong."""
+    """Return a specification of a decider, at version 0. Raises `TypeError` if its annotations are wrong."""
     aggregate = aggregate_of(decider)
     return Spec(aggregate, decider.initial)
 
 
 @dataclass(frozen=True)
 class Spec(Generic[_C, _S, _E]):
-    """An aggregate in some state."""
+    """An aggregate in a state."""
 
     aggregate: Aggregate
     state: _S
     version: int = 0
 
     def given(self, *events: _E | Erased) -> "Spec[_C, _S, _E]":
-        """After these events, on top of those given before. With personal fields `cqrs.Erased` may be one of them."""
+        """Return the specification after these further events; `cqrs.Erased` is allowed with personal fields."""
         __tracebackhide__ = True
         return Spec(self.aggregate, reduce(self._evolve, events, self.state), self.version + len(events))
 
     def when(self, command: _C, at: Context | datetime | None = None) -> "Outcome[_C, _S, _E]":
-        """Decide a command, where `decide` asks for it in these circumstances, or at this time.
+        """Decide a command, at this time or in this context.
 
-        The rest is made up: the time 2000-01-01T00:00:00Z, the version the number of events before. Raises `TypeError`
-        for a command that `decide` does not take, `ValueError` for a time without its zone.
+        Defaults: the time 2000-01-01T00:00:00Z, and the number of events as version. Raises `TypeError` for a command
+        that `decide` does not accept, `ValueError` for a time without a time zone.
         """
         __tracebackhide__ = True
         if type(command) not in self.aggregate.commands.values():
@@ -67,14 +67,14 @@ class Spec(Generic[_C, _S, _E]):
 
 @dataclass(frozen=True)
 class Outcome(Generic[_C, _S, _E]):
-    """The outcome of a command. Every check raises `AssertionError` or returns the outcome, for the next check."""
+    """The outcome of a command. Every check raises `AssertionError` or returns the outcome for the next check."""
 
     before: Spec[_C, _S, _E]
     command: _C
     decided: Decision
 
     def then(self, *events: _E) -> "Outcome[_C, _S, _E]":
-        """Accepted, with exactly these events in this order."""
+        """Check that the command was accepted with exactly these events in this order."""
         __tracebackhide__ = True
         if not events:
             raise TypeError("then() needs events; for none say unchanged()")
@@ -83,7 +83,7 @@ class Outcome(Generic[_C, _S, _E]):
         return self
 
     def rejected(self, code: str | None = None, message: str | None = None) -> "Outcome[_C, _S, _E]":
-        """Rejected, with this code and message if they are given."""
+        """Check that the command was rejected, with this code and message if given."""
         __tracebackhide__ = True
         found = self.decided.rejected
         if (
@@ -96,14 +96,14 @@ class Outcome(Generic[_C, _S, _E]):
         return self
 
     def unchanged(self) -> "Outcome[_C, _S, _E]":
-        """Valid, with nothing to do: no event."""
+        """Check that the command was valid and caused no event."""
         __tracebackhide__ = True
         if self.decided.rejected is not None or self.decided.events:
             raise self._failure(["no event"])
         return self
 
     def state(self, expected: _S) -> "Outcome[_C, _S, _E]":
-        """The state after it."""
+        """Check the state after the command."""
         __tracebackhide__ = True
         found = self._after().state
         if found != expected:
@@ -114,7 +114,7 @@ class Outcome(Generic[_C, _S, _E]):
         return self
 
     def when(self, command: _C, at: Context | datetime | None = None) -> "Outcome[_C, _S, _E]":
-        """The next command, decided in the state after this one."""
+        """Decide another command in the state after this command."""
         return self._after().when(command, at)
 
     def _after(self) -> Spec[_C, _S, _E]:
@@ -136,7 +136,7 @@ class Outcome(Generic[_C, _S, _E]):
 
 
 def _differences(found: tuple[Event, ...], expected: tuple[Event, ...]) -> list[str]:
-    """In words: how many events, or which fields of which."""
+    """Describe the differences: the number of events, or the differing fields of each event."""
     if found and len(found) != len(expected):
         return [f"{len(found)} events instead of {len(expected)}"]
     return [

@@ -1,4 +1,4 @@
-"""Random commands, drawn from the annotations of an aggregate's messages. Needs hypothesis."""
+"""Hypothesis strategies for random commands, drawn from the annotations of an aggregate's messages."""
 
 from collections.abc import Iterable
 from datetime import UTC, timedelta, timezone
@@ -14,10 +14,10 @@ from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.described import Described, tree_of
 from cqrs_cli.testing.round_trip import TimedCommand, context_of
 
-#: Times come with their offset, and it is not always UTC's.
+#: Times have a time zone offset, which is not always zero.
 _ZONES = [UTC, timezone(timedelta(hours=2)), timezone(timedelta(hours=-5, minutes=-30))]
 
-#: Mostly few and small values, so that one command meets what another has done; now and then anything.
+#: Mostly few and small values, so that a command often refers to values of an earlier command; sometimes any value.
 _LEAVES: dict[type, st.SearchStrategy[Any]] = {
     msgspec_types.IntType: st.integers(-2, 10) | st.integers(-(2**63), 2**63 - 1),
     msgspec_types.FloatType: st.integers(-2, 10).map(float)
@@ -39,12 +39,12 @@ _MADE_OF_LISTS: dict[type, Any] = {
 }
 _MAX_COMMANDS = 15
 _MAX_ITEMS = 5
-#: From one command to the next: from none to years, as rules about time are about hours as well as months.
+#: Pauses between commands, from none to years, because rules about time may concern hours as well as months.
 _PAUSES = [timedelta(seconds=n) for n in (0, 0.001, 1, 60, 3600, 86_400, 30 * 86_400, 3 * 365 * 86_400)]
 
 
 def histories(aggregate: Aggregate) -> st.SearchStrategy[list[TimedCommand]]:
-    """Commands as they come in over the wire, each at its time."""
+    """Return a strategy for histories of commands as they arrive over the wire, each with its time."""
     pauses = st.sampled_from(_PAUSES) if aggregate.decide_with_context else st.just(_PAUSES[0])
     drawn = st.lists(st.tuples(commands(aggregate), pauses), min_size=1, max_size=_MAX_COMMANDS)
     return drawn.map(_one_after_another)
@@ -60,12 +60,12 @@ def _one_after_another(drawn: Iterable[tuple[Command, timedelta]]) -> list[Timed
 
 
 def commands(aggregate: Aggregate) -> st.SearchStrategy[Command]:
-    """Any command that the aggregate takes."""
+    """Return a strategy for the commands that the aggregate accepts."""
     return any_of(aggregate.commands.values())
 
 
 def any_of(classes: Iterable[type]) -> st.SearchStrategy[Any]:
-    """Any message of these classes."""
+    """Return a strategy for messages of these classes."""
     return st.one_of([_values(tree_of(cls)) for cls in classes])
 
 
@@ -89,7 +89,7 @@ def _values(kind: Described) -> st.SearchStrategy[Any]:
 
 
 def _texts(wire: msgspec_types.StrType) -> st.SearchStrategy[str]:
-    """Texts within the limits that msgspec sees to."""
+    """Return a strategy for texts within the limits that msgspec enforces."""
     least, most = wire.min_length or 0, wire.max_length
     if (wire.min_length, most, wire.pattern) == (None, None, None):
         return _LEAVES[msgspec_types.StrType]
@@ -100,7 +100,7 @@ def _texts(wire: msgspec_types.StrType) -> st.SearchStrategy[str]:
 
 
 def _numbers(wire: Any) -> st.SearchStrategy[Any]:
-    """Numbers within the limits that msgspec sees to; the common ones of all numbers are filtered."""
+    """Return a strategy for numbers within the limits that msgspec enforces, often a small number within the limits."""
     low, high = wire.gt if wire.ge is None else wire.ge, wire.lt if wire.le is None else wire.le
     near: st.SearchStrategy[Any] = _LEAVES[type(wire)]
     step = wire.multiple_of
@@ -123,7 +123,7 @@ def _lists(kind: Described) -> st.SearchStrategy[Any]:
 
 @cache
 def _objects(cls: type) -> st.SearchStrategy[Any]:
-    """Every field is drawn, those with a default too. Cached, as a type may contain itself."""
+    """Return a strategy that draws every field, also fields with a default. Cached, as a type may contain itself."""
     return st.builds(cls, **{field.name: _later(kind) for field, kind in tree_of(cls).fields})
 
 

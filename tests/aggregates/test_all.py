@@ -1,4 +1,4 @@
-"""Rules for every aggregate of the project, those added later too."""
+"""Rules for every aggregate of the project, also for aggregates added later."""
 
 import importlib
 
@@ -45,7 +45,7 @@ def test_file_names_its_storage_format(name: str) -> None:
 
 
 def test_stored_events_stay_as_they_are() -> None:
-    """Changing a line here means that logs written before can no longer be read: add, never rename."""
+    """A changed line makes existing logs unreadable. Add fields, but never rename them."""
     stored = {
         kind: event.__struct_fields__
         for name in ("bank_account", "counter", "order", "payment", "reservation", "sensor")

@@ -1,1 +1,1 @@
-"""A package of aggregates that nobody should write."""
+"""A package with a misbehaving aggregate, for tests only."""

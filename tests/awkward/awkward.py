@@ -1,4 +1,4 @@
-"""Misbehaves in the way that a command asks for."""
+"""An aggregate that misbehaves in the way that a command requests."""
 
 from collections.abc import Iterator
 
@@ -26,15 +26,15 @@ class Fatten(cqrs.Command):
 
 
 class Lie(cqrs.Command):
-    """Yield what is no event."""
+    """Yield a value that is not an event."""
 
 
 class Choke(cqrs.Command):
-    """Write an event that `evolve` cannot take."""
+    """Write an event for which `evolve` fails."""
 
 
 class Average(cqrs.Command):
-    """Write a number that JSON cannot say."""
+    """Write a number that JSON cannot represent."""
 
 
 class Happened(cqrs.Event):

@@ -1,4 +1,4 @@
-"""For tests of the command line: a project in a folder of its own, and `cqrs` called in process."""
+"""Fixtures for tests of the command line: a project in its own folder, and `cqrs` called in the test's process."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -58,13 +58,16 @@ def read_unconnected(connect: Connect, arguments: Sequence[str]) -> Call | int:
 
 @pytest.fixture
 def cqrs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Cqrs:
-    """`cqrs` in a project with all aggregates; no broker is configured."""
+    """`cqrs` in a project with all aggregates and without a configured broker."""
     (tmp_path / "cqrs.toml").touch()
     (tmp_path / "aggregates").symlink_to(AGGREGATES)
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str, connect: Connect | None = None) -> DeliveryReport:
-        """`connect` is called in place of connecting. A wrong call starts no broker: nobody would stop it."""
+        """Run a command.
+
+        `connect` replaces the connecting. A wrong call must not start a broker, which would keep running.
+        """
         was_there = (broker := tmp_path / ".cqrs" / "kafka").exists()
         capfd.readouterr()
         status = main(arguments, partial(read_unconnected, connect) if connect else None)

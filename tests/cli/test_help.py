@@ -88,7 +88,7 @@ def test_every_command_prints_the_version(cqrs: Cqrs, path: str) -> None:
 
 
 def loaded(*arguments: str) -> set[str]:
-    """The modules that a command line needs."""
+    """Return the modules that a command line loads."""
     code = f"import sys; from cqrs_cli.cli.main import main; main({[*arguments]}); print(*sys.modules, file=sys.stderr)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(ended.stderr.split())
@@ -102,7 +102,7 @@ def test_one_command_loads_no_other() -> None:
 
 
 def test_commands_keep_their_order() -> None:
-    """Also where one of them was loaded first."""
+    """The order does not depend on which command was loaded first."""
     code = "from cqrs_cli.cli.main import main; main(['verify', '--help']); main(['--help'])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     alone = subprocess.run(
@@ -141,12 +141,12 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     }
     typers = (
         set() if arguments == ["--help"] else {"pydantic"}
-    )  # Typer reads the options of a command with it
+    )  # Typer uses it to read the options of a command
     assert (heavy - typers) & loaded(*arguments) == set()
 
 
 def completed(words: str, folder: Path) -> str:
-    """The words that bash would offer for the last one."""
+    """Return the completions that bash would offer for the last word."""
     typed = words.split(" ")
     environment = {"COMP_WORDS": words, "COMP_CWORD": str(len(typed) - 1), "_CQRS_COMPLETE": "complete_bash"}
     ended = subprocess.run(

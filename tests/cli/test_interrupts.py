@@ -28,9 +28,9 @@ from tests.support.waiting import eventually
 
 
 def struck(use: Callable[[], object], at: int, waited: bool = False) -> bool:
-    """Cut a use off at its step of this number, unless that is a bad moment. False if it has fewer steps.
+    """Interrupt a use at step `at`, unless a signal is deferred there. Return False if it has fewer steps.
 
-    Steps: calls, lines and returns. `waited`: a moment before, the thread was at the same step.
+    Steps are calls, lines and returns. With `waited`, the thread was at the same step a moment before.
     """
     steps = count()
     came = False
@@ -43,7 +43,7 @@ def struck(use: Callable[[], object], at: int, waited: bool = False) -> bool:
                 raise Terminated
         return trace
 
-    gc.disable()  # what it calls is no step of the use, and may call back: hypothesis is told of each collection
+    gc.disable()  # a collection adds steps: it may call back, as hypothesis is notified of each
     sys.settrace(trace)
     try:
         use()
@@ -72,7 +72,7 @@ def handle() -> Callable[[], object]:
 
 @pytest.mark.parametrize("make", [acquire, put, handle])
 def test_no_lock_stays_taken(make: Callable[[], Callable[[], object]]) -> None:
-    """Another thread can do the same afterwards, wherever the signal comes."""
+    """Another thread can do the same afterwards, at whichever step the signal comes."""
     for at in count():
         use = make()
         if not struck(use, at):
@@ -85,7 +85,7 @@ def test_no_lock_stays_taken(make: Callable[[], Callable[[], object]]) -> None:
 
 
 def test_threads_are_started_whole() -> None:
-    """A thread that was cut off in its start could begin after its owner has looked for the last time if it runs."""
+    """A thread whose start was interrupted could begin after its owner's last check that it runs."""
     for at in count():
         thread = threading.Thread(target=int)
         if not struck(thread.start, at, waited=True):
@@ -99,7 +99,7 @@ def event() -> None:
 
 
 def many_events() -> None:
-    """Each wait is shorter than the time between two tries to interrupt."""
+    """Each wait is shorter than the time between two attempts to interrupt."""
     for _ in range(2000):
         threading.Event().wait(0.005)
 
@@ -112,7 +112,7 @@ def thread() -> None:
 
 @pytest.mark.parametrize("wait", [event, many_events, thread])
 def test_waiting_is_interrupted(wait: Callable[[], None]) -> None:
-    """Within code that takes locks, too."""
+    """The wait is within code that takes locks."""
     main_thread, waited_in_vain = threading.get_ident(), False
 
     def send() -> None:
@@ -124,7 +124,7 @@ def test_waiting_is_interrupted(wait: Callable[[], None]) -> None:
         threading.Thread(target=send).start()
         wait()
         waited_in_vain = True
-        signal.pause()  # it comes now
+        signal.pause()  # the signal comes now
         return 0
 
     assert main([], read) == 143
@@ -133,7 +133,10 @@ def test_waiting_is_interrupted(wait: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_imports_are_left_to_other_threads(number: int, status: int) -> None:
-    """A signal while an import waits for the one of another thread: Python would keep the lock of all imports."""
+    """A signal comes while an import waits for another import.
+
+    If it raised, Python would keep the global import lock.
+    """
     held, main_thread = threading.Event(), threading.get_ident()
 
     def hold() -> None:
@@ -178,7 +181,7 @@ def test_other_signals_are_like_ctrl_c(cqrs: Cqrs, number: int, status: int) -> 
 
 
 def test_ignored_hangup_stays_ignored(cqrs: Cqrs) -> None:
-    """As `nohup` starts a program."""
+    """`nohup` starts a program in this way."""
 
     def connection(cli: Cli) -> None:
         signal.raise_signal(signal.SIGHUP)
@@ -192,7 +195,7 @@ def test_ignored_hangup_stays_ignored(cqrs: Cqrs) -> None:
 
 
 def test_lost_terminal_ends_quietly(tmp_path: Path) -> None:
-    """Its output goes nowhere: what is said while cleaning up does not fail."""
+    """Its output is lost, so messages during the cleanup must not fail."""
     code = """
 import os, signal
 from cqrs_cli.cli import main

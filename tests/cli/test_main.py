@@ -15,7 +15,7 @@ from tests.support import ROOT
 
 @pytest.fixture
 def broken(cqrs: Cqrs) -> Cqrs:
-    """`cqrs`, where connecting raises the exception given as the first argument."""
+    """`cqrs` whose connecting raises the exception given as first argument."""
 
     def call(error: BaseException, *arguments: str) -> object:
         def connection(cli: Cli) -> None:

@@ -1,4 +1,4 @@
-"""The printer writes text as it is: Rich does not read it as markup."""
+"""The printer writes text unchanged, because Rich does not read it as markup."""
 
 import io
 from contextlib import redirect_stderr
@@ -10,7 +10,7 @@ from rich.text import Text
 from cqrs_cli.cli.output import Printer
 from tests.support import ROOT
 
-#: Rich would take these for styles and an emoji.
+#: Text that Rich would take for styles and an emoji.
 TEXT = "pip install 'cqrs-cli[projections]' [/red] :bug:"
 
 
@@ -34,7 +34,7 @@ def test_errors_console_keeps_brackets(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_spinner_keeps_brackets() -> None:
-    """On a terminal. Rich reads a spinner's string as markup even if its console does not."""
+    """This concerns terminals: Rich reads a spinner's string as markup even if markup is off for its console."""
     screen = Screen()
     with redirect_stderr(screen), Printer().working(TEXT) as update:
         update(f"then {TEXT}")
@@ -49,6 +49,6 @@ class Screen(io.StringIO):
 
 
 def test_no_other_console_is_made() -> None:
-    """The two consoles of the printer are the only ones: another would read markup."""
+    """Only the printer creates consoles, and it creates two. Any other console would read markup."""
     made = [str(path) for path in (ROOT / "cqrs_cli").rglob("*.py") if "Console(" in path.read_text()]
     assert made == [str(ROOT / "cqrs_cli/cli/output.py")]

@@ -24,7 +24,7 @@ def test_positions_come_from_files(tmp_path: Path) -> None:
 
 
 def test_offsets_are_of_one_aggregate(tmp_path: Path) -> None:
-    """A file that names no topic must not cut two of them."""
+    """A file without a topic must not be used for two topics."""
     (tmp_path / "file").write_text('{"0": 12}')
     file = positions_file("--at", f"@{tmp_path / 'file'}")
     assert file is not None

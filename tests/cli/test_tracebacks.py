@@ -27,7 +27,7 @@ def _fail() -> None:
 
 
 def failing() -> CqrsError:
-    """An error of cqrs, with all that led to it."""
+    """Return an error of cqrs that was raised while another exception was handled."""
     with pytest.raises(CqrsError) as raised:
         _fail()
     return raised.value

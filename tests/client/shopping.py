@@ -1,4 +1,4 @@
-"""An aggregate whose messages nest: objects, lists of them, tables and closed sets of values."""
+"""An aggregate with nested messages: objects, lists of objects, tables and closed sets of values."""
 
 import enum
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
-"""The AsyncAPI document: its references lead somewhere, its schemas take what is on the wire.
+"""The AsyncAPI document: its references resolve, and its schemas accept the records that are sent.
 
-Checked once by hand against the official schema of AsyncAPI 3.0.0, which no package on PyPI has.
+It was checked once by hand against the official schema of AsyncAPI 3.0.0, which no package on PyPI contains.
 """
 
 import json
@@ -82,7 +82,7 @@ def test_payload_has_what_send_writes() -> None:
 
 
 def test_personal_fields_are_marked() -> None:
-    """With the event that says that they are erased."""
+    """The document includes the event of their erasure."""
     document: Any = asyncapi({"customer": CUSTOMER}, "")
     for message in ("Register", "Registered"):
         fields = document["components"]["schemas"][f"customer.{message}"]["properties"]

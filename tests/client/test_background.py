@@ -1,4 +1,4 @@
-"""The thread of a client: what could not be sent is told to its caller, and kept nowhere."""
+"""A client's background thread: the caller learns which commands were not sent, and the thread keeps none of them."""
 
 import gc
 import weakref
@@ -18,7 +18,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.payloads.address import PayloadUnavailableError
 from tests.support.harness import TopicHarness
 
-#: Nobody listens there.
+#: A connection to an address without a listener.
 ABSENT = Connection("127.0.0.1:1")
 
 
@@ -28,7 +28,7 @@ def pending(number: int) -> PendingOutcome:
 
 
 def test_every_unsent_command_fails() -> None:
-    """They are taken together, and the first one finds that nobody listens."""
+    """The commands are sent together, and the first finds that the broker is unreachable."""
     sender, commands = BackgroundSender(ABSENT, "murmur2"), [pending(number) for number in range(9)]
     for command in commands:
         sender.submit(command)
@@ -49,7 +49,7 @@ def test_unsent_commands_are_let_go() -> None:
 
 
 class Refusing(CommandProducer):
-    """Its payload store does not answer."""
+    """A producer whose payload store does not answer."""
 
     def send(self, *what: Any, **how: Any) -> NoReturn:
         raise PayloadUnavailableError("away")
@@ -57,7 +57,7 @@ class Refusing(CommandProducer):
 
 @pytest.mark.kafka
 def test_unsent_commands_are_not_awaited(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """While one is awaited whose place is unknown, the outcomes of all others are kept."""
+    """While the client waits for a command with an unknown offset, it keeps the outcomes of all other commands."""
     topics = TopicHarness(connection, prefix, tmp_path).topics
     with Refusing(connection, "murmur2") as refusing, OutcomeWaiter(connection, refusing) as waiter:
         with pytest.raises(PayloadUnavailableError):

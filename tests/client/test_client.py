@@ -28,7 +28,7 @@ from tests.support.waiting import eventually
 
 
 def decided(deciding: Owner, command: PendingOutcome) -> bool:
-    """Decide what is there; true once the command has its outcome."""
+    """Decide all commands. True once this command has its outcome."""
     deciding.decide()
     return command.done()
 
@@ -42,7 +42,7 @@ def owner(connection: Connection, prefix: str) -> Owner:
 
 @pytest.fixture
 def client(connection: Connection, prefix: str) -> Iterator[cqrs.Client]:
-    """A client of accounts for which somebody decides."""
+    """A client of accounts, for which an owner decides."""
     with (
         owner(connection, prefix).deciding(),
         cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as made,
@@ -136,7 +136,7 @@ def test_missing_topics_are_errors(connection: Connection, prefix: str) -> None:
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_lost_brokers_get_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command is sent anew with its id, as librdkafka has given it up; it is decided once."""
+    """librdkafka has given the command up, so the client sends it again with its id. It is decided once."""
     monkeypatch.setitem(producer._SINGLE, "delivery_timeout_ms", 1000)
     with broker(tmp_path) as kafka:
         deciding = owner(kafka.connection, "")

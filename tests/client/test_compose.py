@@ -19,7 +19,7 @@ TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def sent(*fields: str, command: str = "Deposit", **more: Any) -> Any:
-    """The CloudEvent that these fields make."""
+    """Return the CloudEvent of these fields."""
     return json.loads(compose(BANK, "acc-42", command, fields, Attributes(**more)).value)
 
 

@@ -12,7 +12,7 @@ from tests.support.eventlog import counted
 
 
 class Message:
-    """A message as confluent-kafka gives it."""
+    """A message as confluent-kafka returns it."""
 
     def __init__(self, value: bytes | None, error: object = None) -> None:
         self._value, self._error = value, error

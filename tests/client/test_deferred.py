@@ -1,4 +1,4 @@
-"""Deferred commands cancelled and released by programs."""
+"""Programs cancel and release deferred commands."""
 
 import asyncio
 from collections.abc import Iterator
@@ -31,13 +31,13 @@ def client(harness: TopicHarness, connection: Connection, prefix: str) -> Iterat
 
 
 def decided(harness: TopicHarness, command: PendingOutcome) -> CommandOutcome:
-    """The outcome; decides meanwhile."""
+    """Decide until the command has its outcome, and return it."""
     eventually(lambda: turn(harness) and command.done())
     return command.wait()
 
 
 def turn(harness: TopicHarness) -> bool:
-    """Decide what is there."""
+    """Decide all commands that exist now."""
     quietly(harness.plan())
     return True
 

@@ -1,4 +1,4 @@
-"""The file of erasures: what is written into it, and what is read of it after a backup was restored."""
+"""The file of erasures: how it is written, and how it is read after a backup was restored."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.core.personal.customer import CUSTOMER
 
 
 def printed(kind: str = "cqrs.Erased", subject: str = "c-2") -> bytes:
-    """An event as `cqrs tail -o json` prints it."""
+    """Return an event as `cqrs tail -o json` prints it."""
     message = {"type": kind, "source": "/cqrs/customer", "subject": subject, "data": {"key": "AAAAAAAAAAA"}}
     return json.dumps(
         {"partition": 0, "offset": 7, "timestamp": 1, "key": subject, "message": message}

@@ -14,7 +14,7 @@ ADA = {"customer": {"name": "Ada"}}
 
 
 def data(*fields: str) -> Any:
-    """The data that these fields of a `Place` make."""
+    """Return the data of a `Place` command with these fields."""
     return json.loads(compose(SHOPPING, "o-1", "Place", fields).value)["data"]
 
 
@@ -103,7 +103,7 @@ class Say(cqrs.Command):
     ],
 )
 def test_messages_have_no_personal_value(fields: tuple[str, ...], complaint: str) -> None:
-    """Only of fields that are marked: the last one is not."""
+    """This concerns personal fields only, and the last field is not personal."""
     with pytest.raises(UsageError) as refusal:
         command_data("told.Say", Say, command_decoder(Say), fields)
     assert str(refusal.value).startswith(complaint)

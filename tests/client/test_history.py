@@ -12,7 +12,7 @@ PLACE = LogRange("counter.events", 3, 0, 100)
 
 
 def event(version: int, time: str = "", kind: str = "Incremented") -> tuple[LogRange, Record]:
-    """An event record; its time is that of its version unless given."""
+    """Return an event record. Its time follows from its version unless given."""
     value = {
         "id": f"3/{version}/0",
         "type": f"counter.{kind}",

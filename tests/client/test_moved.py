@@ -1,4 +1,4 @@
-"""A client that has not heard of a growth waits for the outcome in the partition that its key has moved to."""
+"""A client with an outdated partition count waits for the outcome in the partition to which its key has moved."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def grown(harness: TopicHarness) -> None:
 
 
 def test_client_waits_for_the_final_outcome(connection: Connection, prefix: str, pair: TopicHarness) -> None:
-    """Also of a command that is repeated after the growth, which was decided in its old partition."""
+    """This includes a repeated command that was decided in the old partition before the repartitioning."""
     with cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as client:
         with running(pair.plan(once=False)):
             assert all(client.send(one, Increment(), id=f"{one}-0").wait().ok for one in SUBJECTS)
@@ -54,7 +54,7 @@ def test_client_waits_for_the_final_outcome(connection: Connection, prefix: str,
 
 
 def test_waiter_hears_of_a_growth_once(connection: Connection, pair: TopicHarness) -> None:
-    """Everything that is on its way stays in order; what is sent when nothing is goes straight to its partition."""
+    """Commands on their way stay in order. A command sent when none is on its way goes straight to its partition."""
     topics = {"counter": pair.topics}
     with CommandProducer(connection, "murmur2") as producer, OutcomeWaiter(connection, producer) as waiter:
         assert producer.partitions(pair.topics.commands) == 2
@@ -70,7 +70,7 @@ def test_waiter_hears_of_a_growth_once(connection: Connection, pair: TopicHarnes
 
 
 def test_waiter_hears_of_growth_upon_growth(connection: Connection, pair: TopicHarness) -> None:
-    """The second one comes between the first command that has moved and the next that is sent."""
+    """The second repartitioning comes between the first moved command and the next sent command."""
     topics = {"counter": pair.topics}
     with CommandProducer(connection, "murmur2") as producer, OutcomeWaiter(connection, producer) as waiter:
         assert producer.partitions(pair.topics.commands) == 2

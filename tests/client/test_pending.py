@@ -1,4 +1,4 @@
-"""Commands whose outcome somebody waits for, with asyncio."""
+"""Commands whose outcome is awaited with asyncio."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 def test_late_failure_leaves_no_trace() -> None:
-    """The caller has gone: asyncio would log an error that nobody looks at, with a traceback."""
+    """The caller is gone, so asyncio would log an error with a traceback that is of no use."""
     logged: list[dict[str, Any]] = []
 
     async def ask() -> None:

@@ -13,7 +13,7 @@ GOOD = b'{"type":"a.B","subject":"s"}\n'
 
 
 class FakeProducer:
-    """Delivers what it is given, unless it fails at a certain command."""
+    """A producer that delivers all commands, or fails at a certain command."""
 
     def __init__(self, fails_at: int = -1) -> None:
         self.fails_at = fails_at

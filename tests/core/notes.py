@@ -1,4 +1,4 @@
-"""An aggregate of notes, and commands for it, ordinary ones and those that are not in all the ways there are."""
+"""An aggregate of notes, with commands for the fast path and commands that leave it in every possible way."""
 
 import json
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def evolve(notes: Notes, noted: Noted) -> Notes:
 NOTES = Aggregate.of("notes", cqrs.Decider(decide, evolve, Notes()))
 
 texts = st.text('aé"\\\n\x7f 😀', max_size=3)
-#: The ways in which a command may not be ordinary: attributes and fields of the data that it has instead.
+#: The ways in which a command leaves the fast path: changed attributes and changed fields of its data.
 rare: dict[str, Any] = {
     "specversion": st.just("2"),
     "id": st.sampled_from(["é", '"', ""]),
@@ -109,7 +109,7 @@ datas: dict[str, Any] = {
 
 @st.composite
 def records(draw: st.DrawFn) -> Record:
-    """A command record, ordinary or in one of the ways that commands are not."""
+    """Draw a command record for the fast path, possibly with changes that leave it."""
 
     def changed(plain: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         names = draw(st.just([]) | st.lists(st.sampled_from(sorted(changes)), max_size=2))

@@ -33,7 +33,7 @@ class Crash(cqrs.Command):
 
 
 class Mute(Exception):
-    """An exception that cannot be put into words."""
+    """An exception whose `str` fails."""
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -122,7 +122,7 @@ def record(offset: int, value: bytes | None, key: bytes | None = b"a", timestamp
 
 
 class Partition:
-    """A partition in memory: feeds batches and keeps what they come to."""
+    """A partition in memory: decides batches and keeps their results."""
 
     aggregate = AGGREGATE
 
@@ -137,7 +137,7 @@ class Partition:
         self.payloads: dict[PayloadReference, bytes] = {}
 
     def batch(self) -> Batch:
-        """The next batch, to be decided piece by piece."""
+        """Return the next batch, to be decided piece by piece."""
         context = BatchContext(
             3,
             self.states.get,

@@ -1,4 +1,4 @@
-"""The checks of a command: each gives its reason, and the first that refuses counts."""
+"""The checks of a command: each failed check has its reason, and the first failed check counts."""
 
 import json
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ def test_expiry_is_told_in_utc() -> None:
 
 
 def test_tracebacks_are_kept_once() -> None:
-    """Of each place and kind that the aggregate's code raised, however often."""
+    """One traceback is kept for each place and type of the aggregate's exceptions."""
     crashes = [command("Crash", {"how": how}) for how in ("raise", "mute", "raise")]
     done = Partition().feed(*(record(offset, value) for offset, value in enumerate(crashes)))
     assert len(done.outcomes) == 3 and len(done.raised) == 2
@@ -99,7 +99,7 @@ def test_key_must_hash_to_the_partition() -> None:
 
 
 def test_moved_commands_are_forwarded() -> None:
-    """To the child that has the key, all of them but the place where it came from."""
+    """The target partition of the key gets the whole command, with its origin added."""
     partition = Partition(partition_of=lambda key: 7, heir_of=lambda key: 5)
     done = partition.feed(record(4, command(color="red", deferredfrom="3/1")))
     assert [(one.partition, one.key) for one in done.forwards] == [(5, b"a")]
@@ -108,7 +108,7 @@ def test_moved_commands_are_forwarded() -> None:
 
 
 def test_forwarded_command_is_deferred() -> None:
-    """Its place is remembered nowhere: the child decides it, by its id."""
+    """Its id is not remembered here, because the target partition decides it by this id."""
     partition = Partition(partition_of=lambda key: 7, heir_of=lambda key: 5)
     verdict = partition.verdict(record(4, command()))
     assert (verdict["status"], verdict["reason"], verdict["movedto"]) == ("deferred", "MOVED", 5)
@@ -138,7 +138,7 @@ def test_null_expects_no_version() -> None:
     assert verdict["status"] == "accepted" and "expected" not in verdict
 
 
-#: Per check of docs/messages.md: how a command that it refuses differs, and the reason.
+#: Per check of docs/messages.md: the changes of a command that fails it, and the reason.
 REFUSED: dict[int, tuple[dict[str, Any], str]] = {
     1: ({"key": None}, "KEY_MISSING"),
     2: ({"source": ""}, "INVALID_ENVELOPE"),
@@ -165,7 +165,7 @@ def test_first_check_gives_the_reason(first: int, second: int) -> None:
 
 
 def test_expiry_is_exact_to_the_millisecond() -> None:
-    """By the later of both clocks; a command is still good in the millisecond of its expiry."""
+    """The later of both clocks counts. A command is still valid in the millisecond of its expiry."""
     moment = datetime(2026, 11, 21, 1, 2, 3, 456_000, tzinfo=UTC)
     at = 1_795_222_923_456
     for timestamp, now in ((at, 0), (0, at), (at, at)):

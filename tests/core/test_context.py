@@ -1,4 +1,4 @@
-"""Deciding with the circumstances of the command: `decide` reads no clock, and need not."""
+"""Deciding with a command's context: `decide` does not need to read a clock."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -41,7 +41,7 @@ MILLISECONDS = 1763686923456
 
 
 def noted(*values: bytes, timestamp: int = MILLISECONDS) -> list[dict[str, Any]]:
-    """The events of these commands."""
+    """Return the events of these commands."""
     records = [record(offset, value, timestamp=timestamp) for offset, value in enumerate(values)]
     context = BatchContext(3, lambda _: None, lambda *_: None, lambda: 9_000_000_000_000)
     return [json.loads(value) for value, _, _ in decide_batch(AGGREGATE, records, context).events]
@@ -55,7 +55,7 @@ def test_context_tells_the_circumstances() -> None:
 
 @pytest.mark.parametrize("timestamp", [MILLISECONDS, -1, 2**62])
 def test_time_is_the_events_time(timestamp: int) -> None:
-    """The record's, not the owner's clock; one beyond the calendar is the epoch for both."""
+    """The record's time counts, not the owner's clock. A time outside the calendar is the epoch in both places."""
     (event,) = noted(command("Note", {}), timestamp=timestamp)
     told = datetime.fromisoformat(event["data"]["at"][2])
     assert told == datetime.fromisoformat(event["time"]) and told.utcoffset() == timedelta(0)
@@ -69,5 +69,5 @@ def test_the_context_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("second", ["once", "once ä"])
 def test_state_is_that_of_the_aggregate(second: str) -> None:
-    """On the path of ordinary commands, and on the other."""
+    """This holds on the fast path and on the general path."""
     assert len(noted(command("Note", {}), command("Note", {}, id=second))) == 1

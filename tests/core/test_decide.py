@@ -1,4 +1,4 @@
-"""Deciding a batch: outcomes, dead letters and what is remembered."""
+"""Deciding a batch: outcomes, dead letters and remembered ids."""
 
 import json
 from pathlib import Path
@@ -109,7 +109,7 @@ def test_event_and_outcome_are_as_documented() -> None:
 
 
 def line(code: str) -> int:
-    """The one line of the aggregate's file that is this code."""
+    """Return the number of the only line of the aggregate's file with this code."""
     lines = [one.strip() for one in Path(tally.__file__).read_text().splitlines()]
     assert lines.count(code) == 1
     return lines.index(code) + 1
@@ -142,7 +142,7 @@ def test_events_are_counted_in_all_pieces() -> None:
 
 
 def test_piece_ends_beyond_its_bytes() -> None:
-    """Not where it has just as many."""
+    """A piece with exactly the limit of bytes continues."""
     records = [record(offset, command(id=str(offset))) for offset in range(3)]
     size = len(Partition().feed(records[0]).events[0][0])
     assert len(Partition().batch().decide_piece(records, size).events) == 2
@@ -150,7 +150,7 @@ def test_piece_ends_beyond_its_bytes() -> None:
 
 
 def batch_of(decider: Decider[Any, Any, Any], **context: Any) -> Batch:
-    """The first batch of another aggregate with the tally's commands."""
+    """Return the first batch of another aggregate with the tally's commands."""
     return Batch(Aggregate.of("tally", decider), Partition(**context).batch().context)
 
 
@@ -178,7 +178,7 @@ def test_state_comes_from_earlier_batches() -> None:
 
 @pytest.mark.parametrize("attributes", [{}, {"expirytime": "2999-01-01T00:00:00Z"}], ids=["plain", "checked"])
 def test_commands_meet_the_state_before(attributes: dict[str, str]) -> None:
-    """On the plain path and by all checks."""
+    """This holds on the fast path and on the general path."""
 
     def decide(command: tally.Add, state: tally.Tally) -> list[tally.Added]:
         return [tally.Added(state.total + 1)]

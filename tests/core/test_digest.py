@@ -1,4 +1,4 @@
-"""The digest says the same of the same aggregates, and something else of others."""
+"""Equal aggregates have equal digests, and different aggregates have different digests."""
 
 import hashlib
 import random
@@ -53,7 +53,7 @@ def test_the_framing_is_fixed_for_ever() -> None:
 
 
 def test_personal_fields_have_no_part_in_it() -> None:
-    """Plain, sealed or erased: the digest of the aggregate is one."""
+    """Unencrypted, encrypted and erased states of an aggregate have the same digest."""
     erased, plain = encode_json(Customer(plan="free")), encode_json(Customer("Ann", plan="free"))
     sealed = seal_data(Customer, plain, DataKey.of_random(bytes(72)), SealPlace("customer", "a", "state", ""))
     digests = {digest.state_digest(Customer, "a", 1, state) for state in (erased, plain, sealed)}

@@ -1,4 +1,4 @@
-"""Erasing: its decision, and what is folded."""
+"""Erasing: its decision, and its fold."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ ANN = Customer("Ann", "ann@home", "free", {"Elm": 1}, 3)
 
 
 def closing(customer: Customer, event: Registered | Ordered | Erased) -> Customer:
-    """An aggregate that closes when it is erased; the name that it gives has no key."""
+    """Close the customer when it is erased. The new name has no key."""
     if isinstance(event, Erased):
         return cqrs.replace(customer, plan=f"closed {customer.name}", name="gone")
     return evolve(customer, event)
@@ -65,7 +65,7 @@ def test_evolve_must_give_a_state_then_too() -> None:
 
 
 def test_reserved_event_is_not_of_the_aggregate() -> None:
-    """`decide` cannot give it: it knows no key."""
+    """`decide` cannot return it, because `decide` knows no key."""
     both = [CUSTOMER, folding(closing)]
     assert [one.hears_erased for one in both] == [False, True]
     assert all(list(one.events) == ["customer.Registered", "customer.Ordered"] for one in both)

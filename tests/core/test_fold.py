@@ -1,4 +1,4 @@
-"""Folding events: once each, in order, and never past a contradiction."""
+"""Folding events: each once, in order, and never beyond an inconsistency."""
 
 import re
 from typing import Any
@@ -91,7 +91,7 @@ def test_second_event_of_version_is_refused() -> None:
 
 
 def test_known_version_is_not_folded_again() -> None:
-    """Where the caller knows that the next event is to come."""
+    """The caller knows that the next event must follow."""
     for version, said in (
         (1, "has another event of version 1"),
         (2, "its next event has 2: events are missing"),
@@ -114,7 +114,7 @@ def weigh(command: Note, scale: Scale) -> list[Weighed]:
 
 
 def weighed(scale: Scale, event: Weighed) -> Scale:
-    """An author's slips: a number of another kind, and a tuple where a list is read back."""
+    """Return a state with an author's mistakes: an integer for a float, and a tuple for a list."""
     return Scale(round(scale.total + event.grams), (*scale.all, event.grams))  # type: ignore[arg-type]
 
 

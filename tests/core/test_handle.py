@@ -1,4 +1,4 @@
-"""One command against one state, as its outcome tells it."""
+"""One command against one state, as its outcome reports it."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ def test_rejection_has_its_code(kind: str, data: object, code: str, message: str
     assert (verdict["reason"], verdict["code"], verdict["message"]) == ("BUSINESS_RULE", code, message)
 
 
-#: Attributes with which a command is decided by all checks, and not on the plain path.
+#: Attributes with which a command takes the general path instead of the fast path.
 CHECKED = {"expirytime": "2999-01-01T00:00:00Z"}
 
 
 def add(n: int = 2, id: str = "1", **attributes: Any) -> bytes:
-    """A command with so many events."""
+    """Return a command with `n` events."""
     return command("Add", {"n": n}, id=id, **attributes)
 
 

@@ -1,4 +1,4 @@
-"""A listener to personal fields hears that they were erased."""
+"""Subscriptions to personal fields must handle `Erased`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The lineage: whose keys a partition has, and whose logs."""
+"""The partition history: the keys of each partition, and the logs of each key."""
 
 from dataclasses import replace
 
@@ -15,12 +15,12 @@ HASHES = st.integers(0, 2**31 - 1)
 
 
 def homes(lineage: PartitionLineage, hashed: int) -> list[int]:
-    """The partitions that decide this key."""
+    """Return the partitions that decide this key."""
     return deciding(lineage, lambda count: hashed % count)
 
 
 def travelled(lineage: PartitionLineage, hashed: int, partition: int) -> list[int]:
-    """Where a command that was sent to a partition is forwarded to."""
+    """Return the partitions through which a command is forwarded, with the first."""
     path = [partition]
     while (child := lineage.heir(path[-1], lambda count: hashed % count)) is not None:
         path.append(child)
@@ -34,7 +34,7 @@ def test_every_key_has_one_home(lineage: PartitionLineage, hashed: int) -> None:
 
 @given(lineages(), HASHES)
 def test_old_homes_forward_to_the_home(lineage: PartitionLineage, hashed: int) -> None:
-    """From each count that its partition has given up, hop by hop, to ever higher numbers."""
+    """A command from each outdated partition of its key is forwarded step by step, to ever higher numbers."""
     (home,) = homes(lineage, hashed)
     for count in lineage.counts:
         if (partition := hashed % count) <= home:
@@ -44,7 +44,7 @@ def test_old_homes_forward_to_the_home(lineage: PartitionLineage, hashed: int) -
 
 @given(lineages(), HASHES, st.integers(0, 23))
 def test_heirs_are_children(lineage: PartitionLineage, hashed: int, partition: int) -> None:
-    """Commands are forwarded to those alone to which a partition has given keys."""
+    """Commands are forwarded only to partitions that got keys from the forwarding partition."""
     children = lineage.children(partition)
     assert lineage.heir(partition, lambda count: hashed % count) in [None, *children]
     born = {one: lineage.birth(one) for one in range(lineage.counts[-1])}
@@ -75,7 +75,7 @@ def test_ancestry_is_the_chain_so_far(lineage: PartitionLineage, hashed: int) ->
 
 @given(lineages(), st.data())
 def test_readers_read_parents_first(lineage: PartitionLineage, data: st.DataObject) -> None:
-    """Nobody begins with a child before all that its keys had in its ancestors, up to each split, is read."""
+    """A reader starts a target partition only after its ancestors' events up to each split are read."""
     splits = tuple(changed(one, events=data.draw(st.integers(0, 3))) for one in lineage.splits)
     told = replace(lineage, splits=splits)
     positions = {one: data.draw(st.integers(0, 3)) for one in range(lineage.counts[-1])}
@@ -95,7 +95,7 @@ def test_reader_begins_behind_the_split() -> None:
 
 @given(lineages(), HASHES)
 def test_deferred_commands_have_one_keeper(lineage: PartitionLineage, hashed: int) -> None:
-    """It is the partition that decides the key, or the parent of one that has not begun."""
+    """The keeper is the partition that decides the key, or the parent of a partition that is not activated."""
     (home,) = homes(lineage, hashed)
     begins = lineage.birth(home) is not None and home not in lineage.begun
     assert lineage.keeper(hashed % lineage.counts[-1]) == (lineage.parent(home) if begins else home)
@@ -115,7 +115,7 @@ def test_phases_follow_each_other() -> None:
 
 
 def test_topics_are_waited_for() -> None:
-    """A wish that the topics do not have yet changes nothing."""
+    """A repartitioning request without effect on the topics changes nothing."""
     wished = PartitionLineage((2,)).with_record(Grow(2, 4))
     assert wished.phase(0, 2) == "decide" and wished.phase(0, 4) == "settle"
 

@@ -1,4 +1,4 @@
-"""Deciding, held against a model that decides one command after the other, whatever the cuts."""
+"""Deciding is compared with a model that decides one command after the other, for all cuts into batches."""
 
 import json
 from itertools import pairwise
@@ -15,7 +15,7 @@ from tests.core.tally import WINDOW, Partition, record
 
 
 class Model:
-    """The reference: one command at a time, from the contract's words, over valid envelopes."""
+    """The reference: decides one command at a time by the contract. Its input are valid envelopes."""
 
     def __init__(self) -> None:
         self.version: dict[str, int] = {}
@@ -109,7 +109,7 @@ def test_events_are_numbered_without_gap(stream: list[Any]) -> None:
 @pytest.mark.covers("no-lost-update")
 @given(streams, st.integers(1, 5), st.none() | st.integers(0, 2000))
 def test_pieces_make_no_difference(stream: list[Any], size: int, most_bytes: int | None) -> None:
-    """Of the same batch; one that ends early has decided its first records as the whole has."""
+    """A piece of a batch that ends early has decided its first records as the whole batch does."""
     whole, batch = Partition(), Partition().batch()
     records = records_of(stream)
     whole.feed(*records)

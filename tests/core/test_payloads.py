@@ -1,4 +1,4 @@
-"""Commands whose data rest in a payload store: decided as if the data stood in the record, or not at all."""
+"""Commands with data in a payload store are decided as if the record contained the data, or fail."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ Payloads = dict[PayloadReference, bytes | str]
 
 
 def referring(data: bytes = b'{"n":1}', id: str = "1") -> bytes:
-    """A command to add, its data elsewhere."""
+    """Return a command whose data are a payload."""
     return with_reference(command(id=id), "tally", refer(data))
 
 
@@ -35,7 +35,7 @@ def stored(*datas: bytes) -> Payloads:
 
 @given(numbers=st.lists(st.integers(-5, 5), max_size=8), large=st.sets(st.integers(0, 7)))
 def test_payloads_are_decided_as_data(numbers: list[int], large: set[int]) -> None:
-    """Their place makes no difference: the same events, outcomes and states, but for the fingerprints."""
+    """Events, outcomes and states do not depend on the storage of the data. Only the fingerprints do."""
     here, there, payloads = [], [], {}
     for offset, number in enumerate(numbers):
         data = json.dumps({"n": number}).encode()
@@ -59,7 +59,7 @@ def test_payloads_are_decided_as_data(numbers: list[int], large: set[int]) -> No
 
 @pytest.mark.covers("payloads")
 def test_unavailable_payload_fails_the_command() -> None:
-    """It is kept in the dead letters byte for byte, changes nothing, and its id may be tried again."""
+    """The dead letter has the command byte for byte, the state does not change, and the id may be retried."""
     value, lost = referring(), refer(b'{"n":1}')
     partition = Partition(payloads={lost: "it is missing"})
     verdict = partition.verdict(record(0, value))
@@ -135,7 +135,7 @@ def test_deferred_command_keeps_its_reference(deferred: Record) -> None:
 
 
 def test_unresolved_data_are_no_command() -> None:
-    """A reader that forgets the payload decodes its sum, which fits no class."""
+    """A reader that ignores the payload decodes its reference, which fits no class."""
     envelope = read_command(record(0, referring()))
     with pytest.raises(ValueError, match="object"):
         AGGREGATE.decode_command["tally.Add"](envelope.data)
@@ -144,7 +144,7 @@ def test_unresolved_data_are_no_command() -> None:
 
 
 def noted(**context: Any) -> Partition:
-    """Three events of one command, each of which becomes a payload."""
+    """Decide one command with three events, each of which becomes a payload."""
     partition = Partition(payload_threshold=6, **context)
     partition.feed(record(0, command(data={"n": 3})))
     return partition
@@ -152,7 +152,7 @@ def noted(**context: Any) -> Partition:
 
 @pytest.mark.covers("payloads")
 def test_large_events_become_payloads() -> None:
-    """They are folded and counted as others are; their payload is handed over once, to be stored first."""
+    """They are folded and counted as others. Their payload is returned once, to be uploaded first."""
     partition, plain = noted(), Partition()
     plain.feed(record(0, command(data={"n": 3})))
     assert (partition.states, partition.last()) == (plain.states, plain.last())

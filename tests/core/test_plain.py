@@ -1,4 +1,4 @@
-"""The plain checks, held against the checks one by one: for every record the same bytes, states and memory."""
+"""The fast path and the general path give the same bytes, states and remembered ids for every record."""
 
 import gc
 import weakref
@@ -18,7 +18,7 @@ from tests.core.notes import NOTES, TRACE, Note, asked, contexts, note, records
 
 
 class Contract(Batch):
-    """A batch without the plain checks."""
+    """A batch without the fast path."""
 
     def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
         super().__init__(aggregate, context)
@@ -26,7 +26,7 @@ class Contract(Batch):
 
 
 def decided(make: type[Batch], stream: list[Record], context: dict[str, Any], size: int) -> Any:
-    """All that a batch comes to, piece by piece, and what `decide` was asked."""
+    """Return all results of a batch, decided in pieces, and the calls of `decide`."""
     batch = make(NOTES, BatchContext(3, lambda _: None, lambda *_: None, lambda: 6000, **context))
     asked.clear()
     found: list[Any] = []
@@ -48,7 +48,7 @@ def comparable(done: Decisions) -> list[Any]:
 @settings(max_examples=400)
 @given(st.lists(records(), max_size=12), contexts, st.integers(1, 12))
 def test_both_paths_give_the_same(stream: list[Record], context: dict[str, Any], size: int) -> None:
-    """And `decide` is asked the same questions, each once."""
+    """`decide` is also called with the same arguments, once each."""
     numbered = [
         Record(n, each.timestamp, each.key, each.value, each.headers) for n, each in enumerate(stream)
     ]
@@ -74,7 +74,7 @@ PLAIN: list[tuple[list[str], dict[str, Any]]] = [
 def test_ordinary_commands_pass_plain_checks(
     texts: list[str], attributes: dict[str, Any], ascii: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of one event or several, and with letters beyond ASCII, escaped or not."""
+    """The commands have one event or several, with letters beyond ASCII, escaped or not."""
     stream = [note({"texts": texts}, ascii=ascii, **attributes)]
     whole = decided(Contract, stream, {}, 1)
     monkeypatch.delattr(Batch, "_identify")
@@ -113,7 +113,7 @@ def test_large_events_are_the_same(context: dict[str, Any], reason: list[str]) -
 @pytest.mark.parametrize("how", ["", "reject", "later", "raise", "foreign", "fold", "unread"])
 @pytest.mark.parametrize("make", [Batch, Contract])
 def test_a_batch_is_no_cycle(make: type[Batch], how: str) -> None:
-    """Owners collect no garbage while they decide: what a batch holds goes with its last reference."""
+    """Owners do not collect garbage while they decide, so a batch must be freed with its last reference."""
     deferrals = Deferrals(topic="T", partition=3)
     batch = make(NOTES, BatchContext(3, lambda _: None, lambda *_: None, lambda: 6000, deferrals=deferrals))
     batch.decide_piece([note({"texts": ["x"], "how": how})])

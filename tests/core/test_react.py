@@ -16,7 +16,7 @@ AT = Recorded(Placed("ann"), "o-1", 1, datetime(2026, 5, 1, tzinfo=UTC), "0/7/0"
 
 
 def giving(given: object) -> Process:
-    """A process that gives this for each event."""
+    """Return a process manager that gives this value for each event."""
 
     def react(event: Placed, at: Recorded[Any]) -> Any:
         return given
@@ -120,7 +120,7 @@ def test_react_gets_event_and_record() -> None:
 
 
 def test_endless_reaction_is_cut_short() -> None:
-    """Of a generator that does not end."""
+    """The generator of commands does not end."""
     taken = count()
     with pytest.raises(InvalidReaction):
         reaction(giving(Send("order", f"o-{number}", Ship()) for number in taken), AT)
@@ -159,7 +159,7 @@ def test_moments_pass_through(moment: Any) -> None:
     ],
 )
 def test_personal_events_show_no_values(given: object, problem: str) -> None:
-    """Whatever `react` gives for an event with personal fields may hold one of them."""
+    """Any value that `react` gives for an event with personal fields may contain a personal value."""
     event = Registered("Ann", "ann@home", "free")
     at = Recorded(event, "c-1", 1, datetime(2026, 5, 1, tzinfo=UTC), "0/7/0", "c", "c", 0, 8)
     with pytest.raises(InvalidReaction, match=problem) as refused:

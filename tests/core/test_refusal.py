@@ -1,4 +1,4 @@
-"""Refused commands: what is kept of them besides the outcome."""
+"""Commands that fail a check: the tracebacks that are kept in addition to the outcome."""
 
 import traceback
 from contextlib import suppress
@@ -11,7 +11,7 @@ from tests.core.tally import command, record
 
 
 class Hidden(Exception):
-    """An exception that cannot be shown."""
+    """An exception that cannot be formatted."""
 
     @property
     def __suppress_context__(self) -> bool:  # type: ignore[override]
@@ -19,7 +19,7 @@ class Hidden(Exception):
 
 
 def tracebacks(*errors: Exception) -> dict[str, str]:
-    """The tracebacks that are kept of errors that `decide` raised in one place, by place and kind."""
+    """Return the kept tracebacks of errors that `decide` raised at one line, by line and type."""
     done, context = Decisions(0), BatchContext(0, lambda _: None, lambda *_: None, lambda: 0)
     for error in errors:
         with suppress(Exception):

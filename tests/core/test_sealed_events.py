@@ -1,4 +1,4 @@
-"""Events are masked, whether their personal fields are sealed or plain."""
+"""Events are redacted, whether their personal fields are encrypted or not."""
 
 import json
 

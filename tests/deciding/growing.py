@@ -1,4 +1,4 @@
-"""Counters over a growth, with one that waits: what is sent, and what must have become of it."""
+"""Counters during a repartitioning, with deferred commands: the commands, and the check of their results."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,23 +17,23 @@ def counters(connection: Connection, prefix: str, folder: Path, partitions: int 
 
 
 def round_of(number: int, **attributes: str) -> list[Sent]:
-    """One command to each counter."""
+    """Return one command to each counter."""
     return [command("counter.Increment", one, f"{one}.{number}", **attributes) for one in SUBJECTS]
 
 
 def first_rounds(harness: TopicHarness) -> None:
-    """Round 0 is decided, round 1 waits."""
+    """Decide round 0, and defer round 1."""
     harness.send(*round_of(0), *round_of(1, notbefore=FAR))
     quietly(harness.plan())
 
 
 def released(number: int) -> list[Sent]:
-    """The commands by which those of a round that wait are to be decided now."""
+    """Return commands that release the deferred commands of a round."""
     return [command("cqrs.Release", one, f"{one}.release", {"id": f"{one}.{number}"}) for one in SUBJECTS]
 
 
 def told(*rounds: int) -> dict[str, list[tuple[int, str]]]:
-    """The story of each counter after these rounds."""
+    """Return the expected versions and commands of each counter after these rounds."""
     return {one: [(n, f"{one}.{number}") for n, number in enumerate(rounds, 1)] for one in SUBJECTS}
 
 
@@ -42,7 +42,7 @@ def stories(harness: TopicHarness) -> dict[str, list[tuple[int, str]]]:
 
 
 def check(harness: TopicHarness, *rounds: int, machine: str = "state") -> None:
-    """Assert that each command was decided once, in the order of the rounds, and that each key has one shard."""
+    """Assert that each command was decided once, in the order of the rounds, and that each key is in one shard."""
     assert stories(harness) == told(*rounds)
     kept = [harness.shard(machine, one) for one in range(harness.partitions)]
     assert sorted(name for shard in kept for name in shard) == sorted(SUBJECTS)
@@ -53,7 +53,7 @@ def check(harness: TopicHarness, *rounds: int, machine: str = "state") -> None:
 
 
 def grow_twice(single: TopicHarness, meanwhile: Callable[[], object] = lambda: None) -> None:
-    """Counters over 1 → 2 → 4, with commands that wait over both splits, and clients that know of none."""
+    """Repartition counters from 1 to 2 to 4, with deferred commands and clients with outdated counts."""
     first_rounds(single)
     meanwhile()
     grow(single, 2)
@@ -66,5 +66,5 @@ def grow_twice(single: TopicHarness, meanwhile: Callable[[], object] = lambda: N
     quietly(single.plan())
     single.send(*(stale(one, 2) for one in round_of(0)), *(stale(one, 1) for one in released(1)))
     single.send(*round_of(4))
-    for _ in range(3):  # some go from 0 to 1 to 3
+    for _ in range(3):  # some are forwarded from 0 to 1 to 3
         quietly(single.plan())

@@ -1,4 +1,4 @@
-"""An owner's memory of customers over logs in lists: what it commits, and what it reads back of it."""
+"""An owner's states and keys of customers, with logs in lists: its commits, and its recovery from them."""
 
 from collections.abc import Iterator
 
@@ -24,13 +24,13 @@ RING = Ring({"2026-11": b"m" * 64})
 
 
 class ListedKeys:
-    """A keys topic of one partition; compaction leaves holes."""
+    """A keys topic of one partition. Compaction leaves holes."""
 
     topic = "customer.keys"
 
     def __init__(self) -> None:
         self.records: list[Record | None] = []
-        self.breaks_at: int | None = None  # the broker goes away there
+        self.breaks_at: int | None = None  # the broker fails at this record
         self.at_once = 1  # records in a batch
 
     def partitions(self) -> int:
@@ -54,19 +54,19 @@ class ListedKeys:
 
 
 class Logs:
-    """The events and the keys, as they are committed."""
+    """The committed events and keys."""
 
     def __init__(self) -> None:
         self.events: list[Record] = []
         self.keys = ListedKeys()
 
     def append_keys(self, records: list[tuple[bytes | None, bytes]]) -> None:
-        """Append to the keys: (value, subject)."""
+        """Append records to the keys. A record is (value, subject)."""
         for value, subject in records:
             self.keys.records.append(Record(len(self.keys.records), AT, subject, value))
 
     def compact(self) -> None:
-        """Leave the last record of each subject, and no tombstone."""
+        """Keep only the last record of each subject, and no tombstone."""
         records = self.keys.records
         last = {one.key: at for at, one in enumerate(records) if one is not None}
         for at, one in enumerate(records):
@@ -75,7 +75,7 @@ class Logs:
 
 
 class Owning:
-    """One owner after another over the same disk: `store` is the shard, `cache` the keys beside it."""
+    """Successive owners on one disk: `store` is the shard, `cache` its key cache."""
 
     def __init__(
         self, logs: Logs, store: MemoryStore | None = None, cache: KeyStore | None = None, ring: Ring = RING
@@ -87,7 +87,7 @@ class Owning:
         self.states = StateCache(CUSTOMER, self.store, "", keys=self.keys)
 
     def recover(self, end: int | None = None) -> "Owning":
-        """Fold what is not folded. `end`: as far as it shows, where that is not all."""
+        """Fold all new records, or only the records before `end`."""
         self.states.learn_keys()
         records, done = self.logs.events[self.states.positions.events : end], 0
         while done < len(records):
@@ -114,7 +114,7 @@ class Owning:
         return decided
 
     def state(self, subject: str = "c") -> Customer | None:
-        """The state of an aggregate."""
+        """Return the state of an aggregate."""
         with self.states.reading():
             found = self.states.state(subject)
         if found is None:
@@ -123,5 +123,5 @@ class Owning:
         return found.state
 
     def stored(self, subject: str = "c") -> bytes:
-        """The bytes of its state in the shard."""
+        """Return the bytes of an aggregate's state in the shard."""
         return dict(self.store.items())[subject].state

@@ -1,4 +1,4 @@
-"""States of a partition's logs, made up for tests."""
+"""Invented states of a partition's logs."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def claim(**members: Any) -> Claim:
 
 
 def log(last: int | None = 9, committed: int | None = 10, **members: Any) -> LogState:
-    """A log of commands 0 to 19, of which 0 to 9 are decided and committed, unless told otherwise."""
+    """Return a log of commands 0 to 19, of which 0 to 9 are decided and committed by default."""
     usual = LogState(
         aggregate="bank",
         topic="t.bank.commands",

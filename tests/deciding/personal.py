@@ -1,4 +1,4 @@
-"""Customers on a real broker, whose owners have a ring of keys; what is sent, and what is read of them."""
+"""Customers on a real broker, whose owners have a keyring: commands for them, and readers of their records."""
 
 import json
 from base64 import b64encode
@@ -21,7 +21,7 @@ from tests.core.personal.customer import Customer
 from tests.support.commands import Sent, command
 from tests.support.harness import TopicHarness
 
-#: In personal fields, and nowhere else.
+#: A text that occurs in personal fields only.
 NEEDLE = "needle-8c2f51"
 
 STATE = Customer(NEEDLE, f"{NEEDLE}@home", "free")
@@ -29,14 +29,14 @@ ERASED = mask(STATE)
 
 
 def customers(connection: Connection, prefix: str, folder: Path, partitions: int = 1) -> TopicHarness:
-    """The topics of customers, and a ring in the folder."""
+    """Return the topics of customers, and write a keyring into the folder."""
     (folder / "ring.json").write_text(json.dumps({"2026-11": b64encode(b"m" * 64).decode()}))
     ringed = replace(connection, keys=KeyRingAddress("file:ring.json", folder))
     return TopicHarness(ringed, prefix, folder, "customer", partitions, "tests.core.personal")
 
 
 def ringed(harness: TopicHarness, **masters: bytes) -> None:
-    """Give a ring of these master keys to the runs that come."""
+    """Let the next runs use a keyring with these KEKs."""
     name = f"ring-{'-'.join(masters)}.json"
     texts = {one: b64encode(master).decode() for one, master in masters.items()}
     (harness.folder / name).write_text(json.dumps(texts))
@@ -53,7 +53,7 @@ def erase(subject: str, number: int = 0) -> Sent:
 
 
 def keys(harness: TopicHarness, partition: int = 0) -> list[tuple[str, WrappedKey | None]]:
-    """The records of the keys topic that are committed or being committed."""
+    """Return the records of the keys topic, including records of open transactions."""
     found = stretch(harness, harness.topics.keys, partition)
     return [((one.key or b"").decode(), read_key(one.value)) for one in found]
 
@@ -68,7 +68,7 @@ def events(harness: TopicHarness, partition: int = 0) -> list[EventEnvelope]:
 
 
 def states(harness: TopicHarness, machine: str = "state") -> dict[str, bytes]:
-    """The states in all shards, as they stand there."""
+    """Return the serialized states in all shards."""
     return {
         name: saved.state
         for number in range(harness.partitions)
@@ -77,7 +77,7 @@ def states(harness: TopicHarness, machine: str = "state") -> dict[str, bytes]:
 
 
 def opened(harness: TopicHarness, machine: str = "state") -> dict[str, Customer]:
-    """The states in all shards, opened with the keys that are in the topic now."""
+    """Return the states in all shards, decrypted with the keys that are in the topic now."""
     assert harness.connection.keys is not None
     ring, topic = ring_at(harness.connection.keys), harness.topics.keys
     count = partitions(harness.connection, topic)
@@ -92,5 +92,5 @@ def opened(harness: TopicHarness, machine: str = "state") -> dict[str, Customer]
 
 
 def plain_files(folder: Path) -> Iterator[Path]:
-    """The files in which a personal value stands."""
+    """Return the files that contain a personal value."""
     return (one for one in folder.rglob("*") if one.is_file() and NEEDLE.encode() in one.read_bytes())

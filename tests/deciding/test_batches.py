@@ -1,4 +1,4 @@
-"""A batch whose commit cannot succeed: it is halved until it can, and nothing is tried for ever in a hurry."""
+"""A batch whose commit cannot succeed is halved until it succeeds, and retries are never unlimited and fast."""
 
 import os
 import signal
@@ -28,12 +28,12 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-#: A transaction's time, in seconds; producing may use half of it.
+#: Transaction timeout in seconds. Half of it may be used for producing.
 HASTE: dict[str, Any] = {"transaction_timeout": 2.0, "produce_timeout": 1.0}
 
 
 def decided_by(counters: TopicHarness, fail: Callable[[Counter], None]) -> list[str]:
-    """The notes of owners whose `decide` first calls this with the state; it may raise."""
+    """Run owners whose `decide` first calls `fail` with the state, and return their notes. `fail` may raise."""
     aggregate = counters.aggregate
     whole: Callable[..., Iterable[Any]] = aggregate.decider.decide
 
@@ -50,7 +50,7 @@ def decided_by(counters: TopicHarness, fail: Callable[[Counter], None]) -> list[
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of commands in each batch that was decided."""
+    """The number of commands in each decided batch."""
     seen: list[int] = []
     original = DecideLoop.decide_and_commit
 
@@ -80,14 +80,14 @@ def test_overfull_batch_is_halved_until_fitting(
 
 @pytest.mark.parametrize("bound", [{"deciding": 0.0}, {"batch_bytes": 1}, {"piece": 3}], ids=str)
 def test_cut_batches_decide_everything(single_bank: TopicHarness, bound: dict[str, Any]) -> None:
-    """A batch ends early when it has taken its time or its memory; the rest is decided in the next ones."""
+    """A batch ends early at its limit of time or memory. The remaining commands are decided in the next batches."""
     single_bank.send(*mixture(50))
     quietly(single_bank.plan(timing=replace(IMPATIENT, **bound)))
     single_bank.check()
 
 
 def test_little_room_for_states_decides_everything(single_bank: TopicHarness) -> None:
-    """Batches, changes of the shard and the rebuilding of a lost one are cut after every other state."""
+    """Batches, changes of the shard and the rebuild of a lost shard are cut after every other state."""
     single_bank.send(*mixture(50))
     quietly(replace(single_bank.plan(), cache_bytes=2500))
     single_bank.check()
@@ -106,8 +106,9 @@ def test_finding_one_record_is_quick(single_bank: TopicHarness, sizes: list[int]
 
 @pytest.mark.covers("bad-input")
 def test_short_memory_costs_no_command(counters: TopicHarness, sizes: list[int]) -> None:
-    """A `decide` that lacks memory behind a backlog is asked again alone, and is accepted: only what it fails alone is
-    counted.
+    """A `decide` that runs out of memory in a large batch is retried alone, and accepted.
+
+    Only failures of the command alone are counted.
     """
     alone = iter([True] * (ATTEMPTS - 1))
 
@@ -128,7 +129,7 @@ def test_lasting_process_error_fails_alone(
 ) -> None:
     def broken(state: Counter) -> None:
         if state.value == 7:
-            raise type(error)(*error.args)  # one that is kept keeps its frames, and they the owner
+            raise type(error)(*error.args)  # a kept error would keep its frames, and thus the owner
 
     counters.send(*increments(8), *increments(2, "b", first=8))
     (note,) = decided_by(counters, broken)
@@ -154,7 +155,7 @@ def test_late_single_record_is_retried(counters: TopicHarness, sizes: list[int])
 
 @pytest.fixture
 def slowly(single_bank: TopicHarness) -> Iterator[Plan]:
-    """The plan of a run whose writes trickle."""
+    """The plan of a run whose writes are throttled."""
     plan = single_bank.plan()
     slow = replace(
         plan.connection, properties={**plan.connection.properties, "client.id": single_bank.topics.prefix}

@@ -1,4 +1,4 @@
-"""A shard that may have missed the end of a deferred command does not say that command again."""
+"""A shard that may have missed the end of a deferred command does not resubmit this command."""
 
 import pytest
 
@@ -19,7 +19,7 @@ PARKED = Deferral("T", 0, "a", "x", 1, 2, 3, 5, 1, "LATER", b"{}")
 
 
 def folded(outcomes: int) -> StateCache:
-    """The cache of a shard that has folded its deferred commands up to 5, and so many outcomes."""
+    """Return the cache of a shard that has folded deferred commands up to 5, and `outcomes` outcomes."""
     store = MemoryStore(1000)
     store.take_ownership("me", "")
     cache = StateCache(Aggregate.of("counter", decider), store, "me")
@@ -29,7 +29,7 @@ def folded(outcomes: int) -> StateCache:
 
 @pytest.mark.parametrize(("outcomes", "kept", "deferred"), [(0, False, 0), (3, True, 5)])
 def test_entries_without_outcomes_are_folded_again(outcomes: int, kept: bool, deferred: int) -> None:
-    """Those that a child inherited before it began, or whose owner died before it folded outcomes."""
+    """A target partition imported the entries before its activation, or their owner died before it folded outcomes."""
     cache = folded(outcomes)
     check_outcomes_kept(NOWHERE, cache, 3)
     assert (cache.has_deferred, cache.positions.deferred) == (kept, deferred)

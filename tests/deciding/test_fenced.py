@@ -1,4 +1,4 @@
-"""An owner at work that is fenced leaves its successor the time to claim."""
+"""An active owner that is fenced leaves its successor time to claim."""
 
 import threading
 from collections.abc import Callable
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kafka
 
 
 class Pausing(DecidingSupervisor):
-    """Is told to stop before another owner begins; `paused`: the pause before that."""
+    """A supervisor that is stopped before its next owner starts. `paused` is the pause before that in seconds."""
 
     paused = 0.0
 
@@ -28,7 +28,7 @@ class Pausing(DecidingSupervisor):
 
 
 def fence_at_work(counters: TopicHarness, supervisor: DecidingSupervisor) -> None:
-    """Fence an owner once it has decided one command, then send another; returns when it has ended."""
+    """Fence an owner once it has decided one command, then send another. Returns when the owner has ended."""
     thread = threading.Thread(target=supervisor.run, daemon=True)
     thread.start()
     counters.await_outcomes(1)
@@ -49,7 +49,7 @@ def test_a_fenced_owner_lets_another_claim(counters: TopicHarness) -> None:
 
 
 class Succeeded(DecidingSupervisor):
-    """Its successor claims while it pauses."""
+    """A supervisor whose successor claims during the pause."""
 
     succeed: Callable[[], object]
     pauses = 0
@@ -60,7 +60,7 @@ class Succeeded(DecidingSupervisor):
 
 
 def test_a_pause_ends_with_the_claim(counters: TopicHarness) -> None:
-    """However long it may be: a successor that needs long to claim is not fenced back, and nobody waits in vain."""
+    """A successor that needs long to claim is not fenced back. The pause ends with its claim, whatever the limit is."""
     counters.send(*increments(1))
     patient = counters.plan(once=False, timing=Timing(fenced_pause=3600.0))
     partition = Partition("counter", 0)

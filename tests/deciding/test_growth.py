@@ -1,4 +1,4 @@
-"""Partitions grow on a real broker: every command is decided once, in its order, wherever it was sent."""
+"""Repartitioning on a real broker: every command is decided once, in order, wherever it was sent."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 @pytest.mark.covers("growing")
 def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
-    """Before it, by the old count behind it, and by the new one."""
+    """Commands are sent before the repartitioning, and after it with the old and the new count."""
     pair.send(*round_of(0))
     quietly(pair.plan())
     pair.send(*round_of(1))
@@ -42,7 +42,7 @@ def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
 
 @pytest.mark.covers("growing")
 def test_growth_needs_no_pause(pair: TopicHarness) -> None:
-    """The run decides on while the topics grow; the next one, which takes over, splits."""
+    """The active run decides while partitions are added. The next run takes over and splits."""
     with running(pair.plan(once=False)):
         pair.send(*round_of(0))
         grow(pair, 4)
@@ -56,7 +56,7 @@ def test_growth_needs_no_pause(pair: TopicHarness) -> None:
 
 @pytest.mark.covers("growing")
 def test_what_waits_moves_too(pair: TopicHarness) -> None:
-    """Its child says it again, knows its id, and ends it; a lost shard of the child makes no difference."""
+    """The target partition resubmits a deferred command, knows its id, and ends it, even after losing its shard."""
     first_rounds(pair)
     grow(pair, 4)
     pair.send(*round_of(1, notbefore=FAR))
@@ -72,7 +72,7 @@ def test_what_waits_moves_too(pair: TopicHarness) -> None:
 def test_two_growths_are_two_splits(
     connection: Connection, prefix: str, tmp_path: Path, between: bool
 ) -> None:
-    """With a run between them and without."""
+    """The repartitionings happen with a run between them and without."""
     single = counters(connection, prefix, tmp_path, 1)
     first_rounds(single)
     grow(single, 2)
@@ -112,7 +112,7 @@ def test_killed_owners_split_once(pair: TopicHarness, point: str) -> None:
 
 
 def delete_old(harness: TopicHarness, partition: int) -> None:
-    """Of what has ended nothing is left: outcomes grow old, and the deferred topic is compacted."""
+    """Delete the records of ended commands, as retention of outcomes and compaction of the deferred topic do."""
     harness.configure("deferred", "cleanup.policy", "compact,delete")
     with Admin(harness.connection) as admin:
         for kind in ("outcomes", "deferred"):
@@ -122,7 +122,7 @@ def delete_old(harness: TopicHarness, partition: int) -> None:
 
 @pytest.mark.nightly
 def test_old_shard_of_a_child_repeats_nothing(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """It inherited what waits, had not begun, and is used again after a long time."""
+    """The shard has imported deferred commands but was not activated, and is used again after a long time."""
     single = counters(connection, prefix, tmp_path, 1)
     first_rounds(single)
     grow(single, 2)
@@ -139,7 +139,7 @@ def test_old_shard_of_a_child_repeats_nothing(connection: Connection, prefix: st
 
 
 def test_topics_grown_by_hand_are_refused(pair: TopicHarness) -> None:
-    """Also if the aggregate has grown before."""
+    """The check also works after an earlier repartitioning."""
     grow(pair, 4)
     grown_by_hand(pair, 6)
     with pytest.raises(ConfigurationError, match="have 6 partitions, its lineage says 4"):

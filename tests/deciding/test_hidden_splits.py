@@ -1,4 +1,4 @@
-"""A split that a transaction hides: who waits for it, and how long."""
+"""An open transaction hides a split: the readers that wait for it, and their timeouts."""
 
 import threading
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 @contextmanager
 def splitting(pair: TopicHarness) -> Iterator[None]:
-    """A split is hidden by its open transaction, which is committed at the end."""
+    """The split's transaction is open during the test, and is committed at the end."""
     writer = clients.producer(pair.connection, transactional_id=pair.topics.group)
     writer.init_transactions(10)
     writer.begin_transaction()
@@ -39,7 +39,7 @@ def splitting(pair: TopicHarness) -> Iterator[None]:
 
 
 def test_hidden_split_is_waited_for(pair: TopicHarness) -> None:
-    """Longer than the broker lets the transaction of a killed owner stand."""
+    """The timeout is longer than the broker keeps the transaction of a killed owner open."""
     assert Timing().transaction_timeout < HIDDEN_PATIENCE
     grow(pair, 4)
     with splitting(pair):
@@ -52,7 +52,7 @@ def test_hidden_split_is_waited_for(pair: TopicHarness) -> None:
 
 
 def test_counts_need_no_split(pair: TopicHarness) -> None:
-    """A reader of whole logs goes on while one is hidden; a wish that is hidden behind it is asked for."""
+    """A reader of whole logs needs no hidden split. A request that is hidden after the split needs to be read."""
     grow(pair, 4)
     with splitting(pair):
         assert chains.find_chains(pair.connection, pair.topics, "murmur2", 4).counts == (2, 4)
@@ -61,7 +61,7 @@ def test_counts_need_no_split(pair: TopicHarness) -> None:
 
 
 def test_splits_are_waited_for_by_their_readers(pair: TopicHarness) -> None:
-    """As long as by `repartition`."""
+    """The timeout equals the timeout of `repartition`."""
     waiting = (chains.find_chains, chains.find_lineage)
     assert {signature(one).parameters["patience"].default for one in waiting} == {HIDDEN_PATIENCE}
     grow(pair, 4)

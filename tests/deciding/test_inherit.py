@@ -1,4 +1,4 @@
-"""A child asks for no log that its shard has, and writes what it inherits in portions that a transaction can hold."""
+"""A target partition reads no log twice, and writes imported commands in portions that fit in a transaction."""
 
 import pytest
 
@@ -24,7 +24,7 @@ WHOLE = {0: FoldedOfParent(7, 8, 2), 1: FoldedOfParent(4, 5, 3)}
 
 
 def waiting(*sizes: int) -> list[Deferral]:
-    """Deferred commands of so many bytes."""
+    """Return deferred commands of these sizes in bytes."""
     return [
         Deferral("T", at, "a", f"{at}", 1, 2, 3, 5, 1, "LATER", b"x" * size) for at, size in enumerate(sizes)
     ]
@@ -42,7 +42,7 @@ def waiting(*sizes: int) -> list[Deferral]:
     ],
 )
 def test_portions_have_limits(sizes: tuple[int, ...], cut: list[int]) -> None:
-    """Three commands or ten bytes, and one that is larger alone."""
+    """A portion has at most three commands or ten bytes, but may have one larger command."""
     entries = waiting(*sizes)
     found = list(portions(entries, 3, 10))
     assert [len(one) for one in found] == cut
@@ -50,7 +50,7 @@ def test_portions_have_limits(sizes: tuple[int, ...], cut: list[int]) -> None:
 
 
 def test_no_log_is_asked_for_twice() -> None:
-    """Of a shard made beside the old run, each question behind the split would be time in which commands wait."""
+    """The shard was prepared during the old run. Each request after the split would be time in which commands wait."""
     store = MemoryStore(1000)
     store.take_ownership("me", "")
     cache = StateCache(COUNTER, store, "me")

@@ -1,4 +1,4 @@
-"""Owners wrap keys anew while they are idle, and let those that are gone be compacted: on a real broker."""
+"""Idle owners re-wrap keys, and let the broker compact deleted keys, on a real broker."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:
-    """Then the old master key may go: a machine that has nothing reads everything without it."""
+    """Afterwards the old KEK may be removed: a machine without a shard reads everything without it."""
     ringed(people, old=b"m" * 64)
     people.send(register("c-1"), register("c-2"), register("c-3"), erase("c-2"))
     quietly(people.plan())
@@ -42,7 +42,7 @@ def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:
 @pytest.mark.covers("all-or-none")
 @pytest.mark.parametrize("portion", [1, 2])
 def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None:
-    """A part of the keys is wrapped anew when it dies; the next one does the rest."""
+    """The owner dies when a part of the keys is re-wrapped. The next owner re-wraps the rest."""
     ringed(people, old=b"m" * 64)
     people.send(*(register(f"c-{number}") for number in range(5)))
     quietly(people.plan())
@@ -58,7 +58,7 @@ def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None
 
 
 def test_beat_follows_the_last_key(people: TopicHarness) -> None:
-    """One, however long nothing else comes; and one for the next key."""
+    """One compaction tick is written, however long the topic is idle, and one more after the next key."""
     impatient = replace(IMPATIENT, keys_beat_after=0.0)
     people.send(register("c-1"), erase("c-1"))
     with running(people.plan(once=False, timing=impatient)):

@@ -1,4 +1,4 @@
-"""A group's offset below what is decided: a broker that has just come back may still tell an old one."""
+"""A group's offset before the decided commands: a broker that has just come back may still return an old offset."""
 
 import math
 from dataclasses import replace
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.kafka
 def test_old_offset_is_not_claimed(
     counters: TopicHarness, capsys: pytest.CaptureFixture[str], machine: str
 ) -> None:
-    """To claim with it would move the group back for good: then nothing fits the log any more."""
+    """A claim at this offset would move the group back permanently, and then no record fits the log."""
     counters.send(*increments(5))
     quietly(counters.plan())
     offset, claim = counters.standing()

@@ -1,4 +1,4 @@
-"""Keys under an old master key are found to be wrapped anew: those in force, as this owner knows them."""
+"""Keys under an old KEK are found for re-wrapping: the keys in force, as this owner knows them."""
 
 import pytest
 
@@ -19,14 +19,14 @@ NAMES = ("a", "b", "c", "d", "e")
 
 @pytest.fixture
 def logs() -> Logs:
-    """The logs with five customers, whose keys are under the old master key."""
+    """The logs of five customers, whose keys are under the old KEK."""
     logs = Logs()
     Owning(logs).recover().decide(*(register(at, name) for at, name in enumerate(NAMES)))
     return logs
 
 
 def rotated(logs: Logs) -> Owning:
-    """An owner with the new master key in front."""
+    """Return an owner with the new KEK first in its keyring."""
     return Owning(logs, ring=ROTATED).recover()
 
 
@@ -43,7 +43,7 @@ def test_portions_are_not_too_large(logs: Logs) -> None:
 
 
 def test_erased_meanwhile_stays_erased(logs: Logs) -> None:
-    """A tool that had read the key would bring it back."""
+    """A tool that had read the key before the erasure would restore it."""
     owner = rotated(logs)
     portions = outdated(owner.keys, 1)
     assert list(next(portions)) == ["a"]
@@ -52,7 +52,7 @@ def test_erased_meanwhile_stays_erased(logs: Logs) -> None:
 
 
 def test_wrapped_anew_they_open(logs: Logs) -> None:
-    """With the new master key alone; and nothing is left to be done."""
+    """The re-wrapped keys need only the new KEK, and no key remains to be re-wrapped."""
     owner = rotated(logs)
     before = {name: owner.keys.key_of(name) for name in NAMES}
     for portion in outdated(owner.keys, 2):
@@ -74,7 +74,7 @@ def test_ring_of_one_needs_no_look(logs: Logs) -> None:
 
 
 def test_others_keys_are_left_alone(logs: Logs) -> None:
-    """Where partitions have grown, several owners share a partition of the keys."""
+    """After a repartitioning, several owners share a partition of the keys topic."""
     home = KeyHome("murmur2", 2, 1)
     keys = OwnerKeys(CUSTOMER, logs.keys, 0, ROTATED, MemoryKeys(("k", "e")))
     keys.learn(0, home)

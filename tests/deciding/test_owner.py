@@ -58,7 +58,7 @@ def test_a_continuous_run_decides_what_comes(counters: TopicHarness) -> None:
 
 @pytest.mark.covers("state-is-events")
 def test_shard_ahead_of_the_log_is_dropped(counters: TopicHarness) -> None:
-    """Kafka said that a batch was committed, and has lost it (KAFKA-20734)."""
+    """Kafka reported the commit of a batch, and has lost it (KAFKA-20734)."""
     counters.send(*increments(3))
     quietly(counters.plan())
     plan = counters.plan()
@@ -80,7 +80,7 @@ def get_ahead(store: Store) -> None:
 
 @pytest.mark.covers("state-is-events")
 def test_new_shard_gets_ahead_too(counters: TopicHarness) -> None:
-    """Its run has made it, and has worked with it since."""
+    """The run has made the shard itself, and has used it since."""
     counters.send(*increments(3))
     plan = counters.plan()
     (partition,) = plan.partitions()
@@ -100,7 +100,7 @@ def test_new_shard_gets_ahead_too(counters: TopicHarness) -> None:
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("decided", [0, 10])
 def test_lost_commit_reply_repeats_nothing(counters: TopicHarness, decided: int) -> None:
-    """Of two claims; or of a batch, and then of the next owner's claim."""
+    """The replies of two claims are lost, or the replies of a batch and of the next owner's claim."""
     quietly(counters.plan())
     counters.send(*increments(10))
     lost = [KafkaException(KafkaError(KafkaError._TIMED_OUT)) for _ in range(2)]
@@ -137,7 +137,7 @@ def test_an_aborted_command_is_never_decided(counters: TopicHarness) -> None:
 
 
 class Unjudged(DecidingSupervisor):
-    """Ends after three owners, whatever the claim is."""
+    """A supervisor that ends after three owners, without judging the claim."""
 
     owners = 0
 
@@ -152,11 +152,11 @@ class Unjudged(DecidingSupervisor):
 
 @pytest.mark.usefixtures("unwarmed")
 def test_ended_owners_let_go_of_clients(counters: TopicHarness) -> None:
-    """Each has clients of its own, whose threads look for brokers that are away: they must not pile up."""
+    """Each owner has its own clients, whose threads search for unreachable brokers: they must not accumulate."""
     timing = Timing(transaction_timeout=2.0, first_pause=0.01, longest_pause=0.01)
     plan = replace(counters.plan(), connection=Connection("127.0.0.1:1"), store="memory", timing=timing)
     supervisor = Unjudged(plan, Partition("counter", 0), counters.aggregate, 0, threading.Event())
-    gc.unfreeze()  # what earlier runs of this process have left
+    gc.unfreeze()  # garbage of earlier runs of this process
     gc.collect()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""An owner seals what rests in its shard, knows its keys again, and stops where one was lost."""
+"""An owner encrypts the states in its shard, restores its keys, and stops if a key was lost."""
 
 from contextlib import closing, nullcontext
 from pathlib import Path
@@ -30,14 +30,14 @@ def logs() -> Logs:
 
 @pytest.fixture
 def owner(logs: Logs) -> Owning:
-    """One that has registered a customer."""
+    """An owner that has registered a customer."""
     owner = Owning(logs).recover()
     owner.decide(register(0))
     return owner
 
 
 def again(owner: Owning, cache: bool = True, shard: bool = True) -> Owning:
-    """Its successor on the same machine, which may have lost its cache or its shard."""
+    """Return its successor on the same machine, which may have lost its cache or its shard."""
     return Owning(owner.logs, owner.store if shard else None, owner.cache if cache else None)
 
 
@@ -51,7 +51,7 @@ def test_state_in_shard_is_sealed(owner: Owning) -> None:
 @pytest.mark.parametrize("shard", [True, False])
 def test_successor_knows_the_same(owner: Owning, cache: bool, shard: bool) -> None:
     owner.states.flush()
-    owner.decide(register(1, "d"), erase(2))  # committed, and never flushed
+    owner.decide(register(1, "d"), erase(2))  # committed, but never flushed
     successor = again(owner, cache, shard).recover()
     assert successor.state() == mask(ANN) and successor.state("d") == ANN
     assert successor.keys.key_of("c") is None
@@ -68,7 +68,7 @@ def test_one_key_serves_until_it_ends(owner: Owning) -> None:
 
 
 def test_ended_key_stays_ended_without_tombstone(owner: Owning, logs: Logs) -> None:
-    """An owner slept past the tombstone: its cache still has the key, which the event ends."""
+    """An owner slept until the tombstone was compacted: its cache still has the key, which the event ends."""
     owner.states.flush()
     shard, cache = owner.store, owner.cache
     other = Owning(logs).recover()
@@ -80,7 +80,7 @@ def test_ended_key_stays_ended_without_tombstone(owner: Owning, logs: Logs) -> N
 
 
 def test_cache_from_before_an_erasure_is_dropped(owner: Owning, logs: Logs) -> None:
-    """The shard is a later one, a checkpoint's: the cache beside it has not seen the event."""
+    """The shard is newer, from a checkpoint: its key cache has not seen the event."""
     owner.states.flush()
     other = Owning(logs).recover()
     other.decide(erase(1))
@@ -91,7 +91,7 @@ def test_cache_from_before_an_erasure_is_dropped(owner: Owning, logs: Logs) -> N
 
 
 def test_interrupted_reading_begins_again(owner: Owning, logs: Logs) -> None:
-    """The first half was read afresh; then a key of it has ended, and its tombstone is gone."""
+    """The first half was read again. Then a key of it has ended, and its tombstone is compacted."""
     owner.states.flush()
     owner.decide(register(1, "d"))
     owner.states.flush()
@@ -106,7 +106,7 @@ def test_interrupted_reading_begins_again(owner: Owning, logs: Logs) -> None:
 
 @pytest.mark.parametrize("cut", [1, 2])
 def test_half_an_erasure_is_in_doubt(owner: Owning, logs: Logs, cut: int) -> None:
-    """The tombstone shows before the event: a shard that was folded up to there may only be folded on."""
+    """The tombstone becomes visible before the event. A shard that was folded between them must fold on."""
     owner.decide(register(1), erase(2))
     late = Owning(logs).recover(cut)
     assert late.store.noted(DOUBTFUL)
@@ -129,7 +129,7 @@ def test_lost_key_stops_recovery(owner: Owning, logs: Logs) -> None:
 
 @pytest.mark.parametrize("shard", [True, False])
 def test_accepted_loss_may_hold_erasures(owner: Owning, logs: Logs, shard: bool) -> None:
-    """The topic of events was restored to a moment before an erasure, the keys were not."""
+    """The events topic was restored to a time before an erasure, and the keys topic was not."""
     owner.states.flush()
     owner.decide(erase(1))
     logs.events.pop()
@@ -144,7 +144,7 @@ def test_accepted_loss_may_hold_erasures(owner: Owning, logs: Logs, shard: bool)
 
 
 def test_lost_key_stops_deciding(owner: Owning, logs: Logs) -> None:
-    """All events are folded: it shows when the state is asked for."""
+    """All events are folded, so the loss is found when the state is needed."""
     owner.states.flush()
     logs.keys.records[0] = None
     with pytest.raises(ContradictionError, match="nobody erased it"):
@@ -169,7 +169,7 @@ def test_damaged_state_is_a_contradiction(owner: Owning) -> None:
 
 @pytest.mark.parametrize("point", ["apply.before", "apply.after"])
 def test_crash_while_flushing_changes_nothing(owner: Owning, logs: Logs, point: str) -> None:
-    """The cache is written first: its successor finds the shard behind it, or level."""
+    """The cache is written first: the successor finds a shard that lags the cache or equals it."""
 
     def die() -> None:
         raise ConnectionError
@@ -185,7 +185,7 @@ def test_crash_while_flushing_changes_nothing(owner: Owning, logs: Logs, point: 
 
 
 def test_paused_owner_writes_no_key(owner: Owning) -> None:
-    """It wakes up behind its successor, which has ended the key that it has still to note."""
+    """The owner wakes up after its successor, which has ended a key that the owner has not written yet."""
     successor = again(owner).recover()
     successor.decide(erase(1))
     successor.states.flush()
@@ -195,7 +195,7 @@ def test_paused_owner_writes_no_key(owner: Owning) -> None:
 
 
 def test_committed_erasure_refuses_its_key(owner: Owning, logs: Logs) -> None:
-    """The cache may be behind in the keys topic, where the key is still there."""
+    """The cache may lag in the keys topic, where the key still exists."""
     owner.states.flush()
     owner.decide(erase(1))
     owner.states.flush()
@@ -206,7 +206,7 @@ def test_committed_erasure_refuses_its_key(owner: Owning, logs: Logs) -> None:
 
 
 def test_keys_of_others_are_not_kept(owner: Owning, logs: Logs) -> None:
-    """Others end them: nobody here would see it."""
+    """Another owner ends these keys, and this owner would not notice it."""
     names = [f"c-{number}" for number in range(20)]
     owner.decide(*(register(number, name) for number, name in enumerate(names, 1)))
     ours = KeyHome("murmur2", 2, 0)
@@ -216,7 +216,7 @@ def test_keys_of_others_are_not_kept(owner: Owning, logs: Logs) -> None:
 
 
 def test_child_without_events_reads_afresh(owner: Owning, logs: Logs) -> None:
-    """Before its birth the key was there; its parent has erased it, and the tombstone is gone."""
+    """The key existed before the target partition did. Its parent has erased it, and the tombstone is compacted."""
     home = KeyHome("murmur2", 2, next(one for one in (0, 1) if KeyHome("murmur2", 2, one).has(b"c")))
     child = OwnerKeys(CUSTOMER, logs.keys, 0, RING, MemoryKeys(("k", "e")))
     child.learn(0, home)
@@ -228,7 +228,7 @@ def test_child_without_events_reads_afresh(owner: Owning, logs: Logs) -> None:
 
 
 def test_few_keys_are_ready(owner: Owning, logs: Logs) -> None:
-    """The rest is wrapped, and found again."""
+    """Only some data keys are kept unwrapped. The others are unwrapped when they are needed."""
     owner.decide(*(register(number, f"c-{number}") for number in range(1, 20)))
     owner.states.flush()
     few = OwnerKeys(CUSTOMER, logs.keys, 0, RING, owner.cache, ready=2)

@@ -1,4 +1,4 @@
-"""Personal fields on a real broker: sealed wherever an owner writes, by keys that it knows again until they end."""
+"""Personal fields on a real broker: owners encrypt all written values with keys that they restore until they end."""
 
 import shutil
 from dataclasses import replace
@@ -37,7 +37,7 @@ def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 def lose_keys(harness: TopicHarness) -> None:
-    """Remove the cache beside the shard."""
+    """Remove the key cache of the shard."""
     shutil.rmtree(harness.shard_path().with_name("0.keys"))
 
 
@@ -59,7 +59,7 @@ def test_all_that_rests_is_sealed(people: TopicHarness) -> None:
 @pytest.mark.parametrize("cache", [True, False])
 @pytest.mark.parametrize("machine", ["state", "other"])
 def test_next_run_seals_with_the_same(people: TopicHarness, cache: bool, machine: str) -> None:
-    """With its cache of keys, without one, and on a machine that has nothing."""
+    """The run has its key cache, has lost it, or is on a new machine."""
     people.send(register("c-1"))
     quietly(people.plan())
     if not cache:
@@ -87,7 +87,7 @@ def test_erasing_ends_the_key(people: TopicHarness) -> None:
 
 
 def test_erased_person_may_come_again(people: TopicHarness) -> None:
-    """In one batch: the key of before the erasure was never written."""
+    """In one batch, the key from before the erasure is never written."""
     people.send(register("c-1"), erase("c-1"), register("c-1", 1), register("c-2"), erase("c-2"))
     quietly(people.plan())
     assert [(subject, wrapped is None) for subject, wrapped in keys(people)] == [
@@ -137,7 +137,10 @@ def test_run_without_ring_is_refused(people: TopicHarness) -> None:
 
 
 def test_key_that_nobody_erased_stops(people: TopicHarness) -> None:
-    """Its record was replaced. With the shard it shows at the person's next command, without it at once."""
+    """A key's record was replaced.
+
+    With the shard, the next command of the person finds it; without it, recovery does.
+    """
     people.send(register("c-1"), register("c-2"))
     quietly(people.plan())
     stranger = producer(people.connection)

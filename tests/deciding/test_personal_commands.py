@@ -1,4 +1,4 @@
-"""Commands with personal values may be deleted up to an erasure, as docs/personal.md says: they are decided."""
+"""Commands with personal values may be deleted up to an erasure, as docs/personal.md describes: all are decided."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """Ann was erased, Bob was not; Cleo's command waits. Their commands below Ann's `Erase` are deleted."""
+    """Ann was erased, Bob was not, and Cleo's command is deferred. The commands before Ann's `Erase` are deleted."""
     found = customers(connection, prefix, tmp_path)
     waits = command("customer.Register", "cleo", "cleo.0", {"name": "Cleo", "mail": "c@home"}, notbefore=FAR)
     found.send(register("ann"), register("bob"), waits, erase("ann"), register("bob", 1))
@@ -42,12 +42,15 @@ def test_deleted_commands_are_not_waited_for(people: TopicHarness) -> None:
 
 @pytest.mark.parametrize("machine", ["state", "new"])
 def test_owners_go_on_without_them(people: TopicHarness, machine: str) -> None:
-    """With the shard, and on a machine that has none. What waits is in a topic of its own, sealed."""
+    """Owners need the deleted commands neither with a shard nor without.
+
+    Deferred commands are in their own topic, encrypted.
+    """
     release = command("cqrs.Release", "cleo", "cleo.r", {"id": "cleo.0"})
     people.send(register("dan"), release, register("bob"))
     quietly(people.plan(machine=machine))
     assert people.outcomes()[-1].data.status == "duplicate"
-    quietly(people.plan(machine=machine))  # what was released is said again
+    quietly(people.plan(machine=machine))  # the released command is resubmitted
     states = opened(people, machine)
     assert (states.pop("cleo").name, states) == ("Cleo", {"ann": ERASED, "bob": STATE, "dan": STATE})
     assert people.violations() == []

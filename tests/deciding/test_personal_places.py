@@ -1,4 +1,4 @@
-"""Personal fields where shards are made, copied and moved: sealed everywhere, and every owner finds its keys."""
+"""Personal fields in shards that are rebuilt, copied and repartitioned are encrypted, and owners find their keys."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -67,7 +67,7 @@ def test_rebuilt_shard_is_sealed(people: TopicHarness) -> None:
 
 
 def test_checkpoint_has_no_key(people: TopicHarness) -> None:
-    """Values erased since it was written are erased on the machine that begins with it."""
+    """Values that were erased after the checkpoint are erased on the machine that starts from it."""
     stage.write_all(people)
     people.send(erase(NAMES[2]))
     quietly(people.plan())
@@ -87,7 +87,7 @@ def test_store_in_memory_keeps_keys_there(people: TopicHarness) -> None:
 
 
 def test_parked_command_is_sealed(people: TopicHarness) -> None:
-    """Its key is made for it; once that is gone, it is not decided."""
+    """The deferred command gets its own key. Once the key is deleted, the command is not decided."""
     people.send(*waiting("late", "later"))
     quietly(people.plan())
     assert not list(plain_files(people.folder))
@@ -104,7 +104,7 @@ def test_parked_command_is_sealed(people: TopicHarness) -> None:
 
 @pytest.mark.covers("growing")
 def test_keys_stay_where_they_are(people: TopicHarness) -> None:
-    """Its child reads and writes them in the parent's partition; the parent keeps none of them."""
+    """The target partition uses its keys in the parent's partition of the keys topic. The parent keeps none of them."""
     grow(people, 4)
     people.send(*(stale(register(name, 1), 1) for name in NAMES[:3]))
     quietly(people.plan())
@@ -135,7 +135,7 @@ def test_shards_of_a_growth_are_prepared(people: TopicHarness) -> None:
 
 
 def test_standby_takes_over_keys(people: TopicHarness) -> None:
-    """It has folded what was visible, on its own machine, while the run before erased."""
+    """The standby has folded the visible records on its own machine while the active run erased."""
     worker = Process(people.plan(once=False))
     people.send(register(NAMES[2], 1))
     people.await_outcomes(11)

@@ -1,4 +1,4 @@
-"""Every way a partition's log can look when an owner begins."""
+"""Every possible state of a partition's logs when an owner starts."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def test_position_follows_last_outcome() -> None:
 
 
 def test_position_may_be_the_end() -> None:
-    """Everything is decided and committed: the usual place to begin."""
+    """All commands are decided and committed, which is the usual case."""
     assert position(log(last=19, committed=20)) == 20
     assert position(log(last=19, committed=20, start=20)) == 20
 
@@ -66,12 +66,12 @@ def test_another_number_of_partitions_is_refused(count: int, hint: str) -> None:
 
 @pytest.mark.parametrize(("claimed", "judging"), [(4, 4), (4, 8)])
 def test_split_partition_goes_on(claimed: int, judging: int) -> None:
-    """Its claim may be of before the split: the lineage says what it judges by."""
+    """The claim may be from before the split. The partition history has the partition count."""
     assert position(log(has_grown=True, claim=claim(partitions=claimed), partitions=judging)) == 10
 
 
 def test_lineage_below_the_claim_is_not_all() -> None:
-    """The broker that was asked may be behind: the count in the claim was committed with the split."""
+    """The broker may lag: the count in the claim was committed together with the split."""
     with pytest.raises(ContradictionError, match="has split to 8 partitions, the lineage says 4"):
         position(log(has_grown=True, claim=claim(partitions=8)))
 
@@ -154,7 +154,7 @@ def test_earlier_place_is_ignored() -> None:
 
 
 def test_accepted_place_needs_its_outcomes() -> None:
-    """Retention has deleted what was there when the loss was accepted, and perhaps more: the offset is what counts."""
+    """Retention has deleted the records of the time of acceptance, perhaps more, so the committed offset counts."""
     accepted = log(last=None, committed=15, start=12, claim=claim(accepted=Accepted(12, (0, 9), 9)))
     assert position(accepted._replace(outcomes_start=9)) == 12
     assert gap(accepted, 12) == (12, 15)
@@ -220,7 +220,7 @@ def test_place_is_ignored_once_all_is_decided(word: int) -> None:
 
 
 def test_spent_place_is_ignored_at_the_end() -> None:
-    """Though nothing in the log proves that all of it is decided."""
+    """No record in the log proves that all commands are decided."""
     accepted = claim(accepted=Accepted(12, (0, 0), 0))
     assert (
         position(log(last=19, last_outcome_matches=False, committed=20, claim=accepted), accept_loss=12) == 20
@@ -228,7 +228,7 @@ def test_spent_place_is_ignored_at_the_end() -> None:
 
 
 def test_offset_alone_does_not_decide() -> None:
-    """The committed offset counts as decided where the outcomes are deleted, not where they contradict it."""
+    """The committed offset counts if the outcomes were deleted, but not if the outcomes contradict it."""
     assert position(log(last_outcome_matches=False, committed=15), accept_loss=12) == 12
     assert position(log(last=None, committed=0, has_events=True), accept_loss=0) == 0
     assert position(log(last=None, committed=0, outcomes_start=7)) == 0

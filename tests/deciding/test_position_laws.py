@@ -1,4 +1,4 @@
-"""Laws of where an owner begins, for any log."""
+"""Laws of an owner's start position, for any log."""
 
 import pytest
 from hypothesis import given

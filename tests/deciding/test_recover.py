@@ -1,4 +1,4 @@
-"""A shard is a cache: lost, damaged or old, it comes back from the log the same."""
+"""A shard is a cache: a lost, damaged or old shard is restored from the log, with the same contents."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 0)
 
 
 def outcome(status: str, **members: object) -> OutcomeEnvelope:
-    """An outcome with everything that is remembered, but for the members given as None."""
+    """Return an outcome with all members that are remembered, except for the members given as None."""
     data = {"status": status, "version": 2, "events": 1, "partition": 0, "offset": 7, "fingerprint": 5}
     whole: dict[str, object] = {"id": "0/7", "type": "t", "subject": "a", "causationid": "c1", **members}
     for name in ("reason", "fingerprint"):
@@ -70,7 +70,7 @@ def test_unremembered_outcomes_stay_unremembered(read: OutcomeEnvelope) -> None:
 
 @pytest.fixture
 def ahead() -> StateCache:
-    """Over a shard that has folded up to offset 100."""
+    """The cache of a shard that has folded up to offset 100."""
     store = MemoryStore(1000)
     cache = StateCache(COUNTER, store, "")
     cache.fold(Positions(commands=100, events=100, outcomes=100))
@@ -140,7 +140,7 @@ def test_shard_elsewhere_catches_up(bank: TopicHarness) -> None:
 
 
 def add(harness: TopicHarness, topic: str, value: bytes) -> None:
-    """Write where only owners may."""
+    """Write to a topic that only owners may write to."""
     client = producer(harness.connection, enable_idempotence=False)
     client.produce(topic, value, b"a", 0)
     assert client.flush(10) == 0
@@ -193,7 +193,7 @@ def test_a_foreign_outcome_stops_it(counters: TopicHarness) -> None:
 
 
 def variant(folder: Path, old: str, new: str) -> Path:
-    """A project whose counter reads differently."""
+    """Return a project whose counter has other code."""
     package = folder / "aggregates"
     package.mkdir(parents=True)
     text = (ROOT / "aggregates" / "counter.py").read_text()

@@ -1,4 +1,4 @@
-"""Letting an aggregate grow: what is refused, what two operators come to, and who goes on where one ended."""
+"""Repartitioning: refused requests, two concurrent operators, and continuing an interrupted call."""
 
 import threading
 from contextlib import suppress
@@ -43,7 +43,7 @@ def test_multiples_are_taken(after: int) -> None:
 
 
 def test_growth_is_completed() -> None:
-    """The wish is there, and some of the topics have grown, or none."""
+    """The request exists, and all, some or none of the topics are extended."""
     for count in (4, 8):
         assert plan_growth(standing(count, (4, 8)), 8, "murmur2") == planned(8, 8, True)
 
@@ -70,7 +70,7 @@ def test_other_numbers_are_refused(found: AggregateStanding, after: int, says: s
 
 
 def test_older_owners_are_refused() -> None:
-    """But for those that have ended."""
+    """Owners that have ended do not count."""
     older = replace(OURS, lineage=0)
     with pytest.raises(ConfigurationError, match="of a version that knows of no growth"):
         plan_growth(standing(claims=(OURS, older)), 8, "murmur2")
@@ -88,17 +88,17 @@ def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 class Killed(BaseException):
-    """The operator's process, in a test."""
+    """The death of the operator's process, in a test."""
 
 
 def grown(harness: TopicHarness) -> set[int]:
-    """The numbers of partitions of the five topics."""
+    """Return the partition counts of the five topics."""
     with Admin(harness.connection) as admin:
         return {len(admin.leaders(harness.topics.name(kind))) for kind in KINDS}
 
 
 def killed(harness: TopicHarness, after: int, nth: int) -> None:
-    """An operator's process ends behind a step, unless it is refused before."""
+    """Let an operator's process die after step `nth`, unless the request is refused before."""
     steps: list[str] = []
 
     def die(step: str) -> None:
@@ -111,7 +111,7 @@ def killed(harness: TopicHarness, after: int, nth: int) -> None:
 
 
 def decided_then_grown_by_hand(pair: TopicHarness) -> None:
-    """Two partitions have decided a round; then there are four, of which no lineage knows."""
+    """Decide a round on two partitions, then add two partitions without a partition history."""
     pair.send(*round_of(0))
     quietly(pair.plan())
     grown_by_hand(pair, 4)
@@ -125,7 +125,7 @@ def grow(harness: TopicHarness, after: int) -> None:
 
 @pytest.mark.kafka
 def test_grown_topic_is_left_alone(pair: TopicHarness) -> None:
-    """Another operator was first, and the broker that was asked before did not know it yet."""
+    """Another operator was first, and the broker of the previous request did not know that yet."""
     with Admin(pair.connection) as admin:
         admin.grow(pair.topics.events, 2)
         assert len(admin.leaders(pair.topics.events)) == 2
@@ -156,7 +156,7 @@ def test_two_operators_come_to_one_result(pair: TopicHarness, wanted: tuple[int,
 @pytest.mark.covers("growing")
 @pytest.mark.kafka
 def test_lineage_without_wish_adopts_nothing(pair: TopicHarness) -> None:
-    """The operator died before the wish: a run must not take the number of the topics."""
+    """The operator died before the request: a run must not take over the topics' partition count."""
     decided_then_grown_by_hand(pair)
     with Admin(pair.connection) as admin:
         make_lineage(admin, pair.topics)
@@ -168,7 +168,7 @@ def test_lineage_without_wish_adopts_nothing(pair: TopicHarness) -> None:
 @pytest.mark.parametrize("first", sampled([0, 1, 2], 2))
 @pytest.mark.parametrize("second", sampled([0, 1, 2], 1))
 def test_killed_operators_come_to_one_result(pair: TopicHarness, first: int, second: int) -> None:
-    """The wish that counts was completed by neither; whoever asks for it again completes it."""
+    """The first request counts although neither operator completed it. Repeating this request completes it."""
     killed(pair, 4, first)
     killed(pair, 6, second)
     refused = 0

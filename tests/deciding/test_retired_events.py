@@ -1,4 +1,4 @@
-"""Owners with code that has lost an event: they stop before they decide, and go on once it has an upcaster."""
+"""Owners whose code has lost an event stop before they decide, and continue once the code has an upcaster."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from tests.support.owners import owned, quietly
 
 pytestmark = pytest.mark.kafka
 
-#: No contradiction that may pass is believed before a test has failed.
+#: Inconsistencies that may pass are not believed before the test fails.
 PATIENT = Timing(contradicted=600.0, out_of_sync=600.0)
 
 UPCASTER = "initial=Counter(), upcasters={'Incremented': lambda old: Counted(old['by'])})"
 
 
 def later(counters: TopicHarness, prefix: str, folder: Path, package: str, end: str) -> TopicHarness:
-    """The same topics, and code in which `Incremented` is called `Counted`."""
+    """Return the same topics, with code in which `Incremented` is called `Counted`."""
     source = (AGGREGATES / "counter.py").read_text()
     source = source.replace("Incremented", "Counted").replace("initial=Counter())", end)
     (folder / package).mkdir()
@@ -31,9 +31,9 @@ def later(counters: TopicHarness, prefix: str, folder: Path, package: str, end: 
 
 @pytest.mark.covers("state-is-events", "nothing-skipped")
 def test_lost_event_stops_before_deciding(counters: TopicHarness, prefix: str, tmp_path: Path) -> None:
-    """The shard of the code before is in place, and the log's end is all that would have to be read of it.
+    """The shard of the old code is up to date, so recovery would read only newer events.
 
-    It is an error at once: waiting cannot make the event another one.
+    The error comes at once, because waiting cannot change the event.
     """
     counters.send(*increments(3))
     quietly(counters.plan())

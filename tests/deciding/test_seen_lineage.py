@@ -1,4 +1,4 @@
-"""Owners of partitions that have grown begin as cheaply as others, and miss no growth that came since."""
+"""Owners start after a repartitioning as fast as before, and notice every later repartitioning."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """From one partition to two."""
+    """Counters that were repartitioned from one partition to two."""
     single = counters(connection, prefix, tmp_path, 1)
     single.send(*round_of(0))
     quietly(single.plan())
@@ -26,7 +26,7 @@ def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 def test_a_finished_growth_costs_nothing(grown: TopicHarness) -> None:
-    """The driver has read of it what an owner would read, which asks nobody."""
+    """The driver has read the partition history, so owners make no request for it."""
     quietly(grown.plan())
     plan = grown.plan()
     (seen,) = plan.lineages.values()
@@ -36,12 +36,12 @@ def test_a_finished_growth_costs_nothing(grown: TopicHarness) -> None:
         assert offline.read_holding(partition, (0, seen.end)) == offline.read_holding(partition) == afresh
         assert (
             plan.read_holding(partition, (0, 1)) != afresh
-        )  # another end: it is read, and has only the wish
+        )  # with another end offset the history is read; this range has only the request
 
 
 @pytest.mark.covers("growing")
 def test_owners_see_a_later_growth(grown: TopicHarness) -> None:
-    """Its partitions have split by the hand of another run."""
+    """Another run splits the partitions of the later repartitioning."""
     quietly(grown.plan())
     old = grown.plan(once=False)
     grow(grown, 4)

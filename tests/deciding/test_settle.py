@@ -21,7 +21,7 @@ PARTS = ("events", "outcomes", "position")
 def test_visible_part_commits_the_rest(
     before: int, with_events: list[bool], unmarked: set[str], committed: bool, first_event: bool
 ) -> None:
-    """A transaction on the commands from `before` on; the parts in `unmarked` got no marker of its end."""
+    """A transaction on the commands from `before` on. The parts in `unmarked` got no end marker."""
     end = before + len(with_events)
     caused = [before + number for number, caused in enumerate(with_events) if caused]
     parts = {"position", *(["outcomes"] if with_events else []), *(["events"] if caused else [])}
@@ -40,7 +40,7 @@ def test_visible_part_commits_the_rest(
 
 @pytest.mark.parametrize(("last_outcome", "committed"), [(4, False), (5, True), (7, True)])
 def test_visible_outcome_commits_the_forward(last_outcome: int, committed: bool) -> None:
-    """Command 5 was forwarded; a part of its transaction has no marker in the child's commands."""
+    """Command 5 was forwarded. A part of its transaction has no marker in the target's commands."""
     traces = CommandTraces(5, last_outcome, None, None, None, hidden_forward=5)
     assert was_committed(traces) is committed
 
@@ -48,7 +48,7 @@ def test_visible_outcome_commits_the_forward(last_outcome: int, committed: bool)
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize(("last_outcome", "committed"), [(4, False), (5, True), (7, True)])
 def test_visible_outcome_commits_the_key(last_outcome: int, committed: bool) -> None:
-    """The batch from command 5 on has written a key, and nothing else of its transaction is hidden."""
+    """The batch from command 5 on has written a key, and no other part of its transaction is hidden."""
     traces = CommandTraces(last_outcome + 1, last_outcome, None, None, None, hidden_key=5)
     assert was_committed(traces) is committed
 
@@ -58,9 +58,9 @@ def test_visible_outcome_commits_the_key(last_outcome: int, committed: bool) -> 
     [
         (GrowthTraces(8, 4), True),  # the claim of a split, whose record is hidden
         (GrowthTraces(4, 4), False),
-        (GrowthTraces(4, 8), False),  # its record, whose claim is pending: the record counts
+        (GrowthTraces(4, 8), False),  # the record of a split, whose claim is pending: the record counts
         (GrowthTraces(8, 8, has_begun=True, inherits=True), True),
-        (GrowthTraces(8, 8, has_begun=False, inherits=True), False),  # it takes them over again
+        (GrowthTraces(8, 8, has_begun=False, inherits=True), False),  # it imports the entries again
         (GrowthTraces(8, 8, has_begun=True, inherits=True, has_decided=True), False),
     ],
 )

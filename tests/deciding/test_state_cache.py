@@ -1,4 +1,4 @@
-"""Decisions wait above the shard until they are flushed."""
+"""Decisions are kept in memory until they are flushed into the shard."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def counted(version: int) -> Folded:
 
 
 def decided(version: int, clock: int = 5) -> Decisions:
-    """The decisions that left counter `a` at `version`."""
+    """Return the decisions after which counter `a` is at `version`."""
     return Decisions(clock, states={"a": counted(version)}, remembered={("a", f"c{version}"): FIRST})
 
 
@@ -117,7 +117,7 @@ def test_forgotten_state_is_read_from_shard(store: MemoryStore) -> None:
 
 
 def test_changes_fill_it_by_bytes(store: MemoryStore) -> None:
-    """As many as its budget has room for, by the size of the states that were last applied."""
+    """The number of waiting changes follows from the budget and from the size of the last applied states."""
     store.take_ownership("me", "")
     cache = StateCache(COUNTER, store, "me", budget=10_000)
     cache.fold(Positions(events=1), {"a": counted(1)})

@@ -1,4 +1,4 @@
-"""A later run ends an earlier one, and the fence what it left open."""
+"""A later run ends an earlier run, and the fence ends its open transaction."""
 
 from dataclasses import replace
 

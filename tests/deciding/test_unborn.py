@@ -1,4 +1,4 @@
-"""Children fold before they are born, and the run at work decides until they are ready."""
+"""Pending target partitions fold before their activation, and the active run decides until they are ready."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ def claims(plan: Plan) -> dict[Partition, Claim | None]:
 
 @contextmanager
 def grown_under_a_run(single: TopicHarness) -> Iterator[Plan]:
-    """The plan of a run at work, which beats. Its aggregate has grown from one partition to two."""
+    """The plan of an active run with heartbeats. Its aggregate was repartitioned from one partition to two."""
     plan = single.plan(once=False)
     heart = Heart(plan.connection, plan.run, plan.seats().values(), plan.timing.beats_for)
     with running(plan), heart:
@@ -105,7 +105,7 @@ def test_only_parents_wait(single: TopicHarness) -> None:
 
 
 def test_a_child_folds_while_it_waits(single: TopicHarness) -> None:
-    """It takes in what its parent decides after its claim: else its keys would wait for that behind the split."""
+    """The target folds its parent's later decisions while it waits, so that its keys wait less after the split."""
     with grown_under_a_run(single):
         plan = replace(single.plan(once=False), store="memory")
         child = DecidingSupervisor(plan, CHILD, single.aggregate, 0, threading.Event())

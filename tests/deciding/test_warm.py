@@ -8,7 +8,7 @@ from cqrs_cli.deciding.warm import Leveling, until_level
 
 
 class Clock:
-    """Stands still but for the folding, which takes as long as it is told."""
+    """A clock that advances only while the owner folds, by the given seconds."""
 
     def __init__(self, *seconds: float) -> None:
         self.now, self.left = 0.0, list(seconds)

@@ -53,7 +53,7 @@ def test_demo_ships_the_repositorys_examples(user: Path) -> None:
 
 
 def test_the_demos_clock_is_short(user: Path) -> None:
-    """Nothing but the patience of the process differs from the example."""
+    """The demo's process manager differs from the example only in its timeout."""
     settings = project.demo_settings(load_settings({}, user), {})
     project.write_project(settings)
     ours = (ROOT / "processes/checkout.py").read_text()

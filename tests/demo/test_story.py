@@ -25,7 +25,7 @@ def bank_account() -> Aggregate:
 
 
 def decided(aggregate: Aggregate, story: list[Step]) -> Decisions:
-    """The story decided as one batch of one partition."""
+    """Decide the story as one batch of one partition."""
     headers = [("content-type", b"application/cloudevents+json")]
     records = [
         Record(offset, 1000, step.key.encode(), step.value, list(headers))
@@ -46,7 +46,7 @@ def performance(told: list[StepOutcome], replayed: str = "a") -> Performance:
 
 
 def timed_out(*besides: tuple[str, str]) -> Timeout:
-    """The last act with the outcomes that are told, and these."""
+    """Return the last act with the expected outcomes, and these additional outcomes."""
     nodes = []
     for offset, (type, status) in enumerate([*TOLD.elements(), *besides]):
         place, record = ("order", 0, offset), Record(offset, 0, b"o-1", None)

@@ -1,4 +1,4 @@
-"""The Helm chart: what it makes is sound on three Kubernetes, and what contradicts itself is refused."""
+"""The Helm chart: its manifests are valid on three Kubernetes versions, and inconsistent values are refused."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ LEAST: dict[str, Any] = {"kafka": KAFKA}
 RUN = "shop-cqrs-run"
 PASSWORD = {"name": "db", "key": "password"}
 
-#: Everything that goes together; and executors in pods of their own.
+#: Values with all compatible options, and values for executors in separate pods.
 MOST: dict[str, Any] = {
     "image": {"repository": "shop", "tag": "7", "pullSecrets": [{"name": "registry"}]},
     "kafka": KAFKA | {"clientProperties": "security.protocol=SSL\n"},
@@ -51,7 +51,7 @@ EXECUTORS: dict[str, Any] = {
     "networkPolicy": {"enabled": True},
 }
 
-#: What contradicts itself, by a word of the sentence that says so.
+#: Inconsistent values, by a phrase of the error.
 REFUSED: dict[str, dict[str, Any]] = {
     "name the brokers": {"kafka": {}},
     "give one of them": {"kafka": KAFKA | {"clientProperties": "a=b", "existingSecret": "c"}},
@@ -77,7 +77,7 @@ def helm() -> Path:
 
 
 def pods(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The specs of all pods."""
+    """Yield the specs of all pods."""
     for one in found:
         if one["kind"] == "Pod":
             yield one["spec"]
@@ -92,7 +92,7 @@ def named(found: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("values", [LEAST, MOST, EXECUTORS], ids=["least", "most", "executors"])
 def test_manifests_are_sound(helm: Path, values: dict[str, Any]) -> None:
-    """By the schemas of three versions of Kubernetes; Prometheus' own kinds are not in them."""
+    """The schemas of three Kubernetes versions are used. They do not contain Prometheus' own kinds."""
     linted = call(helm, "lint", values)
     assert linted.returncode == 0, linted.stdout
     for one in rendered(helm, values):
@@ -130,7 +130,7 @@ def test_updates_wait_for_the_standby(helm: Path) -> None:
 
 
 def test_executors_reach_their_driver(helm: Path) -> None:
-    """By the name that the headless Service gives its pod, at ports that stay, from pods as the template has them."""
+    """The driver's name comes from the headless Service, its ports are fixed, and executors follow the pod template."""
     found = rendered(helm, EXECUTORS)
     service, run = named(found, "Service", RUN), named(found, "StatefulSet", RUN)["spec"]
     (container,) = run["template"]["spec"]["containers"]
@@ -146,19 +146,17 @@ def test_executors_reach_their_driver(helm: Path) -> None:
 
 
 def test_executors_have_time_to_drain(helm: Path) -> None:
-    """As their pod template says; Spark sets it again, by itself to half of that."""
+    """Spark overwrites the period of the pod template, by default with half of it."""
     found = rendered(helm, EXECUTORS)
     (container,) = named(found, "StatefulSet", RUN)["spec"]["template"]["spec"]["containers"]
     given = named(found, "Pod", "executor")["spec"]["terminationGracePeriodSeconds"]
     assert f"--conf=spark.kubernetes.executor.terminationGracePeriodSeconds={given}s" in container["args"]
     assert given > Timing().drained + Timing().spread_every
-    assert (
-        DEFAULTS["spark.decommission.enabled"] == "true"
-    )  # then Spark gives its pods the hook that drains them
+    assert DEFAULTS["spark.decommission.enabled"] == "true"  # then Spark adds the hook that drains its pods
 
 
 def test_only_drivers_may_make_pods(helm: Path) -> None:
-    """And none may where no executor is a pod."""
+    """Without executors in pods, the driver may not create pods either."""
     found = rendered(helm, EXECUTORS)
     (rule,) = named(found, "Role", RUN)["rules"]
     assert "pods" in rule["resources"] and "create" in rule["verbs"]
@@ -173,7 +171,7 @@ def test_only_drivers_may_make_pods(helm: Path) -> None:
 
 
 def test_executors_report_past_the_policy(helm: Path) -> None:
-    """Driver and executors reach each other at Spark's ports, and the driver at the one of the reports, by UDP."""
+    """Driver and executors may use Spark's ports, and executors may send reports to the driver by UDP."""
     found = rendered(helm, EXECUTORS)
     policy = named(found, "NetworkPolicy", "shop-cqrs")["spec"]
     (container,) = named(found, "StatefulSet", RUN)["spec"]["template"]["spec"]["containers"]
@@ -196,7 +194,7 @@ def test_alerts_are_those_of_compose(helm: Path) -> None:
 
 
 def test_settings_are_those_of_cqrs() -> None:
-    """But for those that the chart sets itself."""
+    """The settings that the chart sets itself are excluded."""
     known = json.loads((CHART / "values.schema.json").read_text())["properties"]["settings"]
     own = {"root", "bootstrap_server", "command_config", "master", "state_dir"}
     assert set(known["propertyNames"]["enum"]) == set(Settings.model_fields) - own

@@ -1,4 +1,4 @@
-"""The one program of a container, by what it is asked for; `java` and `cqrs` only say how they were called."""
+"""The container's program for each kind of arguments. `java` and `cqrs` are fakes that print their calls."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import ROOT
 
-#: What Spark puts into the environment of an executor's pod.
+#: The environment that Spark gives to an executor's pod.
 POD = {
     "SPARK_DRIVER_URL": "spark://driver:7078",
     "SPARK_EXECUTOR_ID": "1",
@@ -26,7 +26,7 @@ POD = {
 
 
 def called(folder: Path, *words: str, **more: str) -> list[str]:
-    """The program that the container becomes, and its arguments."""
+    """Return the program that the container becomes, and its arguments."""
     for name in ("java", "cqrs"):
         program = folder / name
         program.write_text('#!/bin/sh\nprintf "%s\\n" "${0##*/}" "$@"\n')
@@ -59,7 +59,7 @@ def test_clusters_are_started(tmp_path: Path, part: str, main: str) -> None:
 
 
 def test_pods_drain_before_they_end() -> None:
-    """The hook tells the first process of the container, which tells its child; it ends with the container."""
+    """The hook signals the container's first process, which passes the signal to its child, and waits for the end."""
     waits = "import signal as s; s.pthread_sigmask(s.SIG_BLOCK, [s.SIGPWR]); print(flush=True); s.sigwait([s.SIGPWR])"
     first = [
         str(Path(sys.executable).with_name("dumb-init")),

@@ -1,4 +1,4 @@
-"""The doctor's word on checkpoints: their store, and the newest of each partition."""
+"""The doctor's checks of checkpoints: their store, and the newest checkpoint of each partition."""
 
 import json
 import socket
@@ -59,7 +59,7 @@ def test_useless_places_are_named(tmp_path: Path) -> None:
 
 
 def test_silent_store_ends_in_time() -> None:
-    """It takes connections and never answers."""
+    """The store accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         at = f"127.0.0.1:{silent.getsockname()[1]}"
         said = stored(f"s3://b/x?scheme=http&region=here&endpoint_override={at}", 0.1)
@@ -67,7 +67,7 @@ def test_silent_store_ends_in_time() -> None:
 
 
 def newest(folder: Path, decided: Mapping[int, int], has_news: bool = True) -> Found:
-    """Of three partitions."""
+    """Check three partitions."""
     identities = [replace(IDENTITY, partition=number) for number in range(3)]
     every = timedelta(hours=1)
     checks = check_newest("a", str(folder), "x.a", every, identities, decided, lambda *_: has_news)
@@ -75,7 +75,7 @@ def newest(folder: Path, decided: Mapping[int, int], has_news: bool = True) -> F
 
 
 def keep(folder: Path, number: int, hours: float, revision: int = 1) -> Path:
-    """A manifest of 40 commands, written so long ago."""
+    """Write a manifest of 40 commands with this age."""
     identity = replace(IDENTITY, partition=number, revision=revision)
     manifest = replace(MANIFEST, written=int((time.time() - hours * 3600) * 1000), identity=identity)
     name, content = manifest.encoded()
@@ -132,7 +132,7 @@ def test_doctor_finds_them(
         checks = json.loads(capfd.readouterr().out)["checks"]
         return [(one["status"], one["detail"]) for one in checks if one["name"] == "checkpoints"]
 
-    assert [status for status, _ in found()] == ["warn"]  # the folder is not there yet
+    assert [status for status, _ in found()] == ["warn"]  # the folder does not exist yet
     counters.send(*increments(10))
     quietly(counters.plan())
     write_all(counters)

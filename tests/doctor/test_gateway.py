@@ -1,4 +1,4 @@
-"""The doctor's word on a gateway that is not one, or not as it should be: a server of the test's own answers for it."""
+"""The doctor's checks of a gateway that is unhealthy or another program: the test runs a fake server."""
 
 import http.server
 import json
@@ -29,7 +29,7 @@ PATHS: Mapping[str, tuple[int, Any]] = {
 
 
 class Answering(http.server.BaseHTTPRequestHandler):
-    """Answers each path as it was told."""
+    """Answers each path as configured."""
 
     paths: Mapping[str, tuple[int, Any]] = {}
 
@@ -46,12 +46,12 @@ class Answering(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Keep it to itself."""
+        """Log nothing."""
 
 
 @contextmanager
 def answering(host: str = "127.0.0.1", **changed: tuple[int, Any]) -> Iterator[str]:
-    """The address of a gateway that answers some paths in another way."""
+    """Run a gateway with other answers for some paths, and yield its address."""
     paths = {**PATHS, **{f"/{path.replace('_', '.')}": answer for path, answer in changed.items()}}
     handler = type("Changed", (Answering,), {"paths": paths})
     with http.server.ThreadingHTTPServer((host, 0), handler) as server:
@@ -66,7 +66,7 @@ def ours(names: Collection[str], read_only: bool) -> Mapping[str, Any]:
 
 
 def found(url: str, token: str | None = None, known: Collection[str] = ("counter",)) -> list[tuple[str, str]]:
-    """Status and detail of each check, without the address."""
+    """Return status and detail of each check, without the address."""
     at = parse_gateway(url)
     checks = examined("gateway", lambda: check_gateway(at, token, known, ours))
     return [(check.status, check.detail.replace(str(at), "it")) for check in checks]
@@ -127,7 +127,7 @@ def test_token_is_asked_for() -> None:
 
 
 def test_open_doors_are_pointed_out() -> None:
-    """Where it is reached by others; and so is a token that they could read."""
+    """A gateway that other machines reach needs a token, and TLS to protect the token."""
     with answering(host="0.0.0.0") as url:
         assert found(url)[2] == ("warn", "it wants no token: whoever reaches it reads everything")
     with answering(host="0.0.0.0", openapi_json=(401, API)) as url:

@@ -1,4 +1,4 @@
-"""The doctor's word on the ring of master keys, and on what is under them."""
+"""The doctor's checks of the keyring, and of the keys under its KEKs."""
 
 import json
 from base64 import b64encode
@@ -25,7 +25,7 @@ def found(address: KeyRingAddress | None, runs: bool = True, *personal: str) -> 
 
 @pytest.fixture
 def address(tmp_path: Path) -> KeyRingAddress:
-    """A ring of two keys."""
+    """A keyring with two KEKs."""
     ring = {name: b64encode(bytes([number]) * 64).decode() for number, name in enumerate(("new", "old"))}
     (tmp_path / "keys.json").write_text(json.dumps(ring))
     (tmp_path / "keys.json").chmod(0o600)

@@ -1,4 +1,4 @@
-"""The doctor's word on the payload store."""
+"""The doctor's checks of the payload store."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_unknown_store_fails() -> None:
 
 @pytest.mark.objects
 def test_bucket_must_be_there(bucket: Bucket) -> None:
-    """A folder in it need not."""
+    """A folder in the bucket need not exist."""
     place = PayloadStoreAddress(bucket.uri("store"), retry_for=0)
     assert found(place) == [("ok", f"{place.uri} answers", 0)]
     bucket.folder.rmdir()

@@ -1,4 +1,4 @@
-"""Processes in the doctor's round: their topics, and what they need to be allowed."""
+"""The doctor's checks of process managers: their topics, and the ACLs that they need."""
 
 from datetime import timedelta
 

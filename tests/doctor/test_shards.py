@@ -1,4 +1,4 @@
-"""Changed code under one revision is found by the shards that it would go on with."""
+"""Changed code with an unchanged revision is found by comparing it with the shards that it would use."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kafka
 
 
 def variant(folder: Path, name: str, old: str, new: str) -> Aggregate:
-    """A counter with one line written otherwise, in a package of this name."""
+    """Return a counter with one changed line, in a package of this name."""
     source = (AGGREGATES / "counter.py").read_text()
     assert old in source
     (folder / name).mkdir()
@@ -27,12 +27,12 @@ def variant(folder: Path, name: str, old: str, new: str) -> Aggregate:
 
 
 def doubled(folder: Path) -> Aggregate:
-    """A counter that counts twice."""
+    """Return a counter that counts twice."""
     return variant(folder, "doubled", "value + by", "value + 2 * by")
 
 
 def strict(folder: Path) -> Aggregate:
-    """A counter that decides otherwise, and means the same by its events."""
+    """Return a counter with another `decide` and the same `evolve`."""
     return variant(folder, "strict", "if by != 0", "if by > 0")
 
 

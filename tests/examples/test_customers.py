@@ -1,4 +1,4 @@
-"""The project in examples/customers: who is erased there is gone from its read model, too."""
+"""The project in examples/customers: an erased customer is also deleted from its read model."""
 
 import importlib
 from typing import Any
@@ -21,7 +21,7 @@ ERASED = cqrs.Erased("AAAAAAAAAAA")
 
 @pytest.fixture
 def shop() -> Any:
-    """The module with the aggregate, as this project has it."""
+    """The module with the aggregate, as loaded by the project."""
     registry.load("customer", "customers", PROJECT)
     return importlib.import_module("customers.customer")
 

@@ -1,4 +1,4 @@
-"""A listener to the personal fields of customers hears that they are erased, or is not loaded."""
+"""Code that subscribes to personal fields of customers must also subscribe to their erasure, or is not loaded."""
 
 import shutil
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_deaf_projections_are_refused(folder: Path) -> None:
 
 
 def test_all_events_are_no_erasing(folder: Path) -> None:
-    """Code that takes any event does not know of this one."""
+    """Code that accepts any event does not handle erasures."""
     with pytest.raises(ConfigurationError, match=r"hear cqrs\.Erased, too"):
         projection(folder, "cqrs.Event")
 

@@ -1,4 +1,4 @@
-"""The project in examples/customers from its ring to its read model: a customer comes, and is erased."""
+"""The project in examples/customers, from its keyring to its read model: a customer registers, and is erased."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ NEEDLE = "Nadelheim"
 
 @pytest.fixture
 def shop(connection: Connection, prefix: str, tmp_path: Path) -> Project:
-    """A copy of the project, with a ring, topics and two customers whose registration is decided."""
+    """A copy of the project, with a keyring, topics and two customers whose registration is decided."""
     ignored = shutil.ignore_patterns("__pycache__")
     folder = Path(shutil.copytree(ROOT / "examples/customers", tmp_path / "shop", ignore=ignored))
     made = Project(folder, connection, prefix)
@@ -35,14 +35,14 @@ def shop(connection: Connection, prefix: str, tmp_path: Path) -> Project:
 
 
 def mailed(shop: Project) -> list[str]:
-    """The names on the mailing list, when all events are projected."""
+    """Project all events, and return the names on the mailing list."""
     shop.cqrs("project", "mailing_list", "--once")
     with sqlite3.connect(shop.folder / "projections.db") as db:
         return [name for (name,) in db.execute("SELECT name FROM mailing_list ORDER BY name")]
 
 
 def written(shop: Project, topic: str) -> bytes:
-    """Everything in a topic, as Kafka has it."""
+    """Return all bytes of a topic, as Kafka stores them."""
     found = b""
     count = readers.partitions(shop.connection, topic)
     for partition, (start, end) in readers.bounds(shop.connection, topic, range(count)).items():
@@ -69,7 +69,7 @@ def test_customers_come_and_are_erased(shop: Project) -> None:
 
 
 def test_plain_values_are_in_commands_alone(shop: Project) -> None:
-    """As they were sent, until their retention is over: before anything is erased, too."""
+    """They stay as sent until their retention is over, even before an erasure."""
     topics = Topics("customer", shop.prefix)
     names = [*(topics.name(kind) for kind in ("events", "outcomes", "dead-letters", "deferred")), topics.keys]
     found = {name: NEEDLE.encode() in written(shop, name) for name in names}

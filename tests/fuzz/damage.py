@@ -1,4 +1,4 @@
-"""Valid inputs, damaged: bytes flipped, cut out, doubled, and what breaks parsers put in between."""
+"""Valid inputs with damage: bytes flipped, cut out or doubled, and bytes inserted that break parsers."""
 
 import base64
 import gzip
@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-#: What other programs put on topics: Confluent's wire format, Avro's object container, Protobuf, pickle, gzip, ….
+#: Data of other programs: Confluent's wire format, Avro's object container, Protobuf, pickle, gzip, ….
 FOREIGN = {
     "Confluent wire format": b"\x00\x00\x00\x00\x2a\x02\x06foo",
     "Avro container": b'Obj\x01\x04\x16avro.schema\x1a{"type":"int"}\x00',
@@ -25,7 +25,7 @@ FOREIGN = {
     "Python": b"__import__('os').system('true')",
 }
 
-#: Where parsers differ, overflow or recurse.
+#: Tokens at which parsers differ, overflow or recurse.
 _TOKENS = [
     *FOREIGN.values(),
     *(b"\x00", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xf4\x90\x80\x80", b"\xe2\x80\xa8"),
@@ -86,7 +86,7 @@ _ODD: list[Any] = [
 
 @st.composite
 def damaged(draw: st.DrawFn, valid: Sequence[bytes]) -> bytes:
-    """One of the valid inputs with up to four changes; none now and then."""
+    """Draw a valid input with up to four changes."""
     data = draw(st.sampled_from(valid))
     for _ in range(draw(st.integers(0, 4))):
         at = draw(st.integers(0, len(data)))
@@ -96,7 +96,7 @@ def damaged(draw: st.DrawFn, valid: Sequence[bytes]) -> bytes:
 
 
 def _replacement(whole: bytes, part: bytes, valid: Sequence[bytes]) -> st.SearchStrategy[bytes]:
-    """The bytes that replace `part`."""
+    """Return a strategy for the bytes that replace `part`."""
     return st.one_of(
         st.sampled_from(_TOKENS),
         st.binary(max_size=4),
@@ -108,13 +108,13 @@ def _replacement(whole: bytes, part: bytes, valid: Sequence[bytes]) -> st.Search
 
 
 def texts(valid: Sequence[bytes]) -> st.SearchStrategy[str]:
-    """`damaged` as a program meets it in its environment: a byte that is not UTF-8 becomes a lone surrogate."""
+    """Return `damaged` as an environment variable has it: a byte that is not UTF-8 becomes a lone surrogate."""
     return damaged(valid).map(lambda data: data.decode(errors="surrogateescape"))
 
 
 @st.composite
 def documents(draw: st.DrawFn, valid: Sequence[dict[str, Any]]) -> bytes:
-    """A JSON document some of whose members are odd, missing, or there twice."""
+    """Draw a JSON document with some odd, missing or duplicate members."""
     document = dict(draw(st.sampled_from(valid)))
     names = st.sampled_from([*document, "colour"])
     odd = draw(st.dictionaries(names, st.sampled_from(_ODD), max_size=3))
@@ -126,7 +126,7 @@ def documents(draw: st.DrawFn, valid: Sequence[dict[str, Any]]) -> bytes:
 
 
 class _Bomb:
-    """Unpickled, it creates a file."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -136,5 +136,5 @@ class _Bomb:
 
 
 def bomb(file: Path, protocol: int = 2) -> str:
-    """A pickle in base64 that creates `file` when it is loaded."""
+    """Return a pickle in base64 that creates `file` when it is loaded."""
     return base64.b64encode(pickle.dumps(_Bomb(file), protocol)).decode()

@@ -1,4 +1,4 @@
-"""Any bytes in a commands topic get exactly one outcome of the contract, and leave their neighbours unharmed."""
+"""Any bytes in a commands topic get exactly one outcome of the contract, and do not affect their neighbours."""
 
 import json
 from typing import Any
@@ -86,7 +86,7 @@ def size(record: Record) -> int:
 
 
 def judged(record: Record) -> OutcomeEnvelope:
-    """The record's one outcome, after everything the contract says of it has been checked."""
+    """Return the record's only outcome, after checking it against the contract."""
     done = decided(record)
     ((value, key, timestamp),) = done.outcomes
     json.loads(value)
@@ -112,7 +112,7 @@ def check_kept(record: Record, done: Decisions, status: str) -> None:
 
 
 def check_events(done: Decisions, count: int) -> None:
-    """Assert that the events can be read, and fold to the state that was decided on."""
+    """Assert that the events can be read, and fold to the decided state."""
     assert len(done.events) == count
     folded: Folded | None = None
     for value, _, _ in done.events:
@@ -125,7 +125,7 @@ def check_events(done: Decisions, count: int) -> None:
 @pytest.mark.covers("bad-input")
 @given(records)
 def test_any_record_has_one_outcome(record: Record) -> None:
-    """Generated and damaged records."""
+    """The records are generated or damaged."""
     judged(record)
 
 

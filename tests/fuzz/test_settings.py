@@ -1,4 +1,4 @@
-"""Any settings or properties file gives settings, or one line that says what is wrong and shows no secret."""
+"""Any settings or properties file gives settings, or a one-line error that contains no secret."""
 
 import os
 from pathlib import Path
@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def settled(folder: Path, **flags: object) -> Settings | None:
-    """The settings in force; None if they were refused, in one line."""
+    """Return the settings, or None if they were refused in one line."""
     try:
         settings = load_settings(flags, folder)
         connection = Connection("127.0.0.1:9092", settings.client_properties())
@@ -84,7 +84,7 @@ def test_any_pyproject_is_judged(folder: Path, text: bytes) -> None:
     texts([line.partition(b" = ")[2].strip(b'"\\n') for line in LINES]),
 )
 def test_any_flag_is_judged(folder: Path, name: str, text: str) -> None:
-    text = text.replace("\0", "")  # no environment holds one
+    text = text.replace("\0", "")  # no environment contains NUL
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(os.environ, f"CQRS_{name.upper()}", text)
         settled(folder)

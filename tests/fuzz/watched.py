@@ -1,4 +1,4 @@
-"""A program that meets a pickle wherever records and shards are read, and prints what of it Python ran as code."""
+"""A program that puts a pickle wherever records and shards are read, and prints the code events that Python raises."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ from tests.state.shards import IDENTITY
 from tests.support.commands import STRUCTURED
 from tests.support.commands import document as command
 
-#: Python's audit events of code that comes from data, from a file or from another program.
+#: Python's audit events for code that comes from data, from a file or from another program.
 CODE = {
     *("exec", "compile", "import", "marshal.load", "marshal.loads", "pickle.find_class", "code.__new__"),
     *("ctypes.dlopen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen"),
@@ -33,7 +33,7 @@ COUNTER = Aggregate.of("counter", counter.decider)
 
 
 def read_records(bomb: bytes) -> None:
-    """Reads the bytes as key, value, header and claim, in every way that records are read."""
+    """Read the bytes as key, value, header and claim, in every way that records are read."""
     good = json.dumps(command("counter.Increment", "a", "1")).encode()
     attributes = [(f"ce_{name}", b"1.0") for name in ("specversion", "id", "source", "type", "subject")]
     records = [
@@ -61,7 +61,7 @@ def read_records(bomb: bytes) -> None:
 
 
 def read_shard(folder: Path, bomb: bytes) -> None:
-    """Reads the bytes as the stored state of an aggregate."""
+    """Read the bytes as the stored state of an aggregate."""
     store = open_shard(folder, IDENTITY).store
     store.take_ownership("me", "")
     store.apply(
@@ -81,7 +81,7 @@ def read_shard(folder: Path, bomb: bytes) -> None:
 
 
 def main(folder: Path, bomb: bytes) -> None:
-    """Everything twice: what is imported on first use is there when it counts."""
+    """Run everything twice, so that all imports are done when the second run is observed."""
     told: list[str] = []
     for name in ("0", "1"):
         if name == "1":

@@ -1,4 +1,4 @@
-"""The words of a job's tasks, as a driver hears them."""
+"""The progress reports of a job's tasks, as the driver receives them."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from tests.support.waiting import eventually
 
 
 class Heard(TaskReports):
-    """Keeps all words."""
+    """A receiver that keeps all reports."""
 
     def __init__(self, spans: Mapping[int, int | None]) -> None:
         self.all: list[bytes] = []
@@ -19,6 +19,6 @@ class Heard(TaskReports):
 
 
 def told(words: Heard, count: int, ended: dict[int, int] | None = None) -> JobProgress:
-    """The progress after `count` words."""
+    """Return the progress after `count` reports."""
     eventually(lambda: len(words.all) == count)
     return words.progress(ended or {})._replace(seconds=0)

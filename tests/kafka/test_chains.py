@@ -1,4 +1,4 @@
-"""Whoever reads a whole log reads each record once, and a key's records in order, however the partitions have grown."""
+"""A reader of a whole log reads each record once, and a key's records in order, after any repartitionings."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +21,7 @@ def log(partition: int) -> PartitionLog:
 
 @given(lineages(), KEYS)
 def test_one_home_reads_a_key(lineage: PartitionLineage, key: bytes) -> None:
-    """Its chain, which has the partition that decides it, whatever has split."""
+    """The reader follows the segments of the key, including its current partition, at any stage of the splits."""
     chains = Chains(lineage.counts, "murmur2")
     links = (list(chains.links(log(home), BOUNDS)) for home in chains.homes)
     read = [[one.log for one in some if not one.log.keeps or one.log.keeps.has(key)] for some in links]

@@ -1,4 +1,4 @@
-"""The settings of clients, where a user's meet ours."""
+"""The settings of clients, where a user's settings meet ours."""
 
 import pytest
 
@@ -10,7 +10,10 @@ from cqrs_cli.kafka.connection.connection import Connection
     ("name", "value"), [("reconnect.backoff.ms", "5000"), ("reconnect.backoff.max.ms", "200")]
 )
 def test_any_reconnect_pause_will_do(name: str, value: str) -> None:
-    """The one must not be above the other, as librdkafka says: ours is below both of its own."""
+    """librdkafka requires that the first pause is not longer than the second.
+
+    Our default is below both of its defaults.
+    """
     connection = Connection("127.0.0.1:1", {name: value})
     consumer(connection).close()
     producer(connection)

@@ -1,4 +1,4 @@
-"""Every error code of librdkafka has one meaning, and what is not our mistake is sent again."""
+"""Every error code of librdkafka has one class, and errors that are not our fault lead to a retry."""
 
 from collections import Counter
 

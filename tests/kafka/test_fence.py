@@ -1,4 +1,4 @@
-"""A fence ends the open transaction of the writer before, or ends with an error."""
+"""A fence ends the open transaction of the previous writer, or raises an error."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kafka
 
 
 class Asking:
-    """A producer that counts how often it is asked to begin, and when it looked for leaders: after how many."""
+    """A producer that counts calls of `init_transactions`, and notes at which count it looked up leaders."""
 
     def __init__(self, client: Producer) -> None:
         self._client, self.asked = client, 0
@@ -48,10 +48,10 @@ def test_open_transactions_end_at_the_fence(connection: Connection, prefix: str)
     writer = FencedWriter(PartitionLog(connection, topics, 0), 1_000_000)
     asking = writer._producer = Asking(writer._producer)  # type: ignore[assignment]
     writer.fence()
-    assert asking.asked > 1  # librdkafka itself asks again half a second later
-    assert asking.looked == [0, 0, asking.asked]  # meanwhile a topic may have got another leader
+    assert asking.asked > 1  # librdkafka itself retries half a second later
+    assert asking.looked == [0, 0, asking.asked]  # a topic may have got another leader
     start, end = bounds(connection, events, [0])[0]
-    assert (start, end) == (0, bounds(connection, events, [0], "read_uncommitted")[0][1])  # nothing is open
+    assert (start, end) == (0, bounds(connection, events, [0], "read_uncommitted")[0][1])  # none is open
     with pytest.raises(KafkaException):
         before.commit_transaction(10)
 

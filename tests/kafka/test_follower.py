@@ -1,4 +1,4 @@
-"""A follower sorts what comes in place of records."""
+"""A follower separates records from errors and ends of partitions."""
 
 from typing import Any, cast
 
@@ -14,13 +14,13 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 def came(offset: int, code: int | None = None) -> Message:
-    """A record, or an error in its place."""
+    """Return a record, or an error in place of a record."""
     error = None if code is None else KafkaError(code)
     return Message(topic="counter.events", partition=3, offset=offset, error=error)
 
 
 class Reader:
-    """Stands for a consumer to which these have come."""
+    """A fake consumer that receives these messages."""
 
     def __init__(self, *arrived: Message) -> None:
         self._arrived = list(arrived)

@@ -6,7 +6,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 
 
 class Producer:
-    """Loses a Ctrl-C as the binding does: the delivery report that it hit ended without saying why."""
+    """A producer that loses a Ctrl-C like the binding does: the interrupted delivery report ends without an error."""
 
     def poll(self, timeout: float) -> int:
         return 0

@@ -1,4 +1,4 @@
-"""A client that reads finds out at once who leads the partitions."""
+"""A reading client looks up the leaders of its partitions at once."""
 
 from typing import cast
 
@@ -9,7 +9,7 @@ from cqrs_cli.kafka.leaders import ask_leader, assign
 
 
 class Reader:
-    """Stands for a consumer, and notes what it is told and asked."""
+    """A fake consumer that records its calls."""
 
     def __init__(self, answers: bool = True) -> None:
         self.calls: list[object] = []
@@ -31,14 +31,14 @@ def test_leaders_are_looked_for_at_once() -> None:
 
 
 def test_assigned_without_a_broker() -> None:
-    """It reads as soon as one is there."""
+    """It reads as soon as a broker is available."""
     reader = Reader(answers=False)
     assign(cast(Consumer, reader), [TopicPartition("events", 0)])
     assert reader.calls == [[("events", 0)], "events"]
 
 
 class Question:
-    """It is not answered the first times, and notes how long it was to wait."""
+    """A request that times out at first, and records its timeouts."""
 
     def __init__(self, unanswered: int, *codes: int) -> None:
         self.waits: list[float] = []
@@ -57,7 +57,7 @@ class Question:
     [(0, [0.1], []), (1, [0.1, 1.0], []), (2, [0.1, 1.0, 1.0], ["events"])],
 )
 def test_is_asked_again_soon(unanswered: int, waits: list[float], looks: list[object]) -> None:
-    """It looks for another leader only if this one has had its time."""
+    """The client looks up another leader only after the request's full timeout."""
     reader, question = Reader(), Question(unanswered)
     assert ask_leader(cast(Consumer, reader), "events", question, 10.0) == 42
     assert question.waits == waits
@@ -72,6 +72,6 @@ def test_what_waits_less_is_asked_twice() -> None:
 
 
 def test_first_error_does_not_count() -> None:
-    """A client that is not connected yet says that all brokers are down."""
+    """A client that is not connected yet reports that all brokers are down."""
     reader, question = Reader(), Question(1, KafkaError._ALL_BROKERS_DOWN)
     assert ask_leader(cast(Consumer, reader), "events", question, 10.0) == 42

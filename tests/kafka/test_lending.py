@@ -1,4 +1,4 @@
-"""A lent client reads one stretch after another, and nothing of the one before."""
+"""A pooled client reads one range after another, without records of the previous range."""
 
 from contextlib import suppress
 
@@ -45,7 +45,7 @@ def test_uncommitted_is_read_by_its_own(connection: Connection, lender: Lender) 
 
 
 def test_each_reading_of_a_log_borrows(connection: Connection, prefix: str) -> None:
-    """A client of the log's own would not find a broker."""
+    """A client outside the pool would not find a broker."""
     topics = Topics("bank", prefix)
     for topic in (topics.events, topics.commands, topics.lineage):
         Stretch(connection, topic).write([b"one"])
@@ -69,7 +69,7 @@ def test_failed_ones_are_not_lent(lender: Lender) -> None:
 
 
 def test_readings_do_not_mix(connection: Connection, prefix: str, lender: Lender) -> None:
-    """Each is left where it is, with records on their way."""
+    """Each reading is interrupted with records on their way."""
     logs = [Stretch(connection, f"{prefix}{name}") for name in ("one", "two")]
     for log in logs:
         log.write(b"%s %d" % (log.topic.encode(), n) for n in range(1000))

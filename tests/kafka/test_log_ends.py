@@ -1,4 +1,4 @@
-"""A writer's records must get the very next offsets."""
+"""A writer's records must get the offsets directly after the expected end."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def report(ends: LogEnds, count: int, last: int) -> None:
 
 @given(st.integers(0, 10**6), st.lists(st.lists(st.integers(1, 300), min_size=1), min_size=1))
 def test_consecutive_offsets_are_fine(end: int, transactions: list[list[int]]) -> None:
-    """Portions in a transaction follow each other, transactions leave room for a marker."""
+    """Pieces of a transaction follow each other, and a marker takes one offset between transactions."""
     ends = LogEnds()
     ends.expect({"t": end})
     for portions in transactions:
@@ -60,7 +60,7 @@ def test_own_markers_may_be_missing(end: int, transactions: list[tuple[list[int]
 
 @pytest.mark.parametrize("offsets", [(10, 9), (9, 11), (8, 10), (9, 9)])
 def test_more_than_a_marker_is_found(offsets: tuple[int, int]) -> None:
-    """After a commit whose marker is at 9; two portions of one record each."""
+    """The case is a commit whose marker is at 9, and two pieces of one record each."""
     ends = LogEnds()
     ends.expect({"t": 8})
     ends.begin()
@@ -79,7 +79,7 @@ def test_any_other_offset_is_found(end: int, count: int, away: int) -> None:
     ends.expect({"t": end})
     report(ends, count, max(0, end + count - 1 + away))
     if end + count - 1 + away < 0 and end + count - 1 == 0:
-        return  # there is no offset before the first
+        return  # no offset is before the first
     with pytest.raises(ReadShortError if away > 0 else TopicMadeAgainError):
         ends.check()
 

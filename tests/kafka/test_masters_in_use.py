@@ -1,4 +1,4 @@
-"""Master keys are counted by the keys that are under them."""
+"""The usage of KEKs is counted by the data keys under them."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_the_last_record_of_a_subject_counts() -> None:
 
 
 def test_replaced_records_are_waited_for() -> None:
-    """A reader that begins meets them before the newer ones."""
+    """A reader from the beginning reads them before the newer records."""
     found = counted(("a", value(OLD, "a")), ("a", value(NEW, "a")))
     assert found["old"] == MasterUse(0, 1) and not found["old"].is_over
 

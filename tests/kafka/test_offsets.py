@@ -1,4 +1,4 @@
-"""A group's committed offsets, and the text that rides with them."""
+"""A group's committed offsets, and their metadata."""
 
 import pytest
 from confluent_kafka import TopicPartition

@@ -1,4 +1,4 @@
-"""One partition's logs answer as the functions do that they stand for."""
+"""The methods of a partition's log return the same as the functions that they call."""
 
 import pickle
 from typing import cast
@@ -53,7 +53,7 @@ def test_clients_see_their_own_isolation(log: PartitionLog) -> None:
 
 
 class Busy:
-    """Stands for a client of a log without transactions, to which somebody appends before each question."""
+    """A fake client of a log without transactions, to which records are appended before each request."""
 
     end = 0
 

@@ -1,4 +1,4 @@
-"""Stretches of a log end where they should, whatever holes are in them."""
+"""Reads of an offset range end at its end, whatever holes the range has."""
 
 from typing import cast
 
@@ -67,7 +67,7 @@ def test_record_is_read_as_written(log: Stretch) -> None:
 
 
 def test_undecodable_header_names_spoil_no_neighbour(log: Stretch) -> None:
-    """The first, the last, and two in a row: the others have their headers."""
+    """The undecodable names are the first, the last, and two in a row. The other headers are kept."""
     names = [b"\xff", b"a", b"\xff", b"\xff", b"b", b"\xff"]
     with raw(log.connection) as requests:
         for name in names:
@@ -142,7 +142,7 @@ def test_deleted_start_is_an_error(log: Stretch) -> None:
 
 
 def test_lost_leader_is_looked_up_again() -> None:
-    """The client would ask the broker that it knows until its timeout, again and again."""
+    """The client would repeatedly ask the old leader until its timeout."""
 
     class LostLeader:
         knows = True

@@ -22,7 +22,7 @@ def test_followers_say_that_brokers_are_silent() -> None:
 
 
 def test_another_topic_ends_the_stream() -> None:
-    """So the gateway ends, and `tail --follow`."""
+    """The gateway and `tail --follow` end in this case."""
     another, found = ContradictionError("another topic"), {"a.events": SeenTopic("2", 1)}
     same = SameTopics({"a.events": "1"}, lambda topics: found, lambda topic, made_again: another, every=0.0)
     stream = following(Connection(nobody()), "a.events", {0: 0}, lambda record: True, print, same)

@@ -7,7 +7,7 @@ from cqrs_cli.kafka.readers import offset_with, watermarks
 
 
 class Reader:
-    """Stands for a consumer of a broker that answers with these errors first."""
+    """A fake consumer whose broker first answers with these errors."""
 
     def __init__(self, *errors: int) -> None:
         self.errors = list(errors)
@@ -49,7 +49,7 @@ def test_offset_at_time_awaits_leader(error: int) -> None:
 
 @pytest.mark.parametrize("error", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._TRANSPORT])
 def test_other_errors_are_raised(error: int) -> None:
-    """The second one: the first may only say that the client is not connected yet."""
+    """The second error counts, because the first may only mean that the client is not connected yet."""
     reader = Reader(error, error)
     with pytest.raises(KafkaException):
         watermarks(cast(Consumer, reader), "t", 3)

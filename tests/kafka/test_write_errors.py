@@ -12,7 +12,7 @@ from cqrs_cli.kafka.write_errors import blames_the_batch
         KafkaError.MSG_SIZE_TOO_LARGE,
         KafkaError.RECORD_LIST_TOO_LARGE,
         KafkaError.INVALID_RECORD,
-        KafkaError._MSG_TIMED_OUT,  # the transaction's time was used up by producing
+        KafkaError._MSG_TIMED_OUT,  # producing has used up the transaction's time
         KafkaError._QUEUE_FULL,
     ],
 )

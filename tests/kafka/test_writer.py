@@ -1,4 +1,4 @@
-"""All of a batch and its position, or nothing."""
+"""A batch and its position are committed completely or not at all."""
 
 import os
 import threading
@@ -57,9 +57,7 @@ def partition(connection: Connection, prefix: str) -> Iterator[Partition]:
     for kind in KINDS:
         Stretch(connection, topics.name(kind))
     group = consumer(connection, group=topics.group)
-    committed(
-        group, topics.commands, [0]
-    )  # as an owner does: librdkafka waits for ever for a coordinator that is new
+    committed(group, topics.commands, [0])  # as an owner does: librdkafka waits forever for a new coordinator
     yield Partition(connection, topics, group)
     group.close()
 
@@ -84,14 +82,14 @@ def test_commit_reports_each_logs_end(partition: Partition) -> None:
     writer = partition.writer()
     partition.write(writer, "one")
     written = commit(writer, [Decisions(0, [], [(b"two", b"k", 7)])], partition.group, 2, "two")
-    assert written.outcomes == 3  # behind a marker
-    assert written.events in (None, 2)  # a report may come late: they are lower bounds
+    assert written.outcomes == 3  # after a marker
+    assert written.events in (None, 2)  # a report may come late: positions are lower bounds
 
 
 @pytest.mark.covers("no-lost-update")
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 def test_records_that_land_later_commit_nothing(partition: Partition, kind: Kind) -> None:
-    """The log holds more than was read of it: another record came between, in the first batch and in a later one."""
+    """Another record was appended after the read, before the first batch or before a later batch."""
     for first in (True, False):
         log = PartitionLog(partition.connection, partition.topics, 0)
         writer = partition.writer()
@@ -127,7 +125,7 @@ def test_refused_record_prevents_the_commit(partition: Partition, behind: int) -
         partition.write(writer, "one", letters)
     assert committed_now(partition.connection, partition.topics, [0])[0] == Committed(
         None, ""
-    )  # it is still open
+    )  # the transaction is still open
     partition.write(partition.writer(), "two")
     assert partition.values(partition.topics.events) == [b"two", b"two"]
 
@@ -146,7 +144,7 @@ def test_pieces_commit_together(partition: Partition) -> None:
 
 
 def test_slow_deciding_blames_the_batch(partition: Partition) -> None:
-    """The first piece may take any time: the transaction begins with it."""
+    """The first piece may take any time, because the transaction starts with it."""
     writer = partition.writer(timeout=2.0)
 
     def pieces() -> Iterator[Decisions]:
@@ -160,7 +158,7 @@ def test_slow_deciding_blames_the_batch(partition: Partition) -> None:
 
 @pytest.mark.covers("all-or-none")
 def test_error_between_pieces_aborts(partition: Partition) -> None:
-    """At once: a reader does not wait for the transaction's time to be up."""
+    """The abort comes at once, so that readers need not wait for the transaction's timeout."""
 
     def pieces() -> Iterator[Decisions]:
         yield Decisions(0, [], [(b"lost", b"k", 7)])
@@ -186,7 +184,7 @@ def test_fenced_writer_writes_nothing(partition: Partition) -> None:
 
 @pytest.mark.covers("one-outcome")
 def test_nothing_begins_behind_a_lost_broker(partition: Partition) -> None:
-    """Kafka may have ended the transaction before by half; only the next writer can tell."""
+    """Kafka may have ended the previous transaction only in part, which only the next writer can find out."""
     writer = partition.writer()
     partition.write(writer, "one")
     writer._lost.append(KafkaError(KafkaError._TRANSPORT, "Connect to it failed"))
@@ -205,7 +203,7 @@ def test_call_is_overdue_after_its_time(partition: Partition) -> None:
 
 
 def test_commit_has_less_time_than_an_election(partition: Partition) -> None:
-    """A call that has to wait for that may be one that never returns, or returns long after the next fence."""
+    """A call that must wait for an election may never return, or return long after the next fence."""
     writer, given = partition.writer(), list[float]()
     asked = SimpleNamespace(flush=lambda _: 0, commit_transaction=given.append)
     asked.send_offsets_to_transaction = lambda *words: given.append(words[-1])
@@ -232,7 +230,7 @@ def test_fencing_inside_report_is_raised() -> None:
 
 @pytest.mark.covers("all-or-none")
 def test_keys_commit_with_their_batch(partition: Partition) -> None:
-    """To the partition of the keys that the writer's own one belongs to, behind what others have written there."""
+    """The keys go to the partition that belongs to the writer's partition, after the keys of other writers."""
     keys = partition.topics.keys
     Stretch(partition.connection, keys, 2)
     for _ in range(2):
@@ -244,7 +242,7 @@ def test_keys_commit_with_their_batch(partition: Partition) -> None:
         lost.write(Decisions(0))
         lost._writer.note_keys(1, [(b"lost", b"c-1")])
         raise LookupError
-    assert batch.written.keys == 5  # a marker lies behind the first two
+    assert batch.written.keys == 5  # a marker follows the first two
     (records,) = read(partition.connection, keys, 1, 0, 5)
     assert [(one.key, one.value) for one in records] == [(b"c-1", b"key"), (b"c-2", None)] * 2
     assert records[0].headers == [("cqrs.command", b"7")]

@@ -1,4 +1,4 @@
-"""A reader of sealed events whose keys are in memory."""
+"""A reader of encrypted events whose keys are in memory."""
 
 import json
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""The keys topic and the events in memory, and events as owners write them."""
+"""The keys topic and the events in memory, with events as owners write them."""
 
 import json
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class KeysInMemory:
         self.events = 0
         self.asked = 0
         self.count, self.places = 1, list[int]()
-        self.logs: dict[int, list[Record]] = {0: []}  # of the events, as far as somebody looks ahead
+        self.logs: dict[int, list[Record]] = {0: []}  # of the events, for readers that look ahead
 
     def put(self, subject: str, key: DataKey | None) -> None:
         wrapped = None if key is None else self._ring.wrap(self.topic, subject, key)

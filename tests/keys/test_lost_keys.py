@@ -1,4 +1,4 @@
-"""A key that was lost is told from one that was erased, by all who read to an end."""
+"""Readers that reach the end of the events distinguish a lost key from an erased key."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.keys.in_memory import ANN, FIRST, MASKED, SECOND, KeysInMemory, data,
 
 
 def test_lost_key_is_named(opener: EventOpener, keys: KeysInMemory) -> None:
-    """Nobody erased it, however far one reads on: its record went by hand."""
+    """No later event erases it: its record was deleted by hand."""
     keys.put("c-42", None)
     keys.logs[0] = [
         event(0, ANN, FIRST),
@@ -26,7 +26,7 @@ def test_lost_key_is_named(opener: EventOpener, keys: KeysInMemory) -> None:
 
 @pytest.mark.parametrize("partition", [0, 2], ids=["further on", "in a child of the partition"])
 def test_erasure_ahead_is_found(opener: EventOpener, keys: KeysInMemory, partition: int) -> None:
-    """The key is gone already, and the reader stands before the `Erased`."""
+    """The key is deleted already, and the reader has not reached the `Erased` event."""
     keys.put("c-42", None)
     keys.logs = {0: [event(0, ANN, FIRST)], 1: [], 2: []}
     keys.logs[partition].append(event(7, Erased(FIRST.kid)))
@@ -36,7 +36,7 @@ def test_erasure_ahead_is_found(opener: EventOpener, keys: KeysInMemory, partiti
 
 def test_nothing_is_read_twice(opener: EventOpener, keys: KeysInMemory) -> None:
     keys.put("c-42", None)
-    keys.logs = {}  # who looks ahead fails
+    keys.logs = {}  # looking ahead would fail
     opener.opened(0, [event(0, ANN, FIRST)])
     opener.opened(0, [event(1, Erased(FIRST.kid))])
     opener.conclude()

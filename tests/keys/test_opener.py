@@ -1,4 +1,4 @@
-"""Readers open events by the keys that they read, and never take for erased what is not."""
+"""Readers decrypt events with the keys that they read, and never treat an existing value as erased."""
 
 import json
 
@@ -38,7 +38,7 @@ def test_events_of_unmarked_aggregates_stay() -> None:
 
 
 def test_late_key_is_waited_for(opener: EventOpener, keys: KeysInMemory) -> None:
-    """The event shows before the key: the end of the keys is asked for once the event is seen."""
+    """The event becomes visible before the key: the end of the keys is read after the event."""
     keys.put("c-40", SECOND)
     opener.opened(0, [event(0, ANN, FIRST, "c-41")])
     keys.put("c-42", FIRST)
@@ -52,7 +52,7 @@ def test_absent_key_is_erased(opener: EventOpener, keys: KeysInMemory) -> None:
 
 
 def test_grown_events_share_keys(ring: KeyRingAddress, keys: KeysInMemory) -> None:
-    """The keys keep their number of partitions for life; those of an aggregate stay in one of them."""
+    """The keys topic keeps its partition count forever, so an aggregate's keys stay in one partition."""
     keys.count = 2
     opener = EventOpener("customer.events", event_marks(CUSTOMER), OpenerKeys(ring, keys))
     keys.put("c-42", FIRST)
@@ -70,7 +70,7 @@ def test_replay_asks_for_the_keys_once(opener: EventOpener, keys: KeysInMemory) 
 
 
 def test_sleeper_drops_what_compaction_hid(opener: EventOpener, keys: KeysInMemory) -> None:
-    """The reader has the key, and the tombstone is compacted away before it reads on: `Erased` ends the key."""
+    """The reader has the key, and its tombstone is compacted before the reader continues: `Erased` ends the key."""
     keys.put("c-42", FIRST)
     opener.opened(0, [event(0, ANN, FIRST)])
     keys.put("c-42", None)
@@ -104,7 +104,7 @@ def test_one_aggregate_needs_its_own_keys(ring: KeyRingAddress, keys: KeysInMemo
 
 
 def test_damaged_seal_is_named(opener: EventOpener, keys: KeysInMemory) -> None:
-    """Its own key does not open it: it was moved here from another event."""
+    """Its own key does not decrypt the value, because the value was copied from another event."""
     keys.put("c-42", FIRST)
     moved = event(7, ANN, FIRST)
     moved = msgspec.structs.replace(moved, value=(moved.value or b"").replace(b"0/7/0", b"0/8/0"))
@@ -139,7 +139,7 @@ def test_cut_topic_is_no_erasure(opener: EventOpener, keys: KeysInMemory) -> Non
 
 
 def test_emptied_topic_is_no_erasure(opener: EventOpener, keys: KeysInMemory) -> None:
-    """A sealed value had a key there: a reader who has just begun sees no placeholder for it."""
+    """An encrypted value had a key in this topic, so a new reader must not redact it."""
     with pytest.raises(
         ContradictionError, match=r"customer\.keys partition 0 has no records.*nobody erased it"
     ):

@@ -1,4 +1,4 @@
-"""The ring is read from its place; what is wrong is said without a part of a key."""
+"""The keyring is read from its location, and errors contain no part of a key."""
 
 import json
 import sys

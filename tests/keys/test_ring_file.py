@@ -1,4 +1,4 @@
-"""A ring in a file is made once, and rotates without losing a key."""
+"""A keyring file is created once, and is rotated without losing a key."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def test_two_in_a_month_differ(path: Path) -> None:
 
 
 def test_the_ring_is_replaced_whole(path: Path) -> None:
-    """Or not at all: nothing is left of an attempt that fails half-way."""
+    """A failed rotation changes nothing and leaves no files."""
     before = path.read_bytes()
     with pytest.raises(ValueError, match="64 bytes, not 32"):
         rotate_ring_file(path, "2026-12", SECOND[:32])
@@ -77,7 +77,7 @@ def test_the_ring_is_replaced_whole(path: Path) -> None:
 
 
 def test_one_program_at_a_time(path: Path) -> None:
-    """Of two that rotate at once one would lose the other's master key, which may be in use by then."""
+    """Of two concurrent rotations, one would lose the other's KEK, which may be in use already."""
     other = path.with_name(".keys.json.new")
     other.write_bytes(b"the other's")
     with pytest.raises(ConfigurationError, match=r"\.keys\.json\.new exists: another program"):

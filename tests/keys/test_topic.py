@@ -1,4 +1,4 @@
-"""Records of keys, and what readers know of them."""
+"""Records of keys, and the knowledge that readers gain from them."""
 
 import pytest
 from hypothesis import given
@@ -56,7 +56,7 @@ def test_tombstone_ends_a_key() -> None:
 
 @given(st.permutations([ONE, ONE, None]), st.sampled_from([None, 0, 9]))
 def test_ended_key_never_comes_back(records: list[WrappedKey | None], end: int | None) -> None:
-    """… whatever order a cache that is behind reads its records in, and without the tombstone."""
+    """This holds for any order in which a lagging cache reads the records, and without the tombstone."""
     known = KnownKeys().with_record(ONE).with_erased("one")
     for record in records:
         known = known.with_record(record)

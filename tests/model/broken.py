@@ -1,4 +1,4 @@
-"""The rules broken one at a time, each with the least that shows it and what then goes wrong."""
+"""The rules of the model, broken one at a time, each with the smallest scenario that shows it, and its effect."""
 
 from typing import NamedTuple
 
@@ -17,11 +17,11 @@ from tests.model.world import Scenario
 
 
 class Break(NamedTuple):
-    """A rule that is broken."""
+    """A broken rule."""
 
     rules: Rules
     scenario: Scenario
-    wrong: str  # the promise that falls
+    wrong: str  # the broken promise
 
 
 def judged_by_number(mine: Claim, committed_claim: Claim | None) -> Judgement:

@@ -1,17 +1,17 @@
 """The broker's part of one partition, as a value: two logs, one transactional id, one committed offset.
 
-The commands are all there from the start. Control records and aborted ones take up offsets, as they do in Kafka.
+All commands exist from the start. Control records and aborted records take up offsets, as in Kafka.
 """
 
 from typing import Literal, NamedTuple
 
 from cqrs_cli.ownership.claim import Claim
 
-#: `open` belongs to the owners' transactional id, `foreign` to a stranger's transaction; both are invisible to who
-#: reads committed, and so is everything behind them.
+#: `open` belongs to the owners' transactional id, `foreign` to another program's transaction. Readers of committed
+#: records see neither these records nor the records after them.
 Status = Literal["open", "foreign", "committed", "aborted", "control"]
 
-#: Where a marker makes a decided commit visible, each at its own time.
+#: A log or group in which a marker makes a decided commit visible. Each marker is written at its own time.
 Place = Literal["group", "events", "outcomes"]
 
 
@@ -28,35 +28,33 @@ _CONTROL = Slot("control")
 
 
 class Transaction(NamedTuple):
-    """Produced, with its end under way: the broker may receive that at any time, or never."""
+    """A produced transaction whose end request is under way: the broker may receive it at any time, or never."""
 
-    of: int  # which actor's producer
-    offset: int  # the position it commits
+    of: int  # number of the owner whose producer wrote it
+    offset: int  # the position that it commits
     claim: Claim
-    unmarked: tuple[Place, ...]  # where no marker is written yet
-    committing: bool = False  # the end has arrived: from here on nothing undoes it
+    unmarked: tuple[Place, ...]  # the places without a marker yet
+    committing: bool = False  # the end request has arrived: the commit is final
 
 
 class Broker(NamedTuple):
-    """`fenced` and the other verbs give the broker as it is afterwards."""
+    """The broker's state. Methods return the state after an action."""
 
     events: Log = ()
     outcomes: Log = ()
     offset: int | None = None
     claim: Claim | None = None
-    epoch: int | None = (
-        None  # the actor whose producer may write; None: the coordinator has fenced the last one
-    )
+    epoch: int | None = None  # the owner whose producer may write; None after the coordinator has fenced it
     transaction: Transaction | None = None
 
     @property
     def is_settling(self) -> bool:
-        """True while a decided commit is not visible everywhere: until then its transactional id is busy."""
+        """True while a decided commit is not visible everywhere. Until then its transactional id is busy."""
         return self.transaction is not None and self.transaction.committing
 
     @property
     def decided(self) -> int:
-        """The number of commands that have their outcome for good, visible or not."""
+        """The number of commands with a committed outcome, visible or not."""
         return len(written(self.outcomes, self.is_settling))
 
     @property
@@ -65,7 +63,7 @@ class Broker(NamedTuple):
         return self.transaction is not None and "group" in self.transaction.unmarked
 
     def fenced(self, actor: int | None) -> "Broker":
-        """`init_transactions` by this actor, or the transaction's timeout (None): what was open is aborted."""
+        """Call `init_transactions` as this owner, or time out (None): an open transaction is aborted."""
         return self._aborted()._replace(epoch=actor)
 
     def produced(
@@ -76,7 +74,7 @@ class Broker(NamedTuple):
         events: tuple[bytes, ...] = (),
         outcomes: tuple[bytes, ...] = (),
     ) -> "Broker":
-        """A transaction begun and filled, whose end is under way."""
+        """Write a transaction, whose end request is then under way."""
         unmarked: list[Place] = ["group"]
         if events:
             unmarked.append("events")
@@ -89,12 +87,12 @@ class Broker(NamedTuple):
         )
 
     def reached(self) -> "Broker":
-        """The end of the transaction has arrived."""
+        """Let the end request arrive."""
         assert self.transaction is not None and self.transaction.of == self.epoch
         return self._replace(transaction=self.transaction._replace(committing=True))
 
     def marked(self, place: Place) -> "Broker":
-        """The marker of the decided commit is written in one place."""
+        """Write the marker of the decided commit in one place."""
         transaction = self.transaction
         assert transaction is not None and transaction.committing
         unmarked = tuple(other for other in transaction.unmarked if other != place)
@@ -108,20 +106,20 @@ class Broker(NamedTuple):
                 return after._replace(outcomes=_settled(self.outcomes, "open", "committed"))
 
     def disturbed(self, place: Place) -> "Broker":
-        """A stranger has opened a transaction on one of the logs."""
+        """Let another program open a transaction on one of the logs."""
         if place == "events":
             return self._replace(events=(*self.events, Slot("foreign")))
         return self._replace(outcomes=(*self.outcomes, Slot("foreign")))
 
     def undisturbed(self) -> "Broker":
-        """The stranger's transaction is aborted."""
+        """Abort the other program's transaction."""
         return self._replace(
             events=_settled(self.events, "foreign", "aborted"),
             outcomes=_settled(self.outcomes, "foreign", "aborted"),
         )
 
     def settled(self) -> "Broker":
-        """Nothing is open: what was decided is visible, everything else is aborted."""
+        """Resolve all transactions: decided commits become visible, and all others are aborted."""
         broker = self
         while broker.is_settling:
             assert broker.transaction is not None
@@ -139,23 +137,23 @@ class Broker(NamedTuple):
 
 
 def _settled(log: Log, before: Status, after: Status) -> Log:
-    """The log once a transaction has ended: nothing changes where it wrote nothing."""
+    """Return the log after the end of a transaction; unchanged if the transaction wrote nothing to it."""
     if not any(slot.status == before for slot in log):
         return log
     return (*(slot._replace(status=after) if slot.status == before else slot for slot in log), _CONTROL)
 
 
 def last_stable(log: Log) -> int:
-    """The last stable offset: where the first open transaction begins."""
+    """Return the last stable offset: the start of the first open transaction."""
     return next((n for n, slot in enumerate(log) if slot.status in ("open", "foreign")), len(log))
 
 
 def visible(log: Log, start: int, end: int) -> list[bytes]:
-    """The records of a stretch that a reader of committed records sees."""
+    """Return the records between two offsets that a reader of committed records sees."""
     return [slot.value for slot in log[start : min(end, last_stable(log))] if slot.status == "committed"]
 
 
 def written(log: Log, committing: bool) -> list[bytes]:
-    """The records that are committed for good, in order, visible or not."""
+    """Return the committed records in order, visible or not."""
     final = ("committed", "open") if committing else ("committed",)
     return [slot.value for slot in log if slot.status in final]

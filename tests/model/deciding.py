@@ -24,13 +24,13 @@ COUNTER = Aggregate.of("counter", decider)
 
 
 class Commands(tuple[Record, ...]):
-    """Both commands, as a key: there are few, so identity will do."""
+    """Both commands, hashable by identity. There are few instances."""
 
     __slots__ = ()
-    __hash__ = object.__hash__  # records hold lists
+    __hash__ = object.__hash__  # records contain lists
 
 
-#: What a shard remembers: ((subject, id), decision), sorted.
+#: The ids that a shard remembers: ((subject, id), decision), sorted.
 Memory = tuple[tuple[tuple[str, str], DedupEntry], ...]
 
 
@@ -39,12 +39,12 @@ def _increment(offset: int, id: str, **attributes: str) -> Record:
     return Record(offset, 1000 * (offset + 1), sent.key, sent.value, [*HEADERS])
 
 
-#: The second one is accepted only on top of the first: decided on an old state it would conflict.
+#: The second command is accepted only after the first: decided on an old state, it would be a conflict.
 IN_SEQUENCE = Commands(
     [_increment(0, "one", expectedversion="none"), _increment(1, "two", expectedversion="1")]
 )
 
-#: The second one is the first again: by who has forgotten that it would be counted twice.
+#: The second command repeats the first: an owner that has forgotten the first would count twice.
 REPEATED = Commands([IN_SEQUENCE[0], replace(IN_SEQUENCE[0], offset=1, timestamp=2000)])
 
 
@@ -55,7 +55,7 @@ class Decided(NamedTuple):
     events: tuple[bytes, ...]
     outcomes: tuple[bytes, ...]
     state: StoredState | None
-    memory: Memory  # what it adds
+    memory: Memory  # the ids that it adds
     clock: int
 
 
@@ -78,7 +78,7 @@ def decide(commands: Commands, start: int, end: int, state: StoredState | None, 
 
 
 def fold(rules: Rules, state: StoredState | None, events: Sequence[bytes]) -> StoredState | None:
-    """The state after these events; raises `FoldError`."""
+    """Return the state after these events. Raises `FoldError`."""
     for event in events:
         state = _folded(rules, state, event)
     return state
@@ -91,7 +91,7 @@ def _folded(rules: Rules, state: StoredState | None, event: bytes) -> StoredStat
 
 @cache
 def recalled(commands: Commands, outcome: bytes) -> Memory:
-    """The ids that an outcome makes remembered."""
+    """Return the ids that an outcome adds to the remembered ids."""
     read = as_outcome(outcome)
     into: dict[tuple[str, str], DedupEntry] = {}
     remember(into, read, commands[read.data.offset].timestamp)
@@ -100,31 +100,31 @@ def recalled(commands: Commands, outcome: bytes) -> Memory:
 
 @cache
 def as_outcome(outcome: bytes) -> OutcomeEnvelope:
-    """An outcome as it is read."""
+    """Return the parsed outcome."""
     return read_outcome(outcome)
 
 
 def merged(memory: Memory, more: Memory) -> Memory:
-    """Both, the later decision on an id replacing the earlier."""
+    """Return both memories together. A later decision on an id replaces the earlier."""
     return tuple(sorted({**dict(memory), **dict(more)}.items())) if more else memory
 
 
 def version(state: StoredState | None) -> int:
-    """The number of events behind this state."""
+    """Return the number of events folded into this state."""
     return 0 if state is None else state.version
 
 
 class Reference(NamedTuple):
-    """The result of the commands when nothing goes wrong."""
+    """The result of the commands without faults."""
 
     events: list[bytes]
     outcomes: list[bytes]
-    states: list[StoredState | None]  # after none, one, two of them
+    states: list[StoredState | None]  # after 0, 1 and 2 of the commands
 
 
 @cache
 def reference(commands: Commands) -> Reference:
-    """Decided one by one, by one who never forgets."""
+    """Decide the commands one by one, and remember all ids."""
     result = Reference([], [], [None])
     memory: Memory = ()
     for offset in range(len(commands)):

@@ -1,4 +1,4 @@
-"""Every world that can come about, nearest first, so that a counterexample is as short as it can be."""
+"""Breadth-first search of all reachable worlds, so that a counterexample is as short as possible."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ class Counterexample(NamedTuple):
 
     @classmethod
     def here(cls, wrong: str) -> "Counterexample | None":
-        """The promise that a world itself breaks; None for none."""
+        """Return a counterexample for a world that breaks a promise itself; None for an empty `wrong`."""
         return cls(wrong, []) if wrong else None
 
     def __str__(self) -> str:
@@ -32,18 +32,18 @@ class Counterexample(NamedTuple):
 
 
 class Explored(NamedTuple):
-    """The number of worlds, and the first in which something is wrong."""
+    """The number of worlds, and the first counterexample."""
 
     worlds: int
     counterexample: Counterexample | None
 
     def check_kept(self, name: str) -> None:
-        """Assert that the scenario of this name breaks no promise."""
+        """Assert that the scenario breaks no promise."""
         print(f"{name}: {self.worlds:,} worlds")
         assert self.counterexample is None, str(self.counterexample)
 
     def check_broken(self, wrong: str) -> None:
-        """Assert that a rule that was left out shows in this way."""
+        """Assert that a rule that was left out is noticed in this way."""
         found = self.counterexample
         assert found is not None, "nothing goes wrong: the rule is not needed, or the model does not see why"
         print(found)
@@ -51,7 +51,7 @@ class Explored(NamedTuple):
 
 
 def explore(scenario: Scenario, rules: Rules, most: int = 10_000_000) -> Explored:
-    """Visit every world, `most` at most, until something is wrong."""
+    """Visit worlds, at most `most`, until a promise is broken."""
     progress = Progress(scenario, rules)
     return visit(
         scenario.beginning(),
@@ -67,10 +67,10 @@ def visit(
     wrong: Callable[[AnyWorld, list[str]], Counterexample | None],
     most: int,
 ) -> Explored:
-    """Visit every world of a model, `most` at most, until something is wrong.
+    """Visit worlds of a model, at most `most`, until a promise is broken.
 
-    `following`: the steps from a world, each with its label, the world behind it, and the promise that it breaks.
-    `wrong`: the promise that a world breaks whose steps have these labels.
+    `following` returns the steps from a world: label, next world, and broken promise. `wrong` returns the promise that
+    a world with steps of these labels breaks.
     """
     origins: dict[AnyWorld, tuple[AnyWorld, str] | None] = {beginning: None}
     waiting = deque([beginning])
@@ -88,7 +88,7 @@ def visit(
 
 
 def trace(origins: Mapping[AnyWorld, tuple[AnyWorld, str] | None], world: AnyWorld) -> list[str]:
-    """The steps that led to a world."""
+    """Return the labels of the steps that led to a world."""
     labels = []
     while (origin := origins[world]) is not None:
         world, label = origin
@@ -97,7 +97,7 @@ def trace(origins: Mapping[AnyWorld, tuple[AnyWorld, str] | None], world: AnyWor
 
 
 class Progress:
-    """From wherever, a later run alone, on any machine, decides what is left when nothing fails any more."""
+    """Checks progress: without more faults, a later run alone decides the remaining commands on any machine."""
 
     def __init__(self, scenario: Scenario, rules: Rules) -> None:
         self._scenario = replace(scenario, owners=((99, 0),), machines=(0,), starts=2)
@@ -106,7 +106,7 @@ class Progress:
         self._finished = lru_cache(maxsize=None)(self._finish)
 
     def stuck(self, world: World) -> Counterexample | None:
-        """The reason why a later run cannot finish. (A transaction that still ends is another world.)"""
+        """Return the reason why a later run cannot finish. (A transaction that may still end is another world.)"""
         for shard in {*world.shards, Shard()}:
             key = world.broker, shard
             if key not in self._known:

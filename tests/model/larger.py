@@ -1,4 +1,4 @@
-"""How much of larger worlds is explored: a million states, by `make nightly`."""
+"""The bound for larger worlds: a million states, explored by `make nightly`."""
 
 import pytest
 

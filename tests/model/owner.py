@@ -1,6 +1,6 @@
-"""Steps 1 to 5 of the owner protocol as a machine: each function is one step, and between any two anything may happen.
+"""Steps 1 to 5 of the owner protocol as a state machine. Each function is one step; anything may happen in between.
 
-A step that waits for somebody else gives nothing. The judgements are those of the code.
+A step that must wait yields no next world. All checks are the functions of the code.
 """
 
 from typing import Any
@@ -22,13 +22,13 @@ from tests.model.world import Shard, Steps
 
 
 def fence(turn: Turn) -> Steps:
-    """1: returns once a commit under way is complete."""
+    """1: Fence; possible once a commit under way is complete."""
     if not turn.broker.is_settling:
         yield turn.next("fences", broker=turn.broker.fenced(turn.number))
 
 
 def claim(turn: Turn) -> Steps:
-    """2: read committed, so it waits for a pending commit."""
+    """2: Read committed offsets, so wait for a pending commit, and claim."""
     owner, broker = turn.owner, turn.broker
     if broker.hides_an_offset:
         return
@@ -45,12 +45,12 @@ def claim(turn: Turn) -> Steps:
 
 
 def look(turn: Turn) -> Steps:
-    """3: how far the outcomes reach."""
+    """3: Read the end of the outcomes."""
     yield turn.next("looks where the outcomes end", outcomes_end=turn.rules.end(turn.broker.outcomes))
 
 
 def judge_position(turn: Turn) -> Steps:
-    """3: where to go on, judged from the log."""
+    """3: Judge the position to continue at, from the log."""
     owner, broker, whole = turn.owner, turn.broker, len(turn.scenario.commands)
     events_end = turn.rules.end(broker.events)
     if last_stable(broker.outcomes) < owner.outcomes_end or last_stable(broker.events) < events_end:
@@ -94,7 +94,7 @@ def judge_position(turn: Turn) -> Steps:
 
 
 def take(turn: Turn) -> Steps:
-    """4: make the shard mine."""
+    """4: Take the shard."""
     token, at = turn.owner.mine.token, turn.shard.positions
     yield turn.next(
         "takes its shard", shard=turn.shard._replace(token=token), token=token, flushed=at, positions=at
@@ -102,7 +102,7 @@ def take(turn: Turn) -> Steps:
 
 
 def fold_events(turn: Turn) -> Steps:
-    """4: up to where the log ends now."""
+    """4: Fold the events up to the current end of the log."""
     broker, following = turn.broker, turn.rules.after("fold_events")
     end = turn.rules.end(broker.events)
     if last_stable(broker.events) < end:
@@ -116,7 +116,7 @@ def fold_events(turn: Turn) -> Steps:
 
 
 def fold_outcomes(turn: Turn) -> Steps:
-    """4: and remember what was decided."""
+    """4: Fold the outcomes, and remember their ids."""
     owner, following = turn.owner, turn.rules.after("fold_outcomes")
     if last_stable(turn.broker.outcomes) < owner.outcomes_end:
         return
@@ -130,7 +130,7 @@ def fold_outcomes(turn: Turn) -> Steps:
 
 
 def with_events(turn: Turn, shard: Shard, end: int) -> Shard:
-    """The shard with the events up to `end` folded; raises `ContradictionError`, `FoldError`."""
+    """Return the shard with the events up to `end` folded. Raises `ContradictionError`, `FoldError`."""
     at = turn.owner.positions
     if at.events > end:
         raise ContradictionError(f"the events end at {end}, before {at.events}", "")
@@ -139,7 +139,7 @@ def with_events(turn: Turn, shard: Shard, end: int) -> Shard:
 
 
 def with_outcomes(turn: Turn, shard: Shard, end: int) -> Shard:
-    """The shard with the outcomes up to `end` folded; raises `ContradictionError`."""
+    """Return the shard with the outcomes up to `end` folded. Raises `ContradictionError`."""
     at, commands = shard.positions, turn.scenario.commands
     if at.outcomes > end:
         raise ContradictionError(f"the outcomes end at {end}, before {at.outcomes}", "")
@@ -156,7 +156,7 @@ def with_outcomes(turn: Turn, shard: Shard, end: int) -> Shard:
 
 
 def loop(turn: Turn) -> Steps:
-    """5: apply now or later, decide one or two, end when all is done; or nothing comes for a while."""
+    """5: Apply now or later, decide one or two commands, end when all are decided, or be idle."""
     owner, whole = turn.owner, len(turn.scenario.commands)
     if owner.positions != owner.flushed:
         memory = merged(turn.shard.memory, owner.staged)
@@ -171,7 +171,7 @@ def loop(turn: Turn) -> Steps:
 
 
 def commits(turn: Turn, end: int, loses_a_record: bool = False) -> Steps:
-    """5: decide the commands up to `end`, and commit."""
+    """5: Decide the commands up to `end`, and commit."""
     owner, broker, found = turn.owner, turn.broker, turn.shard
     if turn.is_fenced:
         yield turn.fails(KafkaError._FENCED, end - owner.at)
@@ -190,7 +190,7 @@ def commits(turn: Turn, end: int, loses_a_record: bool = False) -> Steps:
 
 
 def _idle(turn: Turn) -> Steps:
-    """5: an owner that commits nothing would not notice that it was fenced."""
+    """5: Check the claim while idle: an owner that commits nothing would not notice that it was fenced."""
     owner, broker = turn.owner, turn.broker
     if broker.offset is None:
         yield from turn.sends("finds its offset gone and commits it again", owner.at, "loop")

@@ -1,4 +1,4 @@
-"""The rules of the protocol that can be broken on their own; as they stand they are the functions of the code."""
+"""The rules of the protocol that can be broken one by one. The defaults are the functions of the code."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from cqrs_cli.ownership import claim as claims
 from cqrs_cli.ownership.claim import Claim, Judgement
 from tests.model.broker import Log
 
-#: One start up to its loop, step by step.
+#: The steps of one start up to the loop, in order.
 OWNER_STEPS = ("fence", "claim", "look", "position", "take", "fold_events", "fold_outcomes")
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules; a test breaks one by replacing it."""
+    """The rules. A test breaks one by replacing it."""
 
     judge: Callable[[Claim, Claim | None], Judgement] = claims.judge
     may_warm: Callable[[str, Claim | None], bool] = claims.may_warm
@@ -37,6 +37,6 @@ class Rules:
     fenced_says_nothing: bool = True
 
     def after(self, step: str) -> str:
-        """The step that follows this one."""
+        """Return the step after this step."""
         following = (*self.steps, "loop")
         return following[following.index(step) + 1]

@@ -1,8 +1,8 @@
-"""A model of runs that stand by for each other at one place: who begins, who is taken over, who crashes.
+"""A model of runs in standby mode at one partition: takeovers, false alarms and crashes.
 
-Fencing, position and shard are not in it: the model of one partition has them, and they make a wrong suspicion
-harmless. Here the question is whether somebody always works, and whether the runs leave each other in peace. The
-judgements are the functions that runs use; `Rules` has those that a test breaks.
+The model omits fences, positions and shards, which the model of one partition covers: they make a false alarm harmless.
+This model checks that some run always decides, and that the runs stop taking over from each other. It calls the
+functions of the code; `Rules` has the functions that a test breaks.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,14 +16,14 @@ SILENT, AFTER = 3.0, 2.0
 
 
 class Run(NamedTuple):
-    """`step`: stands by, has been given its turn, works, or is gone."""
+    """A run. `step` is standby, turn (it takes over), works or gone."""
 
     mine: Claim
     step: str = "standby"
 
 
 class Place(NamedTuple):
-    """One moment. `suspicions` and `crashes` are the faults that may still come."""
+    """One moment. `suspicions` and `crashes` count the faults that may still happen."""
 
     runs: tuple[Run, ...]
     claim: Claim | None = None
@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules as runs keep them."""
+    """The rules that runs keep."""
 
     may_begin: Callable[[Claim, Claim | None, float, float], bool] = may_begin
     risen: Callable[[Claim, Claim | None, int], Claim] = risen
@@ -44,16 +44,16 @@ class Rules:
 
 
 def beginning(count: int) -> Place:
-    """Runs that were started one after the other, and all stand by."""
+    """Return runs that were started in sequence and are all in standby mode."""
     return Place(tuple(Run(Claim(number, f"r{number}", 0, 0, 0, "id", 1)) for number in range(count)))
 
 
 def following(rules: Rules, place: Place) -> Iterator[Place]:
-    """Every moment that may come next, without a fault."""
+    """Yield every possible next moment without a fault."""
     for number, run in enumerate(place.runs):
         if run.step == "standby" and rules.may_begin(run.mine, place.claim, _silent(place), AFTER):
             yield _begun(rules, place, number, run)
-        elif run.step == "turn":  # it fences, and judges what it finds
+        elif run.step == "turn":  # it fences, and judges the committed claim
             later = judge(run.mine, place.claim).ends
             after = place if later else place._replace(claim=run.mine)
             yield after.changed(number, run._replace(step="standby" if later else "works"))
@@ -62,7 +62,7 @@ def following(rules: Rules, place: Place) -> Iterator[Place]:
 
 
 def faults(rules: Rules, place: Place) -> Iterator[Place]:
-    """The faults that may come next: a run that works crashes, or is suspected although it lives."""
+    """Yield the next moments after a fault: an active run crashes, or is suspected although it lives."""
     for number, run in enumerate(place.runs):
         if run.step == "standby" and place.suspicions:
             fewer = place._replace(suspicions=place.suspicions - 1)
@@ -86,12 +86,12 @@ def _judged(rules: Rules, place: Place, number: int, run: Run) -> Iterator[Place
         yield place.changed(number, run._replace(step="standby"))
     elif judgement is Judgement.TAKEN_OVER:
         yield _begun(rules, place, number, run)
-    elif judgement is not Judgement.MINE:  # its claim is gone: it begins again
+    elif judgement is not Judgement.MINE:  # its claim is gone: it starts again
         yield place.changed(number, run._replace(step="turn"))
 
 
 class Explored(NamedTuple):
-    """`restless`: moments from which no rest can be reached without a further fault."""
+    """The result of a search. `restless` has the moments from which no final moment is reachable without a fault."""
 
     places: int
     rests: list[Place]
@@ -99,7 +99,7 @@ class Explored(NamedTuple):
 
 
 def explored(rules: Rules, start: Place, most: int = 20_000) -> Explored:
-    """Every moment that can come, `most` at most. A rest is one after which nothing happens without a fault."""
+    """Visit all reachable moments, at most `most`. A final moment is one that only a fault can change."""
     before: dict[Place, set[Place]] = {start: set()}
     waiting, rests = [start], list[Place]()
     while waiting and len(before) < most:

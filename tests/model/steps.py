@@ -1,4 +1,4 @@
-"""Everything that may happen next: an owner or the broker goes on, the driver ends the first run, something fails."""
+"""All possible next steps: an owner or the broker continues, the driver retires the first run, or a fault happens."""
 
 from confluent_kafka import KafkaError
 
@@ -11,15 +11,15 @@ from tests.model.supervisor import STEPS
 from tests.model.turn import Turn
 from tests.model.world import Driver, Owner, Scenario, Step, Steps, World
 
-#: Where a call to the broker may fail; whether it had its effect, the owner does not know.
+#: Steps with a call to the broker that may fail. The owner does not know whether the call had its effect.
 _CALLING = {"claim", "look", "position", "take", "fold_events", "fold_outcomes", "loop", "await"}
 
-#: Where an owner may stay so long that the committed offset expires: a week without a commit.
+#: Steps that may last so long that the committed offset expires: a week without a commit.
 _FOR_LONG = {"warm", "loop", "judge", "fence", "gone"}
 
 
 def steps(scenario: Scenario, rules: Rules, world: World) -> Steps:
-    """Every step that the world may take."""
+    """Yield every step that the world may take."""
     yield from of_broker(scenario, world)
     for number, owner in enumerate(world.owners):
         if owner.step in STEPS:
@@ -31,7 +31,7 @@ def steps(scenario: Scenario, rules: Rules, world: World) -> Steps:
 
 
 def of_broker(scenario: Scenario, world: World) -> Steps:
-    """The end of a transaction arrives, markers are written, a stranger gives up."""
+    """Let the end of a transaction arrive, write markers, or abort the other program's transaction."""
     broker, transaction = world.broker, world.broker.transaction
     if transaction is not None and not transaction.committing:
         yield _arrival(scenario, world, transaction)
@@ -45,7 +45,7 @@ def of_broker(scenario: Scenario, world: World) -> Steps:
 
 
 def _arrival(scenario: Scenario, world: World, transaction: Transaction) -> Step:
-    """The broker commits, and the owner that waits for it is told."""
+    """Let the broker commit, and let the owner that waits learn it."""
     claim, broker = transaction.claim, world.broker.reached()
     wrong = ""
     if "outcomes" in transaction.unmarked:
@@ -69,7 +69,7 @@ def _arrival(scenario: Scenario, world: World, transaction: Transaction) -> Step
 
 
 def _informed(owner: Owner, world: World) -> Owner:
-    """The owner once it knows that its commit took place."""
+    """Return the owner once it knows that its commit succeeded."""
     batch, broker = owner.batch, world.broker
     transaction = broker.transaction
     assert transaction is not None
@@ -90,12 +90,12 @@ def _informed(owner: Owner, world: World) -> Owner:
 
 
 def _end_of_own(log: tuple[Slot, ...]) -> int:
-    """The delivery reports of a batch."""
+    """Return the end offset of a batch, as its delivery reports give it."""
     return max((n + 1 for n, slot in enumerate(log) if slot.status == "open"), default=0)
 
 
 def of_driver(scenario: Scenario, rules: Rules, world: World) -> Steps:
-    """The first run is ended from outside: look, fence, leave a terminal claim."""
+    """Retire the first run from outside: read the claim, fence, and commit a terminal claim."""
     (step, before), broker, number = world.driver, world.broker, len(world.owners)
     run = scenario.owners[0][0]
     gone = world._replace(driver=Driver("gone"))
@@ -117,7 +117,7 @@ def of_driver(scenario: Scenario, rules: Rules, world: World) -> Steps:
 
 
 def faults(scenario: Scenario, rules: Rules, world: World) -> Steps:
-    """The faults that are possible now."""
+    """Yield the faults that are possible now."""
     broker, transaction = world.broker, world.broker.transaction
     if transaction is not None and not transaction.committing:
         yield Step("fault: the transaction times out", world._replace(broker=broker.fenced(None)))

@@ -1,4 +1,4 @@
-"""The owner protocol around an owner: folding before the fence (0), and what follows an error (6)."""
+"""The owner protocol around an owner: folding before the fence (step 0), and the reaction to an error (step 6)."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,12 @@ from tests.model.world import Steps
 
 
 def warm(turn: Turn) -> Steps:
-    """0: see whose shard it is."""
+    """0: Read the owner's token in the shard."""
     yield turn.to("opens its shard", "warm_claim", token=turn.shard.token)
 
 
 def warm_claim(turn: Turn) -> Steps:
-    """0: leave a living owner's shard alone."""
+    """0: Leave the shard of a living owner alone."""
     if turn.rules.may_warm(turn.owner.token, turn.broker.claim):
         yield turn.to("may fold", "warm_look")
     else:
@@ -24,13 +24,13 @@ def warm_claim(turn: Turn) -> Steps:
 
 
 def warm_look(turn: Turn) -> Steps:
-    """0: see how far the shard is."""
+    """0: Read the shard's positions."""
     at = turn.shard.positions
     yield turn.to("sees how far the shard is", "warm_fold", flushed=at, positions=at)
 
 
 def warm_fold(turn: Turn) -> Steps:
-    """0: fold what is visible. It judges nothing: a contradiction is left to the owner."""
+    """0: Fold the visible records. An inconsistency is left to the owner."""
     broker, found = turn.broker, turn.shard
     shard = found
     try:
@@ -43,7 +43,7 @@ def warm_fold(turn: Turn) -> Steps:
 
 
 def doubt(turn: Turn) -> Steps:
-    """A contradiction is believed only while the claim is mine, asked without waiting for pending commits."""
+    """Believe an inconsistency only while the committed claim is the owner's. Does not wait for pending commits."""
     owner, committed_claim = turn.owner, turn.broker.claim
     if turn.rules.believable(owner.mine, owner.claimed, committed_claim):
         yield turn.stops(5, "the contradiction is believed")
@@ -52,7 +52,7 @@ def doubt(turn: Turn) -> Steps:
 
 
 def judge(turn: Turn) -> Steps:
-    """6: read the claim without waiting for pending commits, and begin again."""
+    """6: Read the claim without waiting for pending commits, and start again."""
     owner = turn.owner
     judgement = turn.rules.judge(owner.mine, turn.broker.claim)
     if judgement.ends:

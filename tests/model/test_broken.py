@@ -1,4 +1,4 @@
-"""The model is checked by breaking it: without any one of its rules something goes wrong."""
+"""The model is checked by breaking it: without any of its rules, a promise is broken."""
 
 import pytest
 

@@ -31,7 +31,7 @@ SCENARIOS = [
     replace(DISTANT, name="two runs, and a repeated command", faults=0, commands=REPEATED),
 ]
 
-#: Larger scenarios; those without an end are explored up to a number of worlds.
+#: Larger scenarios. Unbounded scenarios are explored up to a number of worlds.
 DEEPER = [
     replace(ALONE, faults=4),
     replace(RETRY, faults=1),
@@ -46,7 +46,7 @@ DEEPER = [
 
 
 def nothing_goes_wrong(scenario: Scenario, most: int) -> bool:
-    """Assert that no world breaks a promise; true if every world was visited."""
+    """Assert that no world breaks a promise. Returns True if every world was visited."""
     explored = explore(scenario, Rules(), most)
     explored.check_kept(scenario.name)
     return explored.worlds < most
@@ -55,7 +55,7 @@ def nothing_goes_wrong(scenario: Scenario, most: int) -> bool:
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_nothing_goes_wrong(scenario: Scenario) -> None:
-    """Every interleaving of two owners, in the model of docs/verification.md#the-model."""
+    """Two owners in every interleaving, in the model of docs/verification.md#the-model."""
     assert nothing_goes_wrong(scenario, 500_000)
 
 

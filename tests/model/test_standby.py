@@ -1,4 +1,4 @@
-"""Runs that stand by for each other: somebody always works, and nobody fights."""
+"""Runs in standby mode: some run always decides, and the runs do not fight."""
 
 import pytest
 
@@ -13,13 +13,13 @@ def at_work(place: Place) -> list[str]:
 
 
 def is_served(place: Place) -> bool:
-    """One run works, unless all have crashed."""
+    """True if exactly one run works, or if all runs have crashed."""
     return len(at_work(place)) == 1 or all(one.step == "gone" for one in place.runs)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_one_run_works_in_the_end(count: int) -> None:
-    """Whoever crashes or is suspected, and wherever the others stand then."""
+    """Any run may crash or be suspected, in any state of the others."""
     found = explored(Rules(), beginning(count), MOST)
     assert found.places < MOST and found.restless == []
     assert all(map(is_served, found.rests))
@@ -37,11 +37,11 @@ def test_broken_rules_fight_for_ever(rules: Rules) -> None:
 
 
 def test_claim_that_does_not_rise_serves_nobody() -> None:
-    """A run that was taken over could not come back."""
+    """A run that was taken over could not take over again."""
     assert explored(Rules(risen=lambda mine, *_: mine), beginning(2), MOST).restless
 
 
 def test_silence_lets_others_begin() -> None:
-    """A run that never suspects waits for ever behind one that crashed."""
+    """A run that never suspects others waits forever after a crash."""
     deaf = Rules(may_begin=lambda mine, claim, silent, after: may_begin(mine, claim, 0.0, after))
     assert not all(map(is_served, explored(deaf, beginning(2), MOST).rests))

@@ -1,4 +1,4 @@
-"""An owner's chance to go on: how a step of its changes the world, and which promises it must not break."""
+"""One owner's next step: its effect on the world, and the promises that it must not break."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.model.world import Owner, Scenario, Shard, Step, Steps, World
 
 
 class Turn:
-    """One owner in one world. Every method gives what would be afterwards."""
+    """One owner in one world. Each method returns the world after an action."""
 
     def __init__(self, scenario: Scenario, rules: Rules, world: World, number: int) -> None:
         self.scenario, self.rules, self.world, self.number = scenario, rules, world, number
@@ -24,20 +24,20 @@ class Turn:
     def to(
         self, label: str, step: str, broker: Broker | None = None, shard: Shard | None = None, **known: Any
     ) -> Step:
-        """Go on at `step`, knowing more."""
+        """Continue at `step` with more knowledge."""
         return self._be(label, self.owner._replace(step=step, **known), broker, shard)
 
     def next(self, label: str, **known: Any) -> Step:
-        """Go on at the step that follows."""
+        """Continue at the next step."""
         return self.to(label, self.rules.after(self.owner.step), **known)
 
     def begins(self, label: str, starts: int = 1, shard: Shard | None = None) -> Step:
-        """Start, knowing nothing."""
+        """Start again without knowledge."""
         owner = self.owner
         return self._be(label, Owner(self.rules.steps[0], owner.mine, owner.most, starts), shard=shard)
 
     def sends(self, label: str, offset: int, then: str, **known: Any) -> Steps:
-        """Commit a position and nothing else; go on at `then` once the broker says so."""
+        """Commit only a position. Continue at `then` once the broker confirms it."""
         if self.is_fenced:
             yield self.fails(KafkaError._FENCED)
         elif self.broker.transaction is None:
@@ -45,7 +45,7 @@ class Turn:
             yield self.to(label, "await", broker=broker, then=then, **known)
 
     def writes(self, label: str, step: str, shard: Shard, **known: Any) -> Step:
-        """Write the shard, on the conditions of every such write."""
+        """Write the shard, under the conditions of every write."""
         owner, found, rules = self.owner, self.shard, self.rules
         if rules.shard_checks_token and found.token != owner.token:
             return self.drops("finds its shard taken by another")
@@ -61,7 +61,7 @@ class Turn:
         return step_._replace(wrong=self._misled(shard))
 
     def fails(self, code: int, size: int = 0) -> Step:
-        """A call to the broker, about a batch of that size, failed: this start is over."""
+        """End this start because a call to the broker failed, possibly about a batch of `size` commands."""
         error = KafkaError(code)
         if code == KafkaError._FENCED and not self.rules.fenced_says_nothing:
             return self.returns(Judgement.TAKEN_OVER)
@@ -73,16 +73,16 @@ class Turn:
         return self.drops(f"is told {error.name()}", most)
 
     def doubts(self, what: object) -> Step:
-        """A contradiction: to be believed or not."""
+        """Continue with the check whether to believe an inconsistency."""
         return self.to(f"sees a contradiction ({what})", "doubt")
 
     def drops(self, label: str, most: int | None = None) -> Step:
-        """6: what it had at the broker and in memory is gone."""
+        """6: Drop the state at the broker and in memory."""
         owner = self.owner
         return self._be(label, Owner("judge", owner.mine, most or owner.most, owner.starts))
 
     def returns(self, judgement: Judgement) -> Step:
-        """The claim that stands is said to be a later one."""
+        """End because the committed claim is judged to be a later one."""
         run, submission, claimed = self.owner.run, self.owner.mine.submission, self.world.claimed
         if judgement is Judgement.TAKEN_OVER:
             justified = any(other > run for other, _ in claimed)
@@ -93,13 +93,13 @@ class Turn:
         )
 
     def stops(self, exit_code: int, why: str) -> Step:
-        """A verdict that nothing in this model justifies: no operator has done anything."""
+        """End with an error, which is always wrong here: no operator acts in this model."""
         return self._gone(
             f"ends with exit {exit_code}: {why}", f"exit {exit_code} without an operator's fault"
         )
 
     def leaves(self, label: str) -> Step:
-        """It ends, and nothing is wrong with that."""
+        """End without an error."""
         return self._gone(label, "")
 
     def _gone(self, label: str, wrong: str) -> Step:
@@ -115,8 +115,9 @@ class Turn:
         return Step(f"{self.owner} {label}", after)
 
     def _misled(self, shard: Shard) -> str:
-        """The fault in a shard: it must hold the result of the commands up to its position or later, and never less
-        than it did.
+        """Return the fault of a shard; empty if none.
+
+        A shard must hold the result of the commands up to its position or later, and must never go back.
         """
         at = shard.positions.commands
         if shard.state not in reference(self.scenario.commands).states[at:]:

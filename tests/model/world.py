@@ -1,4 +1,4 @@
-"""Everything at one moment: the broker, the shards, who works, and what may still go wrong."""
+"""The whole state of the model: the broker, the shards, the owners, and the possible faults."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from tests.model.deciding import IN_SEQUENCE, Commands, Decided, Memory
 
 
 class Shard(NamedTuple):
-    """A shard on a machine; it survives its writer."""
+    """A shard on a machine. It survives its writer."""
 
     token: str = ""
     positions: Positions = Positions()
@@ -21,25 +21,25 @@ class Shard(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """One task. What it knows may be old: between two of its steps anything may have happened."""
+    """One task. Its knowledge may be outdated, because anything may happen between two of its steps."""
 
     step: str
     mine: Claim
-    most: int = 2  # commands in its next batch, at most
+    most: int = 2  # maximal number of commands in its next batch
     starts: int = 1
-    # where this start begins
+    # read at the start of this owner
     committed_claim: Claim | None = None
     committed: int | None = None
     claimed: bool = False
-    last: int | None = None  # the command of the last outcome
+    last: int | None = None  # offset of the command of the last outcome
     outcomes_end: int = 0
     has_events: bool = False
     at: int = 0
     # its cache of the shard
     token: str = ""
-    flushed: Positions = Positions()  # where it believes the shard to be
+    flushed: Positions = Positions()  # the shard's positions, as far as the owner knows
     positions: Positions = Positions()
-    state: StoredState | None = None  # above the shard
+    state: StoredState | None = None  # newer than the shard's state
     staged: Memory = ()  # to be applied
     # under way at the broker
     batch: Decided | None = None
@@ -54,7 +54,7 @@ class Owner(NamedTuple):
 
 
 class Driver(NamedTuple):
-    """The driver that ends the first run from outside."""
+    """The driver that retires the first run from outside."""
 
     step: str = "idle"
     committed_claim: Claim | None = None
@@ -67,7 +67,7 @@ class World(NamedTuple):
     shards: tuple[Shard, ...]
     owners: tuple[Owner, ...]
     driver: Driver
-    faults: int  # so much may still go wrong
+    faults: int  # number of faults that may still happen
     #: (run, submission) of every claim that was ever committed.
     claimed: frozenset[tuple[int, int]] = frozenset()
 
@@ -76,7 +76,7 @@ class World(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One thing that may happen next; `wrong` says which promise it breaks."""
+    """One possible next step. `wrong` is the promise that it breaks."""
 
     label: str
     world: World
@@ -88,25 +88,25 @@ Steps = Iterator[Step]
 
 @dataclass(frozen=True)
 class Scenario:
-    """The owners that take part, and the bounds of what may happen."""
+    """The owners that take part, and the bounds of the model."""
 
     name: str
     owners: tuple[tuple[int, int], ...]  # (run, submission) of each
-    machines: tuple[int, ...]  # where each works, since that is where a shard lies
+    machines: tuple[int, ...]  # the machine of each owner, which has its shard
     faults: int = 2
-    starts: int = 2  # an owner that would begin one more is taken to pause for ever
+    starts: int = 2  # an owner that would start once more is taken to pause forever
     may_be_ended: bool = False  # the first run, by its driver
     warms: bool = False  # whether owners fold before they fence
-    scattered: bool = False  # whether a commit becomes visible in one place after the other
+    scattered: bool = False  # whether a commit becomes visible in one place after another
     commands: Commands = field(default=IN_SEQUENCE, repr=False)
 
     def beginning(self) -> World:
-        """The commands are there, and nobody has begun."""
+        """Return the first world: the commands exist, and no owner has started."""
         owners = tuple(self.owner(*who) for who in self.owners)
         shards = (Shard(),) * (1 + max(self.machines))
         return World(Broker(), shards, owners, Driver("idle" if self.may_be_ended else "gone"), self.faults)
 
     def owner(self, run: int, submission: int = 0) -> Owner:
-        """One who has not begun."""
+        """Return an owner that has not started."""
         mine = Claim(run, f"r{run}", submission, 0, 0, "id", 1)
         return Owner("warm" if self.warms else "fence", mine)

@@ -1,11 +1,11 @@
-"""A change of the code that no test has noticed, and the reasons why none has to."""
+"""A change of the code that no test has noticed, and the reasons why no test needs to."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 
 class Change(NamedTuple):
-    """The lines as they were and as they became, and the least part that differs."""
+    """The lines before and after a change, and the smallest differing part."""
 
     line: str
     became: str
@@ -14,7 +14,7 @@ class Change(NamedTuple):
 
 
 class Class(NamedTuple):
-    """Changes that are alike in every module."""
+    """Changes that are equivalent in every module."""
 
     why: str
     holds: Callable[[Change], bool]
@@ -29,5 +29,5 @@ class Explained(NamedTuple):
     gone: tuple[str, ...] = ()
 
 
-#: Reasons that come more than once.
+#: A reason that several explanations share.
 SAME = "the same for every value that gets there"

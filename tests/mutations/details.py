@@ -2,7 +2,7 @@
 
 from tests.mutations.table import Mutation
 
-#: More of the same kind.
+#: Further details.
 DETAILS = [
     Mutation(
         "objects are written in any order of their members",

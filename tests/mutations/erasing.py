@@ -1,4 +1,4 @@
-"""The mutations of personal fields: marks, seals, masks, and what is known of keys."""
+"""The mutations of personal fields: annotations, encryption, redaction, and the knowledge of keys."""
 
 from tests.mutations.table import Mutation
 

@@ -1,4 +1,4 @@
-"""The changes that no test has to notice: in a class, by what was changed, or one by one."""
+"""The changes that no test needs to notice: by classes, by the changed text, or one by one."""
 
 import re
 
@@ -8,7 +8,7 @@ _LITERAL = re.compile(r"""\"[^"]*"|'[^']*'""")
 
 
 def _is_wording(change: Change) -> bool:
-    """True if the change is within one literal that is a sentence, or part of one."""
+    """True if the change is within one literal that is a sentence, or a part of a sentence."""
     literals = zip(*map(_LITERAL.findall, (change.line, change.became)), strict=False)
     changed = [(was, now) for was, now in literals if was != now]
     return len(changed) == 1 and all(
@@ -76,9 +76,9 @@ EXPLAINED: tuple[Explained, ...] = (
         "deciding.position",
         SAME,
         (
-            "log.committed >= at else",  # where they are equal, so are the two answers
-            "at < log.committed",  # asked where `at` is below the start, and the committed offset is not
-            "(log.committed or 1) <=",  # a claim rides with an offset: without one nothing was accepted
+            "log.committed >= at else",  # if they are equal, so are the two results
+            "at < log.committed",  # reached if `at` is below the start, and the committed offset is not
+            "(log.committed or 1) <=",  # a claim needs an offset: without it no loss was accepted
         ),
     ),
     Explained("ownership.trials.slow", "of no command, no time is told", ("seconds: float = 1.0",)),
@@ -87,7 +87,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "when the log shows a traceback: stderr is flushed by itself, too",
         ("file=sys.stderr, flush=None)", "file=sys.stderr, flush=False)", "file=sys.stderr, )"),
     ),
-    Explained("ownership.trials.trial", SAME, ("deaths + 1, None, seconds)",)),  # only asked for being true
+    Explained("ownership.trials.trial", SAME, ("deaths + 1, None, seconds)",)),  # only its truth counts
     Explained("ownership.trials.gate", SAME, ("self._occupied = None",)),
     Explained("state.encoding", "what is not there is not found: it costs time only", ('default="XXXX")',)),
     Explained(

@@ -1,4 +1,4 @@
-"""The mutations of erasing by command line, HTTP and processes, and of the words that could tell what was erased."""
+"""The mutations of erasing by command line, HTTP and process managers, and of messages that could reveal values."""
 
 from tests.mutations.table import Mutation
 

@@ -1,4 +1,4 @@
-"""A mutant in a process of its own: a fork of the one that has collected the tests."""
+"""A mutant in a forked process. Its parent has collected the tests."""
 
 import mmap
 import os
@@ -15,22 +15,22 @@ from typing import NamedTuple, NoReturn
 
 import pytest
 
-#: Seconds between two looks at a fork.
+#: Seconds between two checks of a fork.
 LOOK = 0.005
 
-#: The exit codes that mutmut keeps: a test failed, it took too long. 0: no test failed.
+#: The exit codes that mutmut keeps: a test failed, or took too long. 0 means that no test failed.
 _NOTICED, _TIMEOUT = 1, 36
 
-#: A test may take as many times its own time, and these seconds of processor time, or of waiting. Then it is told to
-#: end, and must within seconds.
+#: Limits of a test: a multiple of its usual time, and additional seconds of CPU time and of waiting. After the limit it
+#: is told to end, and gets some more seconds.
 _TIMES, _COMPUTING, _WAITING, _ENDING = 10, 3, 20, 5
 
-#: Bytes that a mutant may take: one may add to a list for ever.
+#: Bytes that a mutant may use, because a mutant may append to a list forever.
 _MEMORY = 4 << 30
 
 
 class Timed(NamedTuple):
-    """A collected test, and the seconds that it takes without a mutant."""
+    """A collected test, and its duration in seconds without a mutant."""
 
     item: pytest.Item
     seconds: float
@@ -41,13 +41,16 @@ class LateError(BaseException):
 
 
 class Fork:
-    """Runs tests as a mutant until one fails. To be looked at every `LOOK` seconds until it has ended."""
+    """Runs tests as a mutant until a test fails.
+
+    `look` must be called every `LOOK` seconds until the fork has ended.
+    """
 
     def __init__(self, mutant: str, tests: Sequence[Timed]) -> None:
         self.mutant = mutant
-        self.took = 0.0  # not by the clock, which goes on while the process group is stopped
+        self.took = 0.0  # not by the clock, which continues while the process group is stopped
         self._tests = tests
-        self._at = mmap.mmap(-1, 4)  # the number of the test that runs, told by the fork
+        self._at = mmap.mmap(-1, 4)  # number of the running test, written by the fork
         self._was, self._since = self._at[:], 0.0
         self._failed = self._late = False
         self._folder = Path(tempfile.mkdtemp(prefix="mutant-"))
@@ -60,7 +63,7 @@ class Fork:
                 os._exit(code)
 
     def look(self) -> int | None:
-        """The exit code, once it has ended."""
+        """Return the exit code once the fork has ended, and None before."""
         self.took += LOOK
         ended, status = os.waitpid(self._pid, os.WNOHANG)
         if ended:
@@ -80,7 +83,7 @@ class Fork:
         os.kill(self._pid, signal.SIGKILL)
 
     def clear(self) -> str:
-        """Remove what it left behind; the name of the test that failed, if one did."""
+        """Remove the fork's files. Return the name of the test that failed, or an empty text."""
         noticing = self._folder / "noticed"
         test = noticing.read_text(encoding="utf-8") if noticing.exists() else ""
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -89,9 +92,7 @@ class Fork:
     def _run(self) -> int:
         os.environ["MUTANT_UNDER_TEST"] = self.mutant
         if trampoline := sys.modules.get("mutmut.mutation.trampoline"):
-            vars(trampoline)["get_mutant_under_test"] = lambda: (
-                self.mutant
-            )  # asked in each call of a function
+            vars(trampoline)["get_mutant_under_test"] = lambda: self.mutant  # read in each call of a function
         tempfile.tempdir = os.environ["TMPDIR"] = str(self._folder)
         signal.signal(signal.SIGXCPU, self._be_late)
         resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))

@@ -1,4 +1,4 @@
-"""The mutations of partitions that grow: rules of the lineage, of forwarding, and of what is inherited."""
+"""The mutations of repartitioning: rules of the partition history, of forwarding, and of imported data."""
 
 from tests.mutations.table import Mutation
 

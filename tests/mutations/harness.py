@@ -1,4 +1,4 @@
-"""Breaking a copy of the code, and seeing whether a test fails for it."""
+"""Breaks a copy of the code, and checks whether a test fails."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from tests.conftest import BOOTSTRAP_SERVER
 from tests.mutations.table import Mutation
 from tests.support import ROOT
 
-#: What tests need of the repository.
+#: The parts of the repository that tests need.
 _PARTS = ("cqrs_cli", "aggregates", "processes", "tests", "pyproject.toml")
 
 
@@ -34,7 +34,7 @@ class Run(NamedTuple):
 
 
 def copy(folder: Path) -> Path:
-    """The repository, to be broken."""
+    """Copy the repository, and return the copy, which may be broken."""
     for part in _PARTS:
         if (ROOT / part).is_dir():
             shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
@@ -44,7 +44,10 @@ def copy(folder: Path) -> Path:
 
 
 def broken(mutation: Mutation) -> str:
-    """The file, broken. Fails where the code has changed, so that no mutation outlives what it breaks."""
+    """Return the broken file.
+
+    Fails if the code to break has changed, so that no mutation becomes obsolete unnoticed.
+    """
     text = (ROOT / mutation.file).read_text(encoding="utf-8")
     for old, new in mutation.edits:
         assert text.count(old) == 1, f"{mutation.file} has {text.count(old)} of {old!r}: correct the mutation"
@@ -54,7 +57,7 @@ def broken(mutation: Mutation) -> str:
 
 
 def run(root: Path, tests: list[str], bootstrap_server: str | None) -> Run:
-    """Run these tests in a copy, against the broker that is there already."""
+    """Run these tests in a copy, against the existing broker."""
     env = {name: value for name, value in os.environ.items() if name not in ("PYTEST_ADDOPTS", "PYTHONPATH")}
     if bootstrap_server is not None:
         env[BOOTSTRAP_SERVER] = bootstrap_server

@@ -1,4 +1,4 @@
-"""The mutations of the topics of personal data: keys that stay, plain values that do not, master keys that rotate."""
+"""The mutations of the topics with personal data: keys that are kept, unencrypted values that are not, KEK rotation."""
 
 from tests.mutations.table import Mutation
 

@@ -1,4 +1,4 @@
-"""The mutations of what `verify` says of keys and erasures: each rule is left out."""
+"""The mutations of `verify`'s checks of keys and erasures: each rule is omitted."""
 
 from tests.mutations.table import Mutation
 

@@ -1,4 +1,4 @@
-"""The mutations of what owners do with keys, calls and positions: how they read and write them, where they stop."""
+"""The mutations of owners' keys, calls and positions: how owners read and write them, and where owners stop."""
 
 from tests.mutations.table import Mutation
 

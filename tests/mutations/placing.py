@@ -1,4 +1,4 @@
-"""The mutations of how a run gives its partitions to tasks, and gives them up."""
+"""The mutations of assigning partitions to tasks, and of giving them up."""
 
 from tests.mutations.table import Mutation
 

@@ -1,10 +1,10 @@
-"""The mutations of `verify`, each rule of which is left out, and of what else operators are told."""
+"""The mutations of `verify`, each of whose rules is omitted, and of other reports to operators."""
 
 from tests.mutations.table import Mutation
 
 _GROWING = "tests/proof/test_growing.py"
 
-#: The rules of the proof that were added one by one.
+#: The rules of verification that were added one by one.
 PROVING = [
     Mutation(
         "a duplicate may point to a failed command",

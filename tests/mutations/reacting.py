@@ -1,4 +1,4 @@
-"""The mutations of processes: the rules that make each event be reacted to once."""
+"""The mutations of process managers: the rules because of which each event is reacted to once."""
 
 from tests.mutations.table import Mutation
 

@@ -1,10 +1,11 @@
-"""Run the mutants that mutmut has made, each in a fork of one process that has collected the tests.
+"""Run the mutants of mutmut, each in a fork of one process that has collected the tests.
 
-`mutmut run` starts pytest for each of them, which takes many times as long. It makes the mutants, and finds the tests
-that reach each function; the results go where it keeps its own.
+`mutmut run` starts pytest for each mutant, which takes many times as long. mutmut creates the mutants, and finds the
+tests that reach each function. The results are stored with mutmut's own results.
 
-`python -m tests.mutations.runner [PATTERN…]`, in the folder `mutants`, runs those that have no result, or those whose
-names match. Explained ones are run only when they are named. No mutant's time runs while its process group is stopped.
+`python -m tests.mutations.runner [PATTERN…]`, in the folder `mutants`, runs the mutants without a result, or the
+mutants whose names match. Explained mutants run only when they are named. The time of a mutant does not advance while
+its process group is stopped.
 """
 
 import fnmatch
@@ -25,21 +26,22 @@ import pytest
 from tests.mutations.forks import LOOK, Fork, Timed
 from tests.mutations.survivors import SKIPPED, UNNOTICED, changes, reason, results
 
-#: Mutants that run at a time.
+#: Number of concurrent mutants.
 _FORKS = 2
 
-#: A test that takes longer, in seconds, draws so many examples at most: what a mutant breaks shows soon, or elsewhere.
+#: A test that takes longer than `_SLOW` seconds draws at most `_EXAMPLES` examples: the effect of a mutant shows soon,
+#: or in another test.
 _SLOW, _EXAMPLES = 0.5, 20
 
-#: Where hypothesis keeps the settings of a test.
+#: hypothesis keeps the settings of a test here.
 _SETTINGS = "_hypothesis_internal_use_settings"
 
-#: mutmut's exit code where no test reaches a function.
+#: mutmut's exit code for a function that no test reaches.
 _NO_TESTS = 33
 
 
 class Mutants:
-    """A plugin: it runs mutants where pytest would run the tests that it has collected."""
+    """A pytest plugin that runs mutants in place of the collected tests."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         stats = json.loads(Path("mutmut-stats.json").read_text(encoding="utf-8"))
@@ -61,7 +63,7 @@ class Mutants:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         for item in session.items:
-            if item.nodeid in self._seconds:  # else it is newer than what mutmut knows
+            if item.nodeid in self._seconds:  # otherwise it is newer than mutmut's data
                 self._tests[item.nodeid] = Timed(item, self._seconds[item.nodeid])
         for test in self._tests.values():
             if test.seconds > _SLOW and isinstance(test.item, pytest.Function):
@@ -98,7 +100,7 @@ class Mutants:
         return code
 
     def _order(self, mutant: str) -> list[Timed]:
-        """The tests that reach a mutant: first those that noticed others of its function, then its module's own."""
+        """Return the tests that reach a mutant. Tests that noticed other mutants of its function come first."""
         function = _function(mutant)
         *folders, module, _ = function.split(".")[1:]
         own, noticing = "/".join(["tests", *folders, f"test_{module}"]), self._noticing[function]
@@ -107,7 +109,7 @@ class Mutants:
         return [self._tests[name] for name in names]
 
     def _wait(self, most: int) -> None:
-        """Wait until at most so many run."""
+        """Wait until at most `most` forks run."""
         while len(self._forks) > most:
             time.sleep(LOOK)
             for fork in [*self._forks]:
@@ -129,7 +131,7 @@ class Mutants:
 
 
 def _draw_less(function: Any) -> None:
-    from hypothesis import settings  # pytest has to be the first to import it
+    from hypothesis import settings  # pytest must import hypothesis first
 
     own: settings | None = getattr(function, _SETTINGS, None)
     if own is not None and own.max_examples > _EXAMPLES:
@@ -145,11 +147,11 @@ def _function(mutant: str) -> str:
 
 
 def main(patterns: Sequence[str]) -> int:
-    """Run the mutants; 0 unless the tests could not be collected, or one fails without a mutant."""
+    """Run the mutants. Return 0 unless the tests could not be collected, or a test fails without a mutant."""
     options = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutmut"]
     arguments = [*options["pytest_add_cli_args_test_selection"], *options["pytest_add_cli_args"]]
     mutants, said = Mutants(patterns), io.StringIO()
-    with redirect_stdout(said):  # nobody reads what the tests of a mutant say
+    with redirect_stdout(said):  # the output of a mutant's tests is not needed
         status = pytest.main(["-q", *arguments], plugins=[mutants])
     if status:
         print(said.getvalue())

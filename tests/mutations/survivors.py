@@ -1,6 +1,6 @@
-"""Judge what `mutmut run` left behind: each change that no test noticed is explained, or it is a gap in the tests.
+"""Judge the results of `mutmut run`: each change that no test noticed is explained, or shows a gap in the tests.
 
-`python -m tests.mutations.survivors` lists the changes that nothing explains, and exits with 1 if there are any.
+`python -m tests.mutations.survivors` lists the unexplained changes, and exits with 1 if there are any.
 """
 
 import ast
@@ -15,10 +15,10 @@ from typing import NamedTuple
 from tests.mutations.change import Change, Class, Explained
 from tests.mutations.explained import CLASSES, EXPLAINED
 
-#: The exit codes that mutmut keeps of a mutant: pytest passed, or had no test that reaches it.
+#: mutmut's exit codes of a survivor: pytest passed, or no test reaches the mutant.
 UNNOTICED = (0, 5, 33)
 
-#: mutmut's exit code of what is not run: it is explained.
+#: mutmut's exit code of a mutant that was not run because it is explained.
 SKIPPED = 34
 
 _PIECES = re.compile(r"\w+|\s+|[^\w\s]")
@@ -27,8 +27,8 @@ _PIECES = re.compile(r"\w+|\s+|[^\w\s]")
 class Survivor(NamedTuple):
     """A change that no test noticed: the lines `old` of a function became `new`."""
 
-    name: str  # mutmut's: `mutmut show NAME`
-    module: str  # below `cqrs_cli`
+    name: str  # for `mutmut show NAME`
+    module: str  # relative to `cqrs_cli`
     old: str
     new: str
 
@@ -37,7 +37,7 @@ class Survivor(NamedTuple):
 
 
 def survivors(folder: Path) -> Iterator[Survivor]:
-    """The survivors in the folder that mutmut writes, and what was not run since it is explained."""
+    """Yield the survivors in mutmut's folder, and the mutants that were not run because they are explained."""
     for file, codes in results(folder):
         names = [name for name, code in codes.items() if code in (*UNNOTICED, SKIPPED)]
         if names:
@@ -45,18 +45,18 @@ def survivors(folder: Path) -> Iterator[Survivor]:
 
 
 def not_run(folder: Path) -> int:
-    """The mutants that an interrupted run has left."""
+    """Return the number of mutants that an interrupted run has not run."""
     return sum(code is None for _, codes in results(folder) for code in codes.values())
 
 
 def results(folder: Path) -> Iterator[tuple[Path, dict[str, int | None]]]:
-    """The mutated files, and the exit code for each mutant, which is None until it was run."""
+    """Yield the mutated files, with the exit code of each mutant, which is None before its run."""
     for kept in sorted(folder.rglob("*.py.meta")):
         yield kept.with_suffix(""), json.loads(kept.read_text(encoding="utf-8"))["exit_code_by_key"]
 
 
 def changes(file: Path, names: list[str]) -> Iterator[Survivor]:
-    """Read the changes back: the file has each mutant of a function next to the function as it was."""
+    """Yield the changes of a mutated file, which contains each mutant of a function next to the original."""
     text = file.read_text(encoding="utf-8")
     lines = [re.sub(r"__mutmut_(orig|\d+)\b", "", line.strip()) for line in text.splitlines()]
     functions = {
@@ -72,7 +72,7 @@ def changes(file: Path, names: list[str]) -> Iterator[Survivor]:
 
 
 def _unlike(one: list[str], other: list[str]) -> tuple[list[str], list[str]]:
-    """Both without what they begin with and end with in common."""
+    """Return both without their common beginning and end."""
     start = 0
     while one[start : start + 1] == other[start : start + 1] and start < len(one):
         start += 1
@@ -85,7 +85,7 @@ def _unlike(one: list[str], other: list[str]) -> tuple[list[str], list[str]]:
 def reason(
     survivor: Survivor, classes: Sequence[Class] = CLASSES, named: Sequence[Explained] = EXPLAINED
 ) -> str | None:
-    """The explanation of a survivor, if it has one."""
+    """Return the explanation of a survivor, or None."""
     old, new = (
         "".join(part) for part in _unlike(_PIECES.findall(survivor.old), _PIECES.findall(survivor.new))
     )
@@ -103,7 +103,7 @@ def reason(
 
 
 def main(folder: Path, explain: Callable[[Survivor], str | None] = reason) -> int:
-    """Say what is explained and why, and list the rest; 1 if there is a rest, or if the run was not whole."""
+    """Print the explanations and the unexplained changes. Return 1 for an unexplained change or an incomplete run."""
     found = list(survivors(folder))
     reasons = Counter(filter(None, map(explain, found)))
     rest = [one for one in found if explain(one) is None]

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Mutation(NamedTuple):
-    """Edits of one file, each text found exactly once in it, and who must fail then."""
+    """Edits of one file, each of whose texts occurs exactly once in it, and the test that must fail then."""
 
     name: str
     file: str
@@ -12,7 +12,7 @@ class Mutation(NamedTuple):
     noticed_by: str
 
 
-#: What the guarantees rest on, rule by rule.
+#: The rules on which the guarantees depend.
 RULES = [
     Mutation(
         "the shard is written before Kafka has committed",

@@ -1,4 +1,4 @@
-"""The suite itself is tested: what breaks a rule must fail a test."""
+"""The suite itself is tested: each broken rule must fail a test."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from tests.mutations.reacting import REACTING
 from tests.mutations.table import RULES, Mutation
 from tests.mutations.waiting import WAITING
 
-#: All but those that `make test` breaks.
+#: All mutations except those in `make test`.
 OTHERS = [
     *DETAILS,
     *PROVING,
@@ -33,7 +33,7 @@ OTHERS = [
     *PLACING,
 ]
 
-#: Where tests are that need no broker, though others around them may.
+#: The folders of tests without a broker. Other tests of these folders may need one.
 _PURE = (
     "tests/core/",
     "tests/proof/",
@@ -74,7 +74,7 @@ def cases(mutations: list[Mutation], *marks: pytest.MarkDecorator) -> list[objec
 
 
 def broker(request: pytest.FixtureRequest) -> str | None:
-    """The server of the run's broker, for tests that need it."""
+    """The address of the test run's broker, for tests that need it."""
     if request.node.get_closest_marker("kafka") is None:
         return None
     return str(request.getfixturevalue("connection").bootstrap_server)
@@ -89,7 +89,7 @@ def broker(request: pytest.FixtureRequest) -> str | None:
     ],
 )
 def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """The rules are broken one by one; a test notices each break, if not at once on a busy machine, the second time."""
+    """The rules are broken one by one, and a test notices each. On a busy machine a second try is allowed."""
     root = copy(tmp_path)
     (root / mutation.file).write_text(broken(mutation), encoding="utf-8")
     done = run(root, [mutation.noticed_by], broker(request))

@@ -1,4 +1,4 @@
-"""Each mutant gets its result, also one that does not end."""
+"""Each mutant gets its result, also a mutant that does not end."""
 
 import json
 import os
@@ -14,7 +14,7 @@ SETTINGS = """
 pytest_add_cli_args_test_selection = ["test_double.py"]
 pytest_add_cli_args = ["-p", "no:cacheprovider"]
 """
-#: As mutmut makes it of functions: the mutant is chosen when one is called.
+#: Functions in the form that mutmut creates: each call selects the mutant.
 DOUBLE = """
 import os, time
 
@@ -60,7 +60,7 @@ def test_unchanged():
 HASTY = (
     "from tests.mutations import forks, runner; forks._COMPUTING = forks._WAITING = 0; exit(runner.main({}))"
 )
-#: The mutants, and the exit codes that they come to.
+#: The mutants, and their expected exit codes.
 CODES = {
     "cqrs_cli.double.x_double__mutmut_1": 1,
     "cqrs_cli.double.x_double__mutmut_2": 0,

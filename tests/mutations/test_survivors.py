@@ -36,7 +36,7 @@ def run(
     codes: tuple[int | None, ...] = (0, 0),
     explain: Explain = survivors.reason,
 ) -> int:
-    """The exit status, for a run with these two mutants that ended so."""
+    """Return the exit code for two mutants with these results."""
     (folder / "cqrs_cli").mkdir(exist_ok=True)
     names = ["cqrs_cli.core.x_f__mutmut_1", "cqrs_cli.core.x_f__mutmut_2"]
     (folder / "cqrs_cli/core.py").write_text(MUTATED.replace("{0}", words).replace("{1}", total))
@@ -81,7 +81,7 @@ def test_line_that_is_gone_is_explained(tmp_path: Path) -> None:
 
 
 def test_what_was_not_run_stays_explained(tmp_path: Path) -> None:
-    """An explanation that is gone again is missed."""
+    """If the explanation is removed, the mutant is reported."""
     codes = (survivors.SKIPPED, 1)
     assert run(tmp_path, '"AS IT WAS"', codes=codes) == 0
     assert run(tmp_path, '"as it is"', codes=codes) == 1
@@ -95,6 +95,6 @@ def test_run_must_be_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize("explained", EXPLAINED, ids=lambda one: f"{one.module}: {one.why}"[:60])
 def test_explained_code_is_there(explained: Explained) -> None:
-    """The text after a change cannot be looked for, but the module can."""
+    """The text after a change cannot be searched for, but the module can."""
     assert (ROOT / "cqrs_cli" / f"{explained.module.replace('.', '/')}.py").is_file()
     assert explained.why and (explained.texts or explained.gone)

@@ -1,4 +1,4 @@
-"""The mutations of deferred commands: each rule that a counterexample asks for."""
+"""The mutations of deferred commands: each rule for which the model has a counterexample."""
 
 from tests.mutations.table import Mutation
 

@@ -1,4 +1,4 @@
-"""Claims that tests know."""
+"""Claims that several tests use."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""Claims say who may go on, by run and attempt alone."""
+"""Claims decide which owner continues, by run and attempt alone."""
 
 import pytest
 from hypothesis import example, given

@@ -1,4 +1,4 @@
-"""The watch over a command that does not end."""
+"""The watch over a command whose `decide` does not end."""
 
 import os
 from collections.abc import Callable
@@ -18,7 +18,7 @@ TIMING = Timing()
 
 
 class Task:
-    """A task whose clock a test moves; `left` are the claims that it leaves, `ends` its exit codes."""
+    """A task whose clock a test advances. `left` has the claims that it replaced, `ends` its exit codes."""
 
     noun, doing, timing, mine = "command", "is being decided", TIMING, MINE
 

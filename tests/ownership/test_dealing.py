@@ -1,4 +1,4 @@
-"""Dealing places to tasks."""
+"""The assignment of partitions to tasks."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +33,7 @@ def test_as_few_move_as_make_all_even(places: int, tasks: int, more: int) -> Non
 
 @given(numbers, numbers, st.data())
 def test_all_that_leaves_is_taken(places: int, tasks: int, data: st.DataObject) -> None:
-    """By the further tasks alone, as evenly as it divides; the others give no more than before."""
+    """Further tasks get all of them, as evenly as possible. The other tasks give up no more than before."""
     before = dealt(places, min(places, tasks))
     leaving = before[: data.draw(st.integers(1, len(before)))]
     staying, more = before[len(leaving) :], data.draw(st.integers(1, 40))

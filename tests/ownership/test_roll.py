@@ -1,4 +1,4 @@
-"""The roll of the runs that stand by: pure, by clocks that may differ a little."""
+"""The standby registry: pure tests, with clocks that may differ a little."""
 
 from cqrs_cli.ownership.claim import MAX_METADATA
 from cqrs_cli.ownership.roll import MOST_NAMES, PRESENT_FOR, present, signed

@@ -1,4 +1,4 @@
-"""When a run that stands by may begin: pure, and by its own clock alone."""
+"""When a standby may take over: pure tests, with its own clock alone."""
 
 import threading
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def test_claim_rises_above_the_one_before(mine: Claim, before: Claim | None, clo
 
 @given(claims, st.integers(0, 9))
 def test_later_attempts_of_one_run_follow(claim: Claim, submission: int) -> None:
-    """A task that is submitted again is not taken over by the task of its own run before it."""
+    """A resubmitted task is not superseded by the earlier task of its own run."""
     later = replace(claim, run_epoch=1, submission=claim.submission + 1 + submission)
     assert judge(risen(later, claim, 0), claim) is Judgement.BEHIND
 
@@ -62,7 +62,7 @@ def test_turn_comes_when_the_run_ends() -> None:
 
 
 class Waiting(threading.Event):
-    """Waits by its own clock, in no time."""
+    """An event that waits by its own clock, in no time."""
 
     now = 0.0
 
@@ -73,7 +73,7 @@ class Waiting(threading.Event):
 
 @given(st.text(max_size=9), st.floats(0.1, 60.0))
 def test_turn_comes_where_patience_ends(run: str, after: float) -> None:
-    """Not at the next round of looks."""
+    """The takeover does not wait for the next poll."""
     mine, waiting = replace(MINE, run=run + "'s"), Waiting()
     turn = await_turn(
         lambda: (OTHER, None), mine, after, waiting, lambda _: None, lambda: True, lambda: waiting.now
@@ -83,7 +83,7 @@ def test_turn_comes_where_patience_ends(run: str, after: float) -> None:
 
 @given(st.floats(2.0, 600.0))
 def test_own_pauses_are_no_silence(paused: float) -> None:
-    """A look whose answer lay there while the process stood still: the run at work has beaten meanwhile."""
+    """A poll returned an old answer because the process was paused. The active run has sent heartbeats since."""
     waiting = Waiting()
     beats: Iterator[int] = iter([1, 1, 2, 3])
 
@@ -107,7 +107,7 @@ def test_looks_come_as_often_as_asked(every: float) -> None:
 
 @given(st.text())
 def test_patience_is_a_little_more_than_asked(run: str) -> None:
-    """And the same at all places of a run: it follows at all of them, or at none."""
+    """The timeout is the same for all partitions of a run, so the run takes over all of them or none."""
     assert 2.0 <= patience(run, 2.0) == patience(run, 2.0) <= 2.2
 
 

@@ -18,7 +18,7 @@ from tests.payloads.stores import FolderStore
 from tests.support.harness import TopicHarness
 from tests.support.owners import at_work, quietly
 
-#: An owner's name that no record of the bank would hold.
+#: An owner's name that is too large for the bank's records.
 LARGE = "Ada " * 500
 
 
@@ -37,25 +37,28 @@ class Bank:
             send_one(producer, self.harness.topics, self.composed(subject, command, *fields))
 
     def send_inline(self, subject: str, command: str, *fields: str) -> None:
-        """Send as a program does that has no store."""
+        """Send a command as a program without a store does."""
         with CommandProducer(replace(self.harness.connection, payloads=None), "murmur2") as producer:
             send_one(producer, self.harness.topics, self.composed(subject, command, *fields))
 
     def events(self) -> list[Record]:
-        """The events as they stand in the log."""
+        """Return the events as they are in the log."""
         topic, connection = self.harness.topics.events, self.harness.connection
         start, end = readers.bounds(connection, topic, [0])[0]
         return [record for batch in readers.read(connection, topic, 0, start, end) for record in batch]
 
     def decide(self, machine: str = "state") -> list[str]:
-        """Let an owner work: the status of each outcome so far, the reason where it failed."""
+        """Run an owner, and return the status of each outcome so far, or the reason of a failed outcome."""
         quietly(self.harness.plan(machine=machine))
         verdicts = [outcome.data for outcome in self.harness.outcomes()]
         return [str(verdict.reason if verdict.status == "failed" else verdict.status) for verdict in verdicts]
 
 
 def opened(bank: Bank, subject: str) -> PayloadReference:
-    """An account whose event is large, and whose command stands in its record: the event's payload."""
+    """Open an account whose event is large, and whose command is inline.
+
+    Return the reference to the event's payload.
+    """
     bank.send_inline(subject, "Open", f"owner={subject}{LARGE}")
     assert bank.decide()[-1] == "accepted"
     reference = find_reference(bank.events()[-1].value)
@@ -72,7 +75,7 @@ def state(bank: Bank, subject: str) -> AggregateHistory:
 
 @contextmanager
 def supervised(bank: Bank, machine: str) -> Iterator[DecidingSupervisor]:
-    """An owner at work, with its notes at hand."""
+    """Run an owner with accessible notes while the block lasts."""
     plan, stopping = bank.harness.plan(machine=machine), threading.Event()
     supervisor = DecidingSupervisor(plan, plan.partitions()[0], bank.harness.aggregate, 0, stopping)
     with at_work(supervisor.run, stopping):

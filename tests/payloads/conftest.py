@@ -1,4 +1,4 @@
-"""A folder or a bucket as a payload store, and a bank that has one."""
+"""A folder or a bucket as a payload store, and a bank that uses it."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.support.harness import TopicHarness
 
 @pytest.fixture
 def kind() -> str:
-    """The kind of store; `EACH_STORE` gives both."""
+    """The kind of store. `EACH_STORE` gives both."""
     return "folder"
 
 

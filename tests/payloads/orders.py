@@ -9,7 +9,7 @@ from tests.payloads.stores import FolderStore
 
 
 def large_order(store: FolderStore, prefix: str, number: int) -> tuple[Record, PayloadReference]:
-    """The first event of an order, its data in the store, and the reference to them."""
+    """Return the first event of an order, with its data in the store, and the reference to the data."""
     whole = placed(number, event=Placed(f"{number}{LARGE}"))
     data = data_within(whole.value or b"")
     assert data is not None

@@ -1,4 +1,4 @@
-"""Stores for tests: a folder or a bucket, and what may be done to the payloads in it."""
+"""Payload stores for tests, in a folder or a bucket, and faults of their payloads."""
 
 import os
 from pathlib import Path
@@ -18,10 +18,10 @@ EACH_STORE = pytest.mark.parametrize("kind", ["folder", pytest.param("objects", 
 
 
 class FolderStore:
-    """A folder as a store that can lose, alter and withhold payloads. It has little patience."""
+    """A folder as a store that can lose, alter and block payloads. Its timeouts are short."""
 
     def __init__(self, path: Path, bucket: Bucket | None = None) -> None:
-        """`path`: relative to the bucket, if there is one."""
+        """`path` is relative to the bucket, if there is one."""
         self.path = path if bucket is None else bucket.folder / path
         self._root = path if bucket is None else bucket.folder
         uri = path.as_uri() if bucket is None else bucket.uri(quote(str(path)))
@@ -43,33 +43,33 @@ class FolderStore:
         self.file(reference, folder).unlink()
 
     def alter(self, reference: PayloadReference, folder: str = FOLDER) -> None:
-        """Change one byte."""
+        """Change one byte of a payload."""
         file = self.file(reference, folder)
         data = bytearray(file.read_bytes())
         data[len(data) // 2] ^= 1
         file.write_bytes(data)
 
     def withhold(self, reference: PayloadReference, folder: str = FOLDER) -> None:
-        """Let reading never return: nobody writes to the pipe."""
+        """Let reads of a payload never return: it becomes a pipe without a writer."""
         self.file(reference, folder).unlink(missing_ok=True)
         self.file(reference, folder).parent.mkdir(parents=True, exist_ok=True)
         os.mkfifo(self.file(reference, folder))
 
     def refuse(self) -> None:
-        """Take nothing, and give nothing: there is a file where the folder or the bucket should be."""
+        """Refuse all requests: a file replaces the folder or the bucket."""
         if self._root.is_dir():
             self._root.rename(f"{self._root}-away")
         self._root.parent.mkdir(exist_ok=True)
         self._root.touch()
 
     def accept(self) -> None:
-        """Work again."""
+        """Accept requests again."""
         self._root.unlink()
         if Path(f"{self._root}-away").is_dir():
             Path(f"{self._root}-away").rename(self._root)
 
     def age(self, reference: PayloadReference, seconds: float, folder: str = FOLDER) -> None:
-        """Make a payload look as if it had been written that long ago."""
+        """Make a payload look older by its time of writing."""
         self.age_file(self.file(reference, folder), seconds)
 
     @staticmethod
@@ -79,7 +79,7 @@ class FolderStore:
 
 
 def new_store(kind: str, request: pytest.FixtureRequest, folder: Path) -> FolderStore:
-    """An empty store of a kind of `EACH_STORE`."""
+    """Return an empty store of a kind of `EACH_STORE`."""
     if kind == "folder":
         return FolderStore(folder / "pay loads")
     return FolderStore(Path("pay loads"), request.getfixturevalue("bucket"))

@@ -1,4 +1,4 @@
-"""The payloads of a batch are fetched together, before it is decided, and a plain batch asks for none."""
+"""The payloads of a batch are fetched together before it is decided. A batch without references makes no request."""
 
 import json
 
@@ -19,7 +19,7 @@ def referring(offset: int, reference: PayloadReference) -> Record:
 
 
 def test_plain_batch_touches_no_store() -> None:
-    """This one would raise."""
+    """A request to this store would raise."""
     batch = [record(offset, command(id=str(offset))) for offset in range(3)]
     fetched = fetch_payloads(PayloadStoreAddress("carrier-pigeon://loft"), TOPIC, batch)
     assert fetched.records is batch and fetched.payloads == {}
@@ -46,7 +46,7 @@ def test_batch_is_fetched_together(store: FolderStore) -> None:
 
 @pytest.mark.parametrize(("most", "left"), [(MostPayloads(payloads=2), 2), (MostPayloads(bytes=2), 1)])
 def test_batch_ends_where_memory_does(store: FolderStore, most: MostPayloads, left: int) -> None:
-    """A payload that is named twice counts once; one alone is fetched whatever its size."""
+    """A payload that is referenced twice counts once, and a single payload is fetched whatever its size."""
     one, two, three = (store.put(data, FOLDER) for data in (b"1", b"2", b"three"))
     batch = [referring(number, each) for number, each in enumerate([one, two, one, three, one])]
     fetched = fetch_payloads(store.place, TOPIC, batch, most)

@@ -1,4 +1,4 @@
-"""Payloads against a real broker: sent, decided, and lost."""
+"""Payloads on a real broker: sent, decided, and lost."""
 
 import pytest
 
@@ -55,7 +55,10 @@ def test_command_is_not_sent_without_its_payload(bank: Bank) -> None:
 @pytest.mark.covers("payloads")
 @EACH_STORE
 def test_large_event_travels_by_reference(bank: Bank) -> None:
-    """It is in the store before it is in the log; an owner without a shard, and all who look, get it from there."""
+    """The payload is in the store before the event is in the log.
+
+    An owner without a shard, and all readers, download it.
+    """
     reference = opened(bank, "ada")
     assert bank.store.file(reference, bank.folder).exists()
     assert len(bank.events()[0].value or b"") < 1024
@@ -68,7 +71,7 @@ def test_large_event_travels_by_reference(bank: Bank) -> None:
 @pytest.mark.covers("payloads")
 @EACH_STORE
 def test_lost_event_stops_every_reader(bank: Bank) -> None:
-    """An owner that needs it decides nothing; who reads another aggregate does not need it."""
+    """An owner that needs the event decides nothing. Readers of other aggregates do not need it."""
     reference = opened(bank, "ada")
     opened(bank, "bob")
     bank.store.alter(reference, bank.folder)
@@ -82,7 +85,7 @@ def test_lost_event_stops_every_reader(bank: Bank) -> None:
 
 
 def lagging(bank: Bank) -> PlaceStatus:
-    """The partition as `cqrs status` sees it."""
+    """Return the partition's status as `cqrs status` shows it."""
     harness = bank.harness
     (part,) = decided_places(harness.connection, harness.topics, harness.folder / "state")
     return part
@@ -91,7 +94,10 @@ def lagging(bank: Bank) -> PlaceStatus:
 @pytest.mark.covers("payloads")
 @EACH_STORE
 def test_event_waits_for_its_payload(bank: Bank) -> None:
-    """While the store takes nothing, nothing is committed, and status says why; then the command is decided, once."""
+    """While the store refuses writes, nothing is committed, and the status names the reason.
+
+    Later the command is decided once.
+    """
     bank.send_inline("ada", "Open", f"owner=ada{LARGE}")
     bank.store.refuse()
     with supervised(bank, "state") as supervisor:

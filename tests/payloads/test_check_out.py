@@ -1,4 +1,4 @@
-"""Events and commands on their way from the log, their data in a payload store."""
+"""Downloading the payloads of events and commands that are read from the log."""
 
 import json
 
@@ -18,7 +18,7 @@ TOPIC, FOLDER = "dev.tally.events", "dev.tally"
 
 
 def event(store: FolderStore, number: int) -> Record:
-    """An event whose data are in the store, and stand for `number`."""
+    """Return an event whose data, `number`, are in the store."""
     partition = Partition()
     partition.feed(record(number, command(id=str(number))))
     ((value, key, timestamp),) = partition.events
@@ -40,7 +40,7 @@ def test_events_come_with_their_data(store: FolderStore) -> None:
 
 
 def test_events_come_as_memory_allows(store: FolderStore) -> None:
-    """A payload that several records name is in memory for each."""
+    """A payload that several records reference is in memory for each record."""
     events = [event(store, number) for number in (1, 1, 1, 2)]
     found = checked_out(store.place, TOPIC, 0, [events], MostPayloads(bytes=15))
     assert numbers(list(found)) == [[1, 1], [1, 2]]
@@ -50,7 +50,7 @@ def test_lost_event_stops_its_reader(store: FolderStore) -> None:
     events = [event(store, number) for number in (1, 2)]
     store.alter(refer(b'{"n":2}'), FOLDER)
     found = checked_out(store.place, TOPIC, 0, [events])
-    assert numbers([next(found)]) == [[1]]  # what was before it is not held up
+    assert numbers([next(found)]) == [[1]]  # earlier events are not delayed
     with pytest.raises(PayloadUnavailableError, match=r"dev\.tally\.events:0@2 refers to payload .* altered"):
         next(found)
 
@@ -62,7 +62,7 @@ def test_reader_without_store_refuses_references(store: FolderStore) -> None:
 
 
 def test_other_topics_stay_as_they_are(store: FolderStore) -> None:
-    """A proof, a decision or a second sending needs the bytes that were sent."""
+    """A verification, a decision or a resubmission needs the bytes that were sent."""
     commands = [record(0, with_reference(command(), FOLDER, store.put(b'{"n":1}', FOLDER)))]
     assert list(checked_out(store.place, "dev.tally.commands", 0, [commands])) == [commands]
 
@@ -76,7 +76,7 @@ def binary(data: bytes) -> Record:
 
 
 def test_commands_are_looked_up(store: FolderStore) -> None:
-    """One whose payload is lost is shown as it is: its outcome tells the same."""
+    """A command whose payload is lost is shown unchanged, because its outcome reports the loss."""
     here, lost = store.put(b'{"n":7}', FOLDER), refer(b"lost")
     commands = [
         record(0, with_reference(command(), FOLDER, here)),

@@ -87,7 +87,7 @@ def test_gateway_waits_for_a_lost_event(bank: Bank, tmp_path: Path) -> None:
 def test_lost_event_holds_up_its_partition(
     connection: Connection, prefix: str, store: FolderStore, tmp_path: Path
 ) -> None:
-    """The gateway follows the others."""
+    """The gateway follows the other partitions."""
     events = make_orders(connection, prefix, 2).events
     event, reference = large_order(store, prefix, 1)
     store.lose(reference, f"{prefix}order")

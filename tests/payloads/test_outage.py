@@ -1,4 +1,4 @@
-"""An object store that dies, hangs or turns its users away: nothing wrong is decided, and a line says what to do."""
+"""An object store dies, hangs or refuses its users: no decision is wrong, and a one-line error names the remedy."""
 
 import socket
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def kind() -> str:
 
 @pytest.fixture
 def server(objects: ObjectServer) -> Iterator[ObjectServer]:
-    """A server that the test may kill or pause. Afterwards it works again."""
+    """A server that the test may kill or pause. It works again after the test."""
     yield objects
     objects.go_on()
     if objects.process.poll() is not None:
@@ -30,7 +30,7 @@ def server(objects: ObjectServer) -> Iterator[ObjectServer]:
 
 @pytest.mark.covers("payloads")
 def test_owner_waits_for_the_server(bank: Bank, server: ObjectServer) -> None:
-    """It is killed and started again within the time for which payloads are tried."""
+    """The server is killed and restarted within the retry time of payloads."""
     patient = bank.store.place._replace(retry_for=30.0)
     bank.harness.connection = replace(bank.harness.connection, payloads=patient)
     for subject in ("ada", "bob"):
@@ -54,7 +54,10 @@ def test_owner_waits_for_the_server(bank: Bank, server: ObjectServer) -> None:
 def test_outage_fails_commands_one_by_one(
     bank: Bank, server: ObjectServer, trouble: str, reason: str
 ) -> None:
-    """Those with small data are decided; what failed may be sent again, and is decided once the store is back."""
+    """Commands with small data are decided.
+
+    A failed command may be sent again, and is decided once the store is back.
+    """
     bank.send("ada", "Open", f"owner={LARGE}")
     bank.send("bob", "Open", "owner=bob")
     getattr(server, trouble)()
@@ -71,7 +74,7 @@ def test_outage_fails_commands_one_by_one(
 @pytest.mark.covers("payloads")
 @pytest.mark.parametrize("trouble", ["kill", pytest.param("pause", marks=pytest.mark.slow)])
 def test_event_waits_for_the_server(bank: Bank, server: ObjectServer, trouble: str) -> None:
-    """Nothing of its batch is committed before its payload is stored."""
+    """Nothing of the batch is committed before the event's payload is stored."""
     bank.send_inline("ada", "Open", f"owner=ada{LARGE}")
     getattr(server, trouble)()
     with supervised(bank, "state") as supervisor:

@@ -1,4 +1,4 @@
-"""Every reader gets events and commands with their data, or says which one it cannot have."""
+"""Every reader gets events and commands with their data, or names the record whose payload is missing."""
 
 import json
 from dataclasses import replace
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def opened(bank: Bank) -> Bank:
-    """Command and event are large."""
+    """A bank with a large command and a large event."""
     bank.send("ada", "Open", f"owner={LARGE}")
     bank.send("ada", "Deposit", "amount:=5")
     assert bank.decide() == ["accepted", "accepted"]
@@ -38,14 +38,14 @@ def opened(bank: Bank) -> Bank:
 
 
 def reference(bank: Bank) -> PayloadReference:
-    """Command and event have the same data, and so the same payload."""
+    """The reference that command and event share, because their data are equal."""
     found = find_reference(bank.events()[0].value)
     assert found is not None
     return found
 
 
 def rows(bank: Bank, kind: SourceKind, connection: Any = None) -> list[Any]:
-    """The data of a topic's records, as a task of a Spark read has them."""
+    """Return the data of a topic's records, as a task of a Spark read gets them."""
     harness = bank.harness
     connection = connection or harness.connection
     with Admin(connection) as admin:
@@ -111,14 +111,14 @@ def test_commands_are_decided_again_with_payloads(opened: Bank) -> None:
     plan = plan_whatif(harness.connection, harness.topics, harness.settings, "aggregates.bank_account")
     assert list(decide_again(plan, WhatifResult(0))) == []
     opened.store.put(b'{"owner":"Bob%s"}' % LARGE.encode(), opened.folder)
-    assert list(decide_again(plan, WhatifResult(0))) == []  # history could not have it
+    assert list(decide_again(plan, WhatifResult(0))) == []  # history did not have this payload
     opened.store.lose(found, opened.folder)
     with pytest.raises(PayloadUnavailableError):
         list(decide_again(plan, WhatifResult(0)))
 
 
 def test_dry_run_decides_on_payloads(opened: Bank) -> None:
-    """As an owner would: with the fingerprint of the payload, and nothing stored."""
+    """It decides as an owner would, with the payload's fingerprint, and stores nothing."""
     harness, stored = opened.harness, opened.store.files()
     command = opened.composed("bob", "Open", f"owner=Bob{LARGE}")
     deciding = DecisionSettings("murmur2", 1000, 20)
@@ -131,7 +131,7 @@ def test_dry_run_decides_on_payloads(opened: Bank) -> None:
 
 @pytest.mark.covers("payloads")
 def test_tail_of_events_has_their_data(opened: Bank) -> None:
-    """Projections and processes read by it: an event that cannot be had is not passed over."""
+    """Projections and process managers use this tail, so it must not skip an event without its payload."""
     harness, found = opened.harness, reference(opened)
     source = EventPartition("bank_account", harness.topics.events, 0)
     tail = PartitionTail(harness.connection, source, 0, lambda text: None, harness.connection.payloads)

@@ -1,4 +1,4 @@
-"""Services that read events with large data: they name what is missing, wait, and go on when it is back."""
+"""Services that read events with large data name a missing payload, wait, and continue when it is back."""
 
 import threading
 from collections.abc import Iterator
@@ -27,13 +27,13 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def stage(connection: Connection, prefix: str, store: FolderStore, tmp_path: Path) -> Stage:
-    """A process with a payload store."""
+    """A process manager with a payload store."""
     return Stage(replace(connection, payloads=store.place), prefix, state_dir=tmp_path / "state")
 
 
 @contextmanager
 def reacting(plan: ProcessPlan) -> Iterator[ReactingSupervisor]:
-    """A process at work on one partition, with its notes at hand."""
+    """Run a process manager on one partition, with accessible notes."""
     stopping = threading.Event()
     supervisor, *_ = supervisors(plan, plan.subscriptions, 0, stopping)
     with reported(supervisor):
@@ -42,7 +42,10 @@ def reacting(plan: ProcessPlan) -> Iterator[ReactingSupervisor]:
 
 @pytest.mark.covers("payloads")
 def test_process_hands_large_data_on(stage: Stage, store: FolderStore, tmp_path: Path) -> None:
-    """From an event to a command, both by reference, which an owner decides; and the proof finds it."""
+    """Event and command both have their data by reference.
+
+    An owner decides the command, and the verification finds it.
+    """
     event, reference = large_order(store, stage.prefix, 1)
     stage.write([event])
     stage.place(2, 1)
@@ -61,7 +64,7 @@ def test_process_hands_large_data_on(stage: Stage, store: FolderStore, tmp_path:
 
 @pytest.mark.covers("payloads")
 def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> None:
-    """Events before it are reacted to; its commands wait for their own payloads in the same way, and status says so."""
+    """It reacts to earlier events. Its commands also wait for their own payloads, and the status reports it."""
     event, reference = large_order(store, stage.prefix, 1)
     kept = store.file(reference, f"{stage.prefix}order").read_bytes()
     store.lose(reference, f"{stage.prefix}order")

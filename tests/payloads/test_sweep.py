@@ -1,4 +1,4 @@
-"""Removing what no record refers to: never a payload that a record may name."""
+"""Deleting unreferenced payloads: a payload that a record may reference is never deleted."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def aside(store: FolderStore, reference: PayloadReference) -> bool:
 @pytest.mark.covers("payloads")
 @EACH_STORE
 def test_unused_payload_goes_in_two_steps(store: FolderStore) -> None:
-    """Put aside it is read by all; only a sweep a day later deletes it."""
+    """A payload that was put aside is still readable. Only a sweep a day later deletes it."""
     used, unused, young = old(store, b"used"), old(store, b"unused"), store.put(b"young")
     assert numbers(swept(store, used)) == (2, 1, 0, 0)
     assert aside(store, unused) and not store.file(unused).exists()
@@ -58,7 +58,7 @@ def test_payload_with_late_record_comes_back(store: FolderStore) -> None:
 @pytest.mark.covers("payloads")
 @EACH_STORE
 def test_payload_stored_again_meanwhile_stays(store: FolderStore) -> None:
-    """Its record is about to be written: nobody has read it."""
+    """The record that references it is about to be written, so no reader has seen it."""
     again = old(store, b"again")
     sweep = Sweep(store.place, FOLDER)
     store.put(b"again")
@@ -74,7 +74,7 @@ def test_dry_run_changes_nothing(store: FolderStore) -> None:
 
 
 def test_unlisted_store_is_told(store: FolderStore) -> None:
-    """A folder that cannot be listed is not an empty one."""
+    """A folder that cannot be listed does not count as empty."""
     store.path.mkdir()
     (store.path / FOLDER).write_text("a file where the folder should be")
     with pytest.raises(PayloadUnavailableError, match="cannot be used"):
@@ -84,7 +84,7 @@ def test_unlisted_store_is_told(store: FolderStore) -> None:
 @pytest.mark.objects
 @pytest.mark.parametrize("kind", ["objects"])
 def test_missing_bucket_is_told(store: FolderStore) -> None:
-    """It is not an empty one, either."""
+    """A missing bucket does not count as empty either."""
     store.refuse()
     with pytest.raises(PayloadUnavailableError, match="the bucket does not exist"):
         Sweep(store.place, FOLDER)
@@ -103,7 +103,7 @@ def test_foreign_files_are_left_alone(store: FolderStore) -> None:
 
 
 def test_every_spelling_of_a_sum_counts() -> None:
-    """Headers of binary mode, documents within documents, and escapes."""
+    """The hash may be in headers of binary mode, in documents within documents, and in escapes."""
     sum = refer(b"x").sha256
     document = with_reference(command(), FOLDER, refer(b"x"))
     escaped = b'{"datasha256":"%s\\u00%02x%s"}' % (sum[:1].encode(), ord(sum[1]), sum[2:].encode())

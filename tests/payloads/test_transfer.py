@@ -1,4 +1,4 @@
-"""Payloads to a store and back, and a store that loses, alters and withholds them."""
+"""Uploads and downloads of payloads, with a store that loses, alters and blocks them."""
 
 import os
 import threading
@@ -32,7 +32,7 @@ def test_same_payload_is_stored_once(store: FolderStore) -> None:
 
 @EACH_STORE
 def test_old_payload_becomes_young_again(store: FolderStore) -> None:
-    """Else `payloads gc` might remove it before the record that is about to name it is written."""
+    """Otherwise `payloads gc` might delete it before its record is written."""
     reference = store.put(b"old")
     store.age(reference, 7200)
     store.put(b"old")
@@ -56,14 +56,14 @@ def test_missing_and_altered_are_told(store: FolderStore) -> None:
     found = store.transfer.fetch(FOLDER, [lost, altered, longer, good])
     assert found[lost] == "it is missing"
     assert str(found[altered]).startswith("it is altered")
-    assert str(found[longer]).startswith("it is altered: its 7 bytes")  # one more than its size, no more
+    assert str(found[longer]).startswith("it is altered: its 7 bytes")  # one byte more than its size is read
     assert found[good] == b"good"
 
 
 @pytest.mark.objects
 @pytest.mark.parametrize("kind", ["objects"])
 def test_missing_bucket_is_told(store: FolderStore) -> None:
-    """To look for its payloads one by one would not help."""
+    """Requests for single payloads would not help."""
     lost = store.put(b"lost")
     store.refuse()
     assert store.transfer.fetch(FOLDER, [lost]) == {lost: "the bucket does not exist"}
@@ -79,7 +79,7 @@ def test_silent_store_harms_no_other(store: FolderStore) -> None:
 
 @EACH_STORE
 def test_late_payload_is_waited_for(store: FolderStore) -> None:
-    """A folder over the network may show a new file a moment later."""
+    """A network folder may show a new file a moment later."""
     late = refer(b"late")
     transfer = PayloadTransfer(store.place._replace(retry_for=20))
     asked = threading.Event()
@@ -112,7 +112,7 @@ def test_unknown_store_is_a_setting() -> None:
 
 
 def test_crew_stays_small() -> None:
-    """Calls that never return keep its threads, and no more: later calls are left out when their time is up."""
+    """Hanging calls keep the pool's threads, and start no more. Later calls are dropped after their timeout."""
     never, hanging, pool = threading.Event(), list[int](), TransferPool(2)
 
     def hang() -> bool:
@@ -133,7 +133,7 @@ def test_folder_is_the_aggregates() -> None:
 
 
 def test_only_their_owner_reads_payloads(store: FolderStore) -> None:
-    """Also where a umask would let others: the folder above the store is the operator's, and stays as it is."""
+    """This holds with any umask. The folder above the store belongs to the operator, and keeps its mode."""
     before = os.umask(0)
     try:
         file = store.file(store.put(b"secret"))

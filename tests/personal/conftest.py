@@ -1,4 +1,4 @@
-"""People with and without a ring."""
+"""Readers with and without a keyring."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""People on a real broker: events that are sealed as owners seal them, and the keys to them."""
+"""People on a real broker: events encrypted as owners encrypt them, and their keys."""
 
 import json
 from base64 import b64encode
@@ -27,7 +27,7 @@ from tests.support.eventlog import NOON
 from tests.support.harness import TopicHarness
 from tests.support.waiting import eventually
 
-#: Ann as she registers, as her state is, and what is left of her event without her key.
+#: Ann's registration, its data, and its data without her key.
 ANN = Registered("Ann Smith", "ann@home", "free")
 ANNS_DATA = {"name": "Ann Smith", "mail": "ann@home", "plan": "free"}
 MASKED = {"name": "", "mail": "x@invalid", "plan": "free"}
@@ -38,7 +38,7 @@ _CODE = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUST
 
 
 class People:
-    """A project with the aggregate `customer` and a ring, its topics, and a writer of sealed events."""
+    """A project with the aggregate `customer`, a keyring and topics. Writes encrypted events."""
 
     def __init__(self, connection: Connection, prefix: str, folder: Path) -> None:
         (folder / "people").mkdir()
@@ -69,23 +69,23 @@ class People:
         return producer
 
     def register(self, subject: str, key: DataKey | None, who: Registered = ANN) -> None:
-        """An event, whose key came before."""
+        """Write an event whose key was written before."""
         self._in_one([self._event(subject, who, key)], [])
 
     def meet(self, subject: str, key: DataKey, who: Registered = ANN) -> None:
-        """An event with the key that it is the first to need, in one transaction."""
+        """Write an event and its new key in one transaction."""
         self._in_one([self._event(subject, who, key)], [(subject, key)])
 
     def erase(self, subject: str, key: DataKey) -> None:
-        """`Erased`, and the tombstone."""
+        """Write `Erased` and the tombstone."""
         self._in_one([self._event(subject, Erased(key.kid), None)], [(subject, None)])
 
     def put_key(self, subject: str, key: DataKey | None) -> None:
-        """A record of the keys alone."""
+        """Write only a record of the keys."""
         self._in_one([], [(subject, key)])
 
     def hide_key(self, subject: str, key: DataKey) -> Producer:
-        """A key in a transaction that is still open: commit it."""
+        """Write a key in a transaction that is left open. Return its producer, which can commit it."""
         producer = self._begun(f"{self.topics.keys}.late")
         producer.begin_transaction()
         self._send_key(producer, subject, key)
@@ -93,7 +93,7 @@ class People:
         return producer
 
     def spoil(self, subject: str, key: DataKey) -> None:
-        """An event that was sealed for another place."""
+        """Write an event whose value was encrypted for another event."""
         value = self._event(subject, ANN, key, place="0/99/0")
         self._in_one([value], [])
 

@@ -1,4 +1,4 @@
-"""The commands that show events: with values for who has the ring, with placeholders for all others."""
+"""The commands that show events: decrypted for users with the keyring, redacted for all others."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from tests.personal.people import FIRST, People
 
 pytestmark = pytest.mark.kafka
 
-#: A call, and what it prints.
+#: A function that runs `cqrs` and returns its output.
 Said = Callable[..., str]
 
 SHOWING = [
@@ -23,7 +23,7 @@ SHOWING = [
 
 @pytest.fixture
 def said(people: People, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Said:
-    """`cqrs` in the project of the people."""
+    """A function that runs `cqrs` in the project of the people."""
     monkeypatch.chdir(people.folder)
 
     def call(*arguments: str, with_ring: bool) -> str:

@@ -1,4 +1,4 @@
-"""Events for consumers in Python: with the values that the project's ring opens."""
+"""Events for consumers in Python, decrypted with the project's keyring."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.kafka
 
 
 def names(people: People) -> list[Any]:
-    """The names in the events, as a consumer decodes them."""
+    """Return the names in the events, as a consumer decodes them."""
     topic = people.topics.events
     records = [one for one in people.harness.records("events") if b"Registered" in (one.value or b"")]
     messages = [

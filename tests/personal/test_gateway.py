@@ -1,4 +1,4 @@
-"""The gateway shows personal values to those alone who have the right, and keeps none."""
+"""The gateway shows personal values only to users who have the right, and stores none."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-#: Sent with a request that may see personal values.
+#: The headers of a request that may see personal values.
 RIGHT = {"Authorization": "Bearer the-right-to-see"}
 
 
@@ -30,7 +30,7 @@ def gateway(people: People, tmp_path: Path) -> Iterator[Reached]:
 
 
 def first_event(found: HTTPResponse) -> object:
-    """The data of the first event of a stream."""
+    """Return the data of the first event of a stream."""
     while not (line := found.readline()).startswith(b"data: "):
         assert line, "the stream has ended"
     return json.loads(line.removeprefix(b"data: "))["data"]
@@ -62,7 +62,7 @@ def test_erased_values_are_shown_to_nobody(gateway: Reached, people: People) -> 
 
 
 def test_replica_holds_no_value(gateway: Reached, people: People, tmp_path: Path) -> None:
-    people.register("old", None)  # of before the mark
+    people.register("old", None)  # from before the annotation
     eventually(lambda: gateway.get("/customer/old").status == 200)
     files = [path for path in (tmp_path / "gateway").rglob("*") if path.is_file()]
     assert files and not any(b"Ann Smith" in path.read_bytes() for path in files)

@@ -1,4 +1,4 @@
-"""A client is told that a key is lacking, in words without a value; all who ask for no values go on."""
+"""A client learns that a KEK is missing, without seeing a value. Requests without personal values still work."""
 
 import json
 from base64 import b64encode
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kafka
 
 RIGHT = {"Authorization": "Bearer the-right-to-see"}
 
-#: The master key of the ring that the gateway has; events are sealed under another.
+#: The only KEK in the gateway's keyring. Events are encrypted under another KEK.
 OTHER = b64encode(b"o" * 64).decode()
 
 PATHS = ("/customer/ann", "/customer/ann?version=1", "/customer/ann/history")

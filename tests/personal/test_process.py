@@ -1,4 +1,4 @@
-"""A process of personal data: `react` has values with the ring, placeholders without it, and hears of each erasure."""
+"""A process manager of personal data: `react` gets values if it has the keyring, else redacted values, and erasures."""
 
 import json
 from base64 import b64encode
@@ -41,7 +41,7 @@ process = cqrs.Process(react)
 
 @pytest.fixture
 def copying(people: People) -> People:
-    """People with a process that copies them, which has not begun."""
+    """People with a process manager that copies them, and has not started."""
     (people.folder / "processes").mkdir()
     (people.folder / "processes/copying.py").write_text(_CODE)
     with Admin(people.connection) as admin:
@@ -50,7 +50,7 @@ def copying(people: People) -> People:
 
 
 def reacted(people: People, connection: Connection) -> list[BaseException]:
-    """Run it up to the present end of the events: the errors."""
+    """Run the process manager up to the present end of the events, and return the errors."""
     loaded = {"copying": load_process("copying", people.folder, "people")}
     plan = prepare_processes(people.harness.settings, connection, loaded, once=True, beginning=True)
     results = react_here(replace(plan, timing=IMPATIENT))
@@ -58,7 +58,7 @@ def reacted(people: People, connection: Connection) -> list[BaseException]:
 
 
 def sent(people: People) -> list[tuple[str, str, object]]:
-    """The commands: type, subject and name."""
+    """Return (type, subject, name) of the commands."""
     found = [json.loads(one.value or b"") for one in people.harness.records("commands")]
     return [(one["type"], one["subject"], one["data"].get("name")) for one in found]
 
@@ -79,7 +79,7 @@ def test_process_has_values_until_the_erasure(copying: People) -> None:
     assert sent(copying) == wanted
     copying.erase("ann", FIRST)
     assert reacted(copying, copying.connection) == []
-    assert reacted(copying, copying.connection) == []  # nothing is heard twice
+    assert reacted(copying, copying.connection) == []  # no event is processed twice
     assert sent(copying) == [*wanted, ended("ann")]
 
 
@@ -93,7 +93,7 @@ def test_process_without_ring_has_placeholders(copying: People) -> None:
 
 
 def test_what_is_erased_has_placeholders(copying: People) -> None:
-    """For a process that begins afterwards."""
+    """The process manager starts after the erasure."""
     copying.meet("ann", FIRST)
     copying.erase("ann", FIRST)
     assert reacted(copying, copying.connection) == []
@@ -101,7 +101,7 @@ def test_what_is_erased_has_placeholders(copying: People) -> None:
 
 
 def test_lacking_master_key_stops_the_process(copying: People) -> None:
-    """It goes on where it was, once the ring is whole."""
+    """It continues at its position once the keyring is complete."""
     copying.meet("ann", FIRST)
     ring = json.dumps({"other": b64encode(b"o" * 64).decode()})
     (copying.folder / "lacking.json").write_text(ring)

@@ -1,4 +1,4 @@
-"""A projection of personal data: it has them while their key is in force, and drops them as it hears of the end."""
+"""A projection of personal data has the values while their key is in force, and deletes them on the erasure."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -40,7 +40,7 @@ projection = cqrs.Projection(project, metadata)
 
 
 def projected(people: People, connection: Connection, database: str) -> Mapping[str, str]:
-    """The names by id, after all events that are there."""
+    """Return the projected names by id, after all existing events."""
     from sqlalchemy import text
 
     from cqrs_cli.following.projections.database import open_database, parse_database, reading

@@ -1,4 +1,4 @@
-"""Every reader sees plain values with the ring, and placeholders without it and after an erasure."""
+"""Every reader gets decrypted values with the keyring, and redacted values without it and after an erasure."""
 
 import json
 from contextlib import closing
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.kafka
 
 
 def history(people: People, connection: Connection, subject: str = "ann") -> AggregateHistory:
-    """The events and the state, as `cqrs show --history` has them."""
+    """Return the events and the state, as `cqrs show --history` has them."""
     aggregate, topics = people.harness.aggregate, people.topics
     places = find_ranges(connection, topics, subject.encode(), "murmur2")
     opener = event_opener(connection, connection.keys, topics, event_marks(aggregate), subject)
@@ -57,7 +57,7 @@ def test_history_opens_with_the_ring(people: People) -> None:
 
 
 def test_history_of_before_an_erasure_is_masked(people: People) -> None:
-    """The first event has the key that was erased, the last one the next key."""
+    """The first event is encrypted with the erased key, the last event with the next key."""
     people.meet("ann", FIRST)
     people.erase("ann", FIRST)
     people.meet("ann", SECOND)
@@ -66,7 +66,7 @@ def test_history_of_before_an_erasure_is_masked(people: People) -> None:
 
 
 def test_lost_key_ends_whole_readings(people: People) -> None:
-    """Its record was removed by hand. Who reads no values reads on."""
+    """The key's record was deleted by hand. Readers without values continue."""
     people.meet("ann", FIRST)
     people.put_key("ann", None)
     lost = f"key {FIRST.kid} of 'ann' is not in {people.topics.keys} partition 0, and nobody erased it"
@@ -85,7 +85,7 @@ def test_lost_key_ends_whole_readings(people: People) -> None:
 
 
 def test_erasure_behind_the_end_counts(people: People) -> None:
-    """A replay up to a point of before the erasure finds what came later."""
+    """A replay up to a point before the erasure finds the later erasure."""
     people.meet("ann", FIRST)
     end = {0: people.harness.end("events")}
     people.erase("ann", FIRST)
@@ -128,7 +128,7 @@ def tail(people: People, connection: Connection) -> PartitionTail:
 
 
 def polled(reading: PartitionTail, count: int) -> list[Any]:
-    """The data of the next events."""
+    """Return the data of the next events."""
     found: list[Any] = []
 
     def has_come() -> bool:
@@ -140,14 +140,14 @@ def polled(reading: PartitionTail, count: int) -> list[Any]:
 
 
 def test_tail_opens_what_comes(people: People) -> None:
-    """Projections and processes read by it, each batch with the keys that are there by then."""
+    """Projections and process managers use this tail. Each batch is decrypted with the keys that exist then."""
     with closing(tail(people, people.connection)) as reading:
         people.meet("ann", FIRST)
         assert polled(reading, 1) == [ANNS_DATA]
         people.meet("bob", SECOND)
         assert polled(reading, 1) == [ANNS_DATA]
         people.erase("ann", FIRST)
-        people.register("ann", FIRST)  # no owner would: the key has ended
+        people.register("ann", FIRST)  # no owner would write it: the key has ended
         assert polled(reading, 2) == [{"key": FIRST.kid}, MASKED]
 
 
@@ -158,7 +158,7 @@ def test_tail_without_ring_sees_placeholders(people: People) -> None:
 
 
 def rows(people: People, connection: Connection, kind: SourceKind = "events") -> list[Any]:
-    """The data of events, as a task of a Spark read has them."""
+    """Return the data of events, as a task of a Spark read gets them."""
     with Admin(connection) as admin:
         described = aggregate_topics(people.topics, admin.cluster_id(), find_topics(admin, people.topics))
     marks = event_marks(people.harness.aggregate)
@@ -173,7 +173,7 @@ def test_rows_of_spark_open(people: People) -> None:
 
 
 def test_export_masks_unless_asked(people: People) -> None:
-    people.register("old", None)  # of before the mark
+    people.register("old", None)  # from before the annotation
     people.meet("ann", FIRST)
     plan = plan_export(people.connection, people.topics, "people", people.folder)
     for wanted, personal in ((MASKED, False), (ANNS_DATA, True)):
@@ -185,7 +185,7 @@ def test_export_masks_unless_asked(people: People) -> None:
 
 
 def digests(people: People) -> set[str]:
-    """The digests of replays with the ring, without it, and with values."""
+    """Return the digests of replays with the keyring, without it, and with values."""
     found = set()
     for connection in (people.connection, people.blind):
         plan = plan_replay(connection, people.topics, "people", people.folder)
@@ -229,7 +229,7 @@ def test_trace_opens_events(people: People) -> None:
 
 
 def test_dry_run_decides_on_plain_values(people: People) -> None:
-    """… and shows the events as their sender would have them."""
+    """It shows the events decrypted, as their sender may see them."""
     people.meet("ann", FIRST)
     command = compose(people.harness.aggregate, "ann", "Register", ["name=Ann Brown", "mail=ann@work"])
     deciding = DecisionSettings("murmur2", 1000, 20)

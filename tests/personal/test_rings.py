@@ -1,4 +1,4 @@
-"""Each command with no ring, and with one that lacks the key in force: docs/personal.md says how it ends."""
+"""Each command without a keyring, and with a keyring that lacks a KEK in use, ends as docs/personal.md describes."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from tests.support.page import Page
 
 pytestmark = pytest.mark.kafka
 
-#: What starts Spark, which is in a process of its own, as this one may have a session of the tests.
+#: Commands that start Spark, in a process of their own, because this process may have a session already.
 SPARK = ("run", "replay", "export", "sql", "process", "verify customer", "whatif")
 
 ON_SPARK = (pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly)
@@ -49,7 +49,7 @@ CALLS = {
     "keys rotate": "keys rotate",
 }
 
-#: They ask for no ring.
+#: Commands that do not need the keyring.
 OTHERS = [
     "send customer bob Register name=B mail=b@b",
     "erase customer ann --dry-run",
@@ -100,7 +100,7 @@ projection = cqrs.Projection(project, metadata)
 
 
 class Row(NamedTuple):
-    """The exit statuses of a command with no ring, and where a key is lacking."""
+    """The exit codes of a command without a keyring, and with a missing KEK."""
 
     command: str
     without: int
@@ -108,7 +108,7 @@ class Row(NamedTuple):
 
 
 def rows() -> list[Row]:
-    """The page's table."""
+    """Return the rows of the page's table."""
     text = Page("docs/personal.md").text
     table = text[text.index(f"| {TABLE} |") :].split("\n\n")[0].splitlines()[2:]
     cells = [line.strip("| ").split(" | ") for line in table]
@@ -130,7 +130,10 @@ def said(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> Said:
-    """`cqrs` with this ring, in a project where Ann is registered, and a command of hers is not decided yet."""
+    """A function that runs `cqrs` with a keyring.
+
+    In its project Ann is registered, and a second command is undecided.
+    """
     people = customers(connection, prefix, tmp_path)
     people.send(register("ann"))
     quietly(people.plan())
@@ -166,12 +169,12 @@ def said(
         status = main(shlex.split(arguments))
         return status, "".join(capfd.readouterr())
 
-    assert call("init", None)[0] == 0  # the positions of the process
+    assert call("init", None)[0] == 0  # creates the positions topic of the process manager
     return call
 
 
 def cases(of: Callable[[Row], int]) -> list[object]:
-    """The calls that end so; what needs Spark, or a process for each partition, is slow."""
+    """Return the calls with their exit codes. Calls that need Spark, or a process per partition, are marked slow."""
     return [
         pytest.param(
             CALLS[row.command],
@@ -202,7 +205,7 @@ def test_with_a_ring_that_lacks_a_key(said: Said, arguments: str, status: int) -
 
 
 def test_ring_that_cannot_be_read(said: Said) -> None:
-    """It is refused, not taken for none."""
+    """An unreadable keyring is an error. It does not count as no keyring."""
     for command in (
         "show",
         "tail",
@@ -218,7 +221,7 @@ def test_ring_that_cannot_be_read(said: Said) -> None:
 
 @pytest.mark.parametrize("arguments", [OTHERS, pytest.param(OTHERS_ON_SPARK, marks=ON_SPARK)])
 def test_others_ask_for_no_ring(said: Said, arguments: list[str]) -> None:
-    """One that cannot be read would end them with 3."""
+    """With an unreadable keyring they would exit with 3 if they read it."""
     for one in arguments:
         found, printed = said(one, "nothing.json")
         assert found == 0, printed

@@ -1,4 +1,4 @@
-"""`cqrs sql` leaves no value behind on a disk: neither Spark's log nor what it spills has one that can be read."""
+"""`cqrs sql` leaves no readable value on a disk, neither in Spark's log nor in its spill files."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ CQRS = str(Path(sys.executable).with_name("cqrs"))
 
 @pytest.fixture
 def project(connection: Connection, prefix: str, tmp_path: Path) -> Path:
-    """A project with a ring, in which Ann is registered."""
+    """A project with a keyring, in which Ann is registered."""
     people = customers(connection, prefix, tmp_path)
     people.send(register("ann"))
     quietly(people.plan())
@@ -42,7 +42,7 @@ def project(connection: Connection, prefix: str, tmp_path: Path) -> Path:
 
 
 def holding(folder: Path) -> list[Path]:
-    """The files in which the value stands."""
+    """Return the files that contain the value."""
     return [one for one in folder.rglob("*") if one.is_file() and NEEDLE.encode() in one.read_bytes()]
 
 
@@ -67,7 +67,7 @@ def test_log_holds_no_value(project: Path) -> None:
 
 
 def test_spilled_rows_cannot_be_read(project: Path) -> None:
-    """A query that is killed leaves them."""
+    """A killed query leaves spill files."""
     grouped = "SELECT name, count(*) AS n FROM customer_Registered GROUP BY name"
     slowly = f"SELECT name, reflect('java.lang.Thread', 'sleep', bigint(n * 60000)) FROM ({grouped})"
     local = project / "local"

@@ -1,4 +1,4 @@
-"""A history of every kind of outcome."""
+"""A history with outcomes of all statuses."""
 
 import pytest
 

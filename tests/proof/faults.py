@@ -45,7 +45,7 @@ def garble(history: History, log: list[Record], at: int) -> None:
 
 def forge_status(history: History, log: list[Record], at: int) -> None:
     status = json.loads(log[at].value or b"")["data"].get("status")
-    if status is None:  # an event has none
+    if status is None:  # an event has no status
         log[at] = edited(log[at], id="1/0")
     else:
         log[at] = edited(log[at], {"status": "duplicate" if status != "duplicate" else "agreed"})

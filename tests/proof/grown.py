@@ -1,4 +1,4 @@
-"""Partitions in memory that grow from 1 to 2 to 4: what owners have written, and the proof of each.
+"""Partitions in memory that grow from 1 to 2 to 4: the records of their owners, and the verification of each.
 
 A key is a number, which is its hash.
 """
@@ -43,7 +43,7 @@ def among(key: bytes, count: int) -> int:
 
 
 class Grown:
-    """One aggregate's partitions. All owners share a memory: a child knows what its parent knew."""
+    """One aggregate's partitions. All owners share a memory, so a target partition knows what its parent knew."""
 
     def __init__(self) -> None:
         self.lineage = PartitionLineage((1,))
@@ -56,7 +56,10 @@ class Grown:
         self._time = NOW
 
     def decide(self, partition: int, *wishes: Wish, **faults: Any) -> None:
-        """Commands are sent to a partition, and its owner decides all that are there. `faults`: of its context."""
+        """Send commands to a partition, and let its owner decide all its commands.
+
+        `faults` change the owner's context.
+        """
         for each in wishes:
             id = each.id or f"c{len(self.logs['commands'][partition])}.{partition}"
             self._send(partition, each.subject.encode(), document(each, id))
@@ -74,7 +77,7 @@ class Grown:
             self._send(forward.partition, forward.key, forward.value)
 
     def split(self, partition: int, after: int) -> None:
-        """A partition decides what is there, and splits; its children begin."""
+        """Let a partition decide its commands and split, and activate its targets."""
         self.decide(partition)
         before = self.lineage.count(partition)
         assert before is not None
@@ -120,13 +123,13 @@ class Grown:
         log[at] = edited(log[at], data)
 
     def change_split(self, **ends: int) -> None:
-        """Let the first split say something else."""
+        """Alter the record of the first split."""
         first, *others = self.lineage.splits
         splits = (replace(first, **ends), *others)
         self.lineage = PartitionLineage(self.lineage.counts, splits, self.lineage.begun)
 
     def found(self) -> list[str]:
-        """The violations of all partitions."""
+        """Return the violations of all partitions."""
         reports = {partition: self.prove(partition) for partition in range(self.lineage.counts[-1])}
         return [
             f"{kind} {number}@{offset} {what}"
@@ -135,7 +138,7 @@ class Grown:
         ]
 
     def _clock(self, partition: int) -> int:
-        """The greatest timestamp of what a partition has decided, or inherited."""
+        """Return the greatest timestamp of a partition's decisions, including the imported ones."""
         inherited = [split.clock for split in self.lineage.ancestry(partition)]
         return max([0, *inherited, *(one.timestamp for one in self.logs["outcomes"][partition])])
 

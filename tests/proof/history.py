@@ -1,4 +1,4 @@
-"""One partition's four topics in memory: what an owner would have written, and what may be done to it."""
+"""One partition's four topics in memory: the records that an owner would write, and changes of them."""
 
 import json
 import random
@@ -63,14 +63,14 @@ AGGREGATE = Aggregate.of("tally", cqrs.Decider(decide, evolve, Tally()))
 
 @dataclass(frozen=True)
 class Wish:
-    """A command to be: `n` is how many events it asks for. Its key may belong elsewhere."""
+    """A planned command. `n` is the number of its events. Its key may belong to another partition."""
 
     n: int
     subject: str = "a"
     id: str = ""
     key: bytes | None = None
     value: bytes | None = None
-    wait: int = 1  # ms since the one before
+    wait: int = 1  # ms after the previous command
     attributes: tuple[tuple[str, Any], ...] = ()
 
 
@@ -79,7 +79,7 @@ def wish(n: int, subject: str = "a", id: str = "", **attributes: Any) -> Wish:
 
 
 class History:
-    """Commands and what deciding them wrote. Offsets have holes, as transactions leave them."""
+    """Commands and the records of their decisions. Offsets have holes, as transactions leave them."""
 
     aggregate, new_key = AGGREGATE, staticmethod(random_key)
 
@@ -95,7 +95,7 @@ class History:
         self.decide(refused)
 
     def decide(self, refused: frozenset[int] = frozenset(), window: int = WINDOW) -> None:
-        """Write what the commands come to, from nothing."""
+        """Decide all commands, and replace the records."""
         asked = (PARTITION, lambda *_: None, lambda *_: None, lambda: 0, home, TOPIC, window)
         context = BatchContext(*asked, refused=refused, new_key=self.new_key)
         self.decided = decided = decide_batch(self.aggregate, self.commands, context)
@@ -109,10 +109,10 @@ class History:
     def prove(
         self, seen: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
     ) -> Report:
-        """The findings of the proof.
+        """Verify the history, and return the findings.
 
-        `seen`: the offsets committed before and after the logs were read. `on_disk`: what it remembers goes to the
-        store of a real proof, every few commands.
+        `seen` are the offsets committed before and after the logs were read. With `on_disk`, the verification's memory
+        is written to its real store every few commands.
         """
         before, after = seen or (self.committed, self.committed)
         scope.setdefault("decode_event", partial(decode_event, self.aggregate))
@@ -135,7 +135,7 @@ class History:
             return proof.report()
 
     def conclude(self, proof: Proof, store: Store) -> None:
-        """Prove the rest, once all records are read."""
+        """Verify the rest, once all records are read."""
 
     def command_at(self, offset: int) -> Record | None:
         return next((record for record in self.commands if record.offset == offset), None)
@@ -147,7 +147,7 @@ class History:
 
 
 def home(key: bytes) -> int:
-    """Keys that begin with a z belong to another partition."""
+    """Return the partition of a key. Keys that begin with z belong to another partition."""
     return PARTITION + key.startswith(b"z")
 
 
@@ -171,25 +171,25 @@ def with_value(record: Record, value: bytes | None) -> Record:
 
 
 def moved(record: Record, offset: int) -> Record:
-    """The same record elsewhere in its log."""
+    """Return the record with another offset."""
     return Record(offset, record.timestamp, record.key, record.value, record.headers)
 
 
 def swapped(log: list[Record], one: int, other: int) -> None:
-    """Exchange two records; the offsets stay."""
+    """Swap two records. The offsets stay."""
     first, second = log[one], log[other]
     log[one], log[other] = moved(second, first.offset), moved(first, second.offset)
 
 
 def appended(log: list[Record], record: Record) -> int:
-    """Add a record at the end; its offset."""
+    """Add a record at the end, and return its offset."""
     offset = log[-1].offset + 1 if log else 0
     log.append(moved(record, offset))
     return offset
 
 
 def drawn(seed: int, count: int = 40) -> list[Wish]:
-    """Commands that come to every kind of outcome."""
+    """Draw commands whose outcomes have all statuses."""
     choice = random.Random(seed)
     return [_any(choice, number) for number in range(count)]
 
@@ -242,7 +242,7 @@ def _made(folder: Path) -> Path:
 
 
 def begun_again(old: History, loss: Loss, second: str = "") -> History:
-    """Two commands in a topic that was created again, after what was decided of the old one."""
+    """Return a history with two commands in a recreated topic, after the decisions of the old topic."""
     history = History([Wish(1, wait=60_000, id="x"), wish(1, id=second)])
     outcomes = [moved(one, loss.outcomes + at) for at, one in enumerate(history.outcomes)]
     events = [moved(one, loss.events + at) for at, one in enumerate(history.events)]

@@ -1,4 +1,4 @@
-"""Histories that are proved piece by piece: each verify goes on from what the one before has left on disk."""
+"""Histories that are verified in pieces: each verify continues from the checkpoint of the previous verify on disk."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -20,7 +20,7 @@ from cqrs_cli.state.trace_index import TraceIndex
 from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, History, home
 from tests.proof.reading import event_of, letter_of, outcome_of
 
-#: Where a sync costs nothing, if there is such a folder.
+#: A folder in memory, where a sync costs nothing, if it exists.
 IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 LOGS: tuple[LogName, ...] = ("outcomes", "events", "dead-letters")
@@ -28,7 +28,7 @@ LOGS: tuple[LogName, ...] = ("outcomes", "events", "dead-letters")
 
 @dataclass
 class Look:
-    """The view of one verify: the offsets committed before and after it read, and each log, `[start, end)`."""
+    """The range of one verify: the offsets committed before and after it read, and `[start, end)` of each log."""
 
     before: int | None
     after: int | None
@@ -41,7 +41,7 @@ class Pieces:
     """The verifies of one history."""
 
     def __init__(self, history: History, folder: Path) -> None:
-        self.again: list[str] = []  # why a verify began at the beginning again
+        self.again: list[str] = []  # the reasons why a verify started from the beginning again
         self._history = history
         self._folder = folder
         self._count = 0
@@ -66,7 +66,7 @@ class Pieces:
 
 
 class Topics(NamedTuple):
-    """All records of a partition; `deferred` is None while an owner is at work."""
+    """All records of a partition. `deferred` is None while an owner is active."""
 
     commands: Sequence[Record]
     outcomes: Sequence[Record]
@@ -83,7 +83,7 @@ def prove_piece(
     after: Path,
     conclude: Callable[[Proof, Store], object] = lambda *_: None,
 ) -> Report:
-    """One verify, which goes on from the folder `before` and leaves the folder `after`."""
+    """Run one verify, which continues from the folder `before` and writes the folder `after`."""
     earlier = None if before is None else load_carried(before)
     with ExitStack() as stack:
         folders = begin_folder(after, before)
@@ -119,10 +119,10 @@ _COMMAND_OF: dict[LogName, Callable[[Record], int]] = {
 
 
 def looks(history: History, cuts: Sequence[int], ahead: Sequence[int] = (0, 0, 0, 0)) -> list[Look]:
-    """The views of several verifies of a history that has no fault yet, the last one of all of it.
+    """Return the ranges of several verifies of a correct history. The last verify reads all of it.
 
-    Each but the last comes when the commands up to a cut were decided. An owner was at work: `ahead` are the commands
-    that it decided meanwhile, and of how many of them each log has the records already.
+    Each earlier verify runs when the commands up to a cut are decided, while an owner is active. `ahead` has the number
+    of commands that the owner decides during the verify, and for each log, how many of them are in it already.
     """
     offsets = [record.offset for record in history.commands]
     offsets += range(offsets[-1] + 1, offsets[-1] + 1 + sum(ahead) + 1)

@@ -1,4 +1,4 @@
-"""The violations of a history, as the tests compare them."""
+"""The violations of a history, in the form that tests compare."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ def places(history: History, **how: Any) -> list[tuple[str, int]]:
 
 
 def only(history: History, **how: Any) -> str:
-    """The one violation, as it is read."""
+    """Return the only violation as text."""
     ((kind, offset, what),) = history.violations(**how)
     return f"{kind} {offset} {what}"
 
@@ -24,27 +24,27 @@ def described(history: History, **how: Any) -> list[str]:
 
 
 def remade(record: Record, **members: Any) -> Record:
-    """The record with another key, timestamp or headers."""
+    """Return the record with another key, timestamp or headers."""
     return msgspec.structs.replace(record, **members)
 
 
 def outcome_of(record: Record) -> int:
-    """The command of an outcome."""
+    """Return the command offset of an outcome."""
     return int(json.loads(record.value or b"")["data"]["offset"])
 
 
 def event_of(record: Record) -> int:
-    """The command of an event."""
+    """Return the command offset of an event."""
     return int(json.loads(record.value or b"")["id"].split("/")[1])
 
 
 def letter_of(record: Record) -> int:
-    """The command of a dead letter."""
+    """Return the command offset of a dead letter."""
     return int(dict(record.headers or [])["cqrs.offset"] or b"")
 
 
 def without(record: Record, *members: str) -> Record:
-    """The record without these members of its data."""
+    """Return the record without these members of its data."""
     document = json.loads(record.value or b"")
     for name in members:
         del document["data"][name]

@@ -1,4 +1,4 @@
-"""Histories of an aggregate with personal fields: sealed events, erasures, and the keys topic that fits them."""
+"""Histories of an aggregate with personal fields: encrypted events, erasures, and the matching keys topic."""
 
 import json
 from collections.abc import Iterator
@@ -65,13 +65,13 @@ def erase(subject: str = "a", id: str = "") -> Wish:
 
 
 class Sealed(history.History):
-    """A history with the keys topic that fits it, by aggregate. Each key that is made is the next `key(n)`."""
+    """A history with the matching keys topic, by aggregate. The data keys are `key(1)`, `key(2)` and so on."""
 
     aggregate = TALLY
 
     def decide(self, refused: frozenset[int] = frozenset(), window: int = history.WINDOW) -> None:
         self.new_key = map(key, count(1)).__next__
-        self.since: list[Record] = []  # events that came when the keys were read
+        self.since: list[Record] = []  # events that came while the keys were read
         super().decide(refused, window)
         there = {subject: one for subject, one in self.decided.keys.items() if one is not None}
         self.keys = {subject: RING.wrap(KEYS, subject, one) for subject, one in there.items()}
@@ -93,7 +93,7 @@ def unwrapped(subject: str, wrapped: WrappedKey) -> DataKey:
 
 
 def sealed(record: Record, by: DataKey, place: str = "") -> Record:
-    """The event sealed with a key."""
+    """Return the event encrypted with a key."""
     event = json.loads(record.value or b"")
     data = json.dumps(event["data"]).encode()
     at = SealPlace("tally", event["subject"], place or event["id"], "")
@@ -102,7 +102,7 @@ def sealed(record: Record, by: DataKey, place: str = "") -> Record:
 
 
 def erased(subject: str, kid: str) -> bytes:
-    """The value of an `Erased`."""
+    """Return the value of an `Erased` event."""
     names = {"id": "1/9/0", "type": "cqrs.Erased", "subject": subject, "time": "", "causationid": "c"}
     return json.dumps(
         {**names, "aggregateversion": 9, "eventindex": 0, "eventcount": 1, "data": {"key": kid}}

@@ -1,4 +1,4 @@
-"""A proof that goes on looks up what was kept, and says where it would need what was not."""
+"""A continued verification reads entries of its checkpoint, and reports when it needs an entry that was not kept."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,7 +18,7 @@ from tests.proof.pieces import LOGS, Look, Pieces, looks, whole
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[TraceIndex]:
-    """Traces of the commands 4, 5 and 7."""
+    """Index entries of the commands 4, 5 and 7."""
     with closing(TraceIndex(tmp_path)) as opened:
         for command in (4, 5, 7):
             opened.add(command, b"%d" % command)
@@ -44,7 +44,7 @@ def test_proved_commands_stay_as_they_are(index: TraceIndex) -> None:
 
 
 def test_missing_trace_may_be_dropped(index: TraceIndex) -> None:
-    """Or there was none: below the first command that has records."""
+    """A command before the first command with records may also never have had an entry."""
     bounded = BoundedIndex(index, 5)
     for command in (0, 3):
         with pytest.raises(BehindError, match=rf"^command {command} is pointed to, and its outcome was not"):
@@ -85,14 +85,14 @@ def test_another_loss_begins_again() -> None:
 
 
 def read_up_to(history: History, committed: int, events: int) -> Look:
-    """A look while an owner writes the events of a command: those before the offset `events` are there."""
+    """Return the range of a verify while an owner writes a command's events, up to the offset `events`."""
     (first, _) = looks(history, [[one.offset for one in history.commands].index(committed)])
     return Look(first.before, history.committed, {**first.ends, "events": events})
 
 
 @pytest.mark.parametrize("committed", [5, 6])
 def test_events_go_on_where_they_were_open(history: History, tmp_path: Path, committed: int) -> None:
-    """Two of the three events of command 6 were there."""
+    """Two of the three events of command 6 exist."""
     pieces = Pieces(history, tmp_path)
     assert pieces.verify(read_up_to(history, committed, 6)).violations == ()
     carried = load_carried(tmp_path / "1")
@@ -124,7 +124,7 @@ def test_record_after_its_proof_begins_again(history: History, tmp_path: Path, k
 
 
 def test_beginning_stays_known(history: History, tmp_path: Path) -> None:
-    """Though the events that were read are deleted since."""
+    """The events that were read have been deleted since."""
     pieces = Pieces(history, tmp_path)
     first, last = looks(history, [5])
     pieces.verify(first)
@@ -145,7 +145,7 @@ def test_loss_is_carried(history: History, tmp_path: Path) -> None:
 
 
 def test_loss_may_end_in_open_events(tmp_path: Path) -> None:
-    """The first events after it are the last that were read."""
+    """The first events after the loss are the last that were read."""
     loss = Loss(0, 9, 9)
     history = begun_again(History([wish(1), wish(1)]), loss)
     pieces = Pieces(history, tmp_path)

@@ -1,4 +1,4 @@
-"""A history without a fault has no violation, and retention and open work are not nightly."""
+"""A correct history has no violation, and retention and unfinished work are not violations."""
 
 import pytest
 from hypothesis import given
@@ -104,7 +104,7 @@ def test_command_at_the_offset_may_be_undecided(history: History) -> None:
 
 
 def test_last_outcome_needs_its_events() -> None:
-    """It says what is decided where no offset is committed."""
+    """The last outcome shows the decided commands if no offset is committed."""
     history = History([wish(1), wish(1)])
     del history.events[-1]
     assert len(history.violations(seen=(None, None))) == 1

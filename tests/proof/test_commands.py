@@ -1,4 +1,4 @@
-"""Contradictions between a command and its outcome are named."""
+"""Inconsistencies between a command and its outcome are reported."""
 
 from dataclasses import replace
 from typing import Any

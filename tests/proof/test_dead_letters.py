@@ -1,4 +1,4 @@
-"""Faults in the dead letters are named with their place."""
+"""Faults in the dead letters are reported with partition and offset."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def test_dead_letter_of_accepted_command(history: History) -> None:
 
 @pytest.fixture
 def given_up() -> History:
-    """Of three commands the second is given up, and the third, whose key is longer than a subject may be."""
+    """Three commands. The second and the third are given up, and the third has a key that is too long for a subject."""
     long = Wish(1, key=b"k" * 1025)
     return History([wish(1), wish(1), long], refused=frozenset([1, 2]))
 

@@ -1,4 +1,4 @@
-"""The rules for deferred commands: silent on every history that the model reaches, and each planted fault is found."""
+"""The rules for deferred commands find nothing in any history of the model, and find each planted fault."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,14 +13,14 @@ from tests.core.deferral.world import SCENARIOS, TOPIC, World, begun, steps
 from tests.proof.history import seeds
 from tests.proof.walking import DECIDED, WAITS, proved, proved_in_pieces, walked
 
-#: Histories of each scenario that are proved.
+#: The number of histories of each scenario that are verified.
 PROVED = 40
 
 
 @pytest.mark.covers("verifiable")
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "skipped"])
 def test_clean_deferrals_are_silent(scenario: str) -> None:
-    """Any moment will do: parked, said again, cancelled, decided."""
+    """A history may end at any moment: deferred, resubmitted, cancelled, decided."""
     open_ = [begun(scenario)]
     seen = dict.fromkeys(open_)
     while open_ and len(seen) < 20 * PROVED:
@@ -38,12 +38,12 @@ def test_clean_deferrals_are_silent(scenario: str) -> None:
 @settings(max_examples=150, deadline=None)
 @given(seeds)
 def test_nothing_sent_breaks_verify(seed: int) -> None:
-    """Whatever clients send about whatever id, their own too, and whenever it is decided."""
+    """Clients may send anything about any id, their own included, and it may be decided at any time."""
     assert proved(played(seed)) == []
 
 
 def outcome(number: int, old: bytes, new: bytes) -> Callable[[World], World]:
-    """Replace text in an outcome."""
+    """Replace a text in an outcome."""
 
     def change(world: World) -> World:
         outcomes = list(world.outcomes)
@@ -56,7 +56,7 @@ def outcome(number: int, old: bytes, new: bytes) -> Callable[[World], World]:
 
 
 def entry(**members: Any) -> Callable[[World], World]:
-    """Change the last entry of the deferred topic; `gone` removes it."""
+    """Change the last entry of the deferred topic. `gone` removes it."""
 
     def change(world: World) -> World:
         last = world.topic[-1]
@@ -110,7 +110,7 @@ def test_planted_fault_is_found(world: World, fault: Callable[[World], World], f
 
 
 def test_second_decision_is_found() -> None:
-    """The command is said again once more, and decided."""
+    """The command is resubmitted and decided a second time."""
     value, timestamp = DECIDED.outcomes[1]
     again = (
         value.replace(b'"0/1"', b'"0/2"')

@@ -1,4 +1,4 @@
-"""An id is decided once within the window; faults in that are named."""
+"""An id is decided once within the window, and violations of this rule are reported."""
 
 from typing import Any
 

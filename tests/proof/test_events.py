@@ -1,4 +1,4 @@
-"""Faults in the events are named with their place."""
+"""Faults in the events are reported with partition and offset."""
 
 from typing import Any
 

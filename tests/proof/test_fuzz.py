@@ -1,4 +1,4 @@
-"""An owner's decisions on any commands are clean, and the proof ends whatever the other topics contain."""
+"""An owner's decisions on any commands have no violations, and verification ends whatever the other topics contain."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Partitions that have grown: what their owners do is no violation, and each fault is named."""
+"""Repartitioned partitions: correct work of their owners has no violation, and each fault is reported."""
 
 import random
 
@@ -22,7 +22,7 @@ from tests.support.commands import FAR
 
 @pytest.fixture
 def grown() -> Grown:
-    """Key 1 has moved from 0 to 1, key 3 on to 3; each has a repetition, a command that waits, and one sent late."""
+    """Key 1 has moved from 0 to 1, and key 3 on to 3. Each key has a repetition, a deferred and a late command."""
     history = Grown()
     history.decide(0, wish(1, "0"), wish(2, "1", "one"), wish(1, "3", "three"))
     history.decide(0, wish(1, "3", "late", notbefore=FAR), wish(1, "2", notbefore=FAR))
@@ -43,7 +43,7 @@ def test_owners_are_no_fault(grown: Grown) -> None:
 
 
 def test_parent_decides_for_its_child(grown: Grown) -> None:
-    """As an owner does that takes the count from metadata of before."""
+    """An owner does so if it takes the partition count from outdated metadata."""
     grown.decide(0, wish(1, "1", expectedversion="any"), partition_of=lambda key: 0)
     found = grown.found()
     assert any(one.endswith("is of '1', whose partition is 1") for one in found)
@@ -71,7 +71,7 @@ def test_key_at_home_has_not_moved(grown: Grown) -> None:
 
 
 def test_stranger_forwards_nothing(grown: Grown) -> None:
-    """A partition that never had the key."""
+    """The partition never had the key."""
     grown.decide(2, wish(1, "3"), heir_of=lambda key: 3)
     assert any(
         one.endswith("is MOVED, and the partition of '3' is 3") for one in grown.found() if "2@" in one
@@ -93,7 +93,7 @@ def test_commands_part_at_the_split(grown: Grown, commands: int) -> None:
 
 
 def test_command_may_be_too_large_to_follow(grown: Grown) -> None:
-    """Its outcome says so; a message of another kind is no excuse."""
+    """The outcome states it. A different message is a violation."""
     grown.decide(0, wish(1, "1"), deferrals=Deferrals(limits=DeferralLimits(command_bytes=50)))
     assert grown.found() == []
     grown.edit(0, -1, {"message": "it belongs to partition 1"})
@@ -152,7 +152,7 @@ def test_lost_command_is_named(grown: Grown) -> None:
 
 
 def test_waiting_commands_move_on(grown: Grown) -> None:
-    """Through two splits; a child's own topic has what its parent has left open."""
+    """They move through two splits. A target's own topic has the open deferrals of its parent."""
     assert [len(grown.logs["deferred"][partition]) for partition in range(4)] == [2, 1, 1, 1]
     grown.logs["deferred"][3].clear()
     assert grown.found() == ["deferred 3@0 is where command 0/3 should wait, which is deferred"]
@@ -166,7 +166,7 @@ def test_altered_inheritance_is_found(grown: Grown) -> None:
 
 
 def test_children_take_over_what_is_below(grown: Grown) -> None:
-    """No record of a key that was given away stands behind the split; that something waits no more is one, too."""
+    """After the split, no record of a moved key may follow in the parent, not even the end of a deferral."""
     grown.change_split(deferred=0)
     assert "deferred 0@0 is of '3', which was given away at 0, by the split at command 5" in grown.found()
     grown.change_split(deferred=2)
@@ -193,7 +193,7 @@ def test_split_has_the_clock_of_its_outcomes(grown: Grown, by: int) -> None:
 
 @pytest.mark.parametrize(("clock", "found"), [(2, 1), (3, 0), (4, 0)])
 def test_deleted_outcomes_may_be_later(clock: int, found: int) -> None:
-    """Where only the last ones are left, an earlier clock than theirs is a fault."""
+    """If only the last outcomes remain, a clock before theirs is a violation."""
     lineage, findings = PartitionLineage((1, 2), (Split(0, 1, 2, 9, 9, 9, 0, clock),)), Findings()
     starts: dict[LogName, int] = {"outcomes": 8}
     scope = Scope("tally", "t.commands", 0, starts, 1000, homes=Homes(lineage, 0, lambda *_: 0))
@@ -212,7 +212,7 @@ def test_nothing_waits_that_nobody_left(grown: Grown) -> None:
 
 @given(seeds)
 def test_every_growth_is_silent(seed: int) -> None:
-    """Whatever is sent to whichever partition, however far the others are: no violation, and nothing is lost."""
+    """Any command is sent to any partition, in any stage of the others: there is no violation and no lost command."""
     history = grown_at_random(random.Random(seed))
     assert history.found() == []
     pairs = [(source, to) for source in range(4) for to in range(4)]

@@ -1,4 +1,4 @@
-"""Each rule of keys and erasures, by a fault that breaks it."""
+"""Each rule of keys and erasures, shown by a fault that breaks it."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_erased_history_is_clean(told: Sealed) -> None:
 
 
 def resealed(told: Sealed, at: int, by: int) -> Record:
-    """The event at a place of the list, sealed with another key."""
+    """Return the event at a list index, encrypted with another key."""
     plain = edited(told.events[at], {"who": "Eve"})
     return sealed(plain, key(by))
 
@@ -63,7 +63,7 @@ def test_key_ends_once(told: Sealed) -> None:
 
 
 def test_key_of_parked_command_ends() -> None:
-    """No event has needed it."""
+    """No event needed the key."""
     told = Sealed([says(1, "Ann"), erase()])
     told.events[0] = edited(told.events[0], {"who": ""})
     assert described(told) == []
@@ -105,13 +105,13 @@ def test_erasure_since_explains_the_loss(told: Sealed) -> None:
 
 
 def test_key_without_event_is_none_of_ours(told: Sealed) -> None:
-    """A deferred command needed it, which was cancelled."""
+    """A deferred command needed the key, and was cancelled."""
     told.keys["c"] = RING.wrap(KEYS, "c", key(9))
     assert described(told) == []
 
 
 def test_damaged_seal_is_told(told: Sealed) -> None:
-    """Only who has the ring can tell."""
+    """Only a verification with the keyring finds the damage."""
     told.events[3] = sealed(edited(told.events[3], {"who": "Bob"}), key(2), place="1/9/0")
     assert "events 4 has a damaged value in 'who': it does not open" in only(told)
     assert described(told, personal=PersonalScope()) == []

@@ -1,4 +1,4 @@
-"""Keys in a proof that goes on from an earlier one: what that one knew of them counts."""
+"""Keys in a continued verification: the checkpoint's knowledge of keys counts."""
 
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.support.rewriting import edited
 
 
 def proved(told: Sealed, folder: Path, *seen: Look) -> list[list[str]]:
-    """The violations of one verify after the other."""
+    """Return the violations of successive verifies."""
     found: list[list[str]] = []
     scope = Scope(
         *("tally", TOPIC, PARTITION, dict.fromkeys(LOGS, 0), WINDOW, home),
@@ -39,7 +39,7 @@ def told() -> Sealed:
 
 @pytest.mark.covers("verifiable")
 def test_erasure_under_way_is_no_loss(told: Sealed, tmp_path: Path) -> None:
-    """The owner has committed it, and verify has seen its key go; the next one judges its command."""
+    """The owner has committed the erasure, and verify has seen the key's end. The next verify judges the command."""
     under_way = looks(told, [2], ahead=(1, 1, 1, 1))
     told.keys = {}
     assert proved(told, tmp_path / "gone", *under_way)[0] == []

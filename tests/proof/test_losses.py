@@ -1,4 +1,4 @@
-"""A loss that an operator accepted is counted; the rest is proved."""
+"""An accepted loss is counted, and the other records are verified."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_accepted_loss_is_counted(history: History) -> None:
 
 
 def test_versions_follow_unless_lost(history: History) -> None:
-    """Below the loss, after an aggregate's first command above it, and where nothing was lost."""
+    """Versions must follow before the loss, after an aggregate's first command after it, and without a loss."""
     history.outcomes[2] = edited(history.outcomes[2], {"version": 7})
     del history.outcomes[1], history.events[2]
     assert only(history, loss=Loss(5, 0, 0)) == "outcomes 2 says that 'a' is at version 7, which is at 2"
@@ -25,7 +25,7 @@ def test_versions_follow_unless_lost(history: History) -> None:
 
 @pytest.mark.parametrize(("at", "lost"), [(1, True), (2, True), (2, False)])
 def test_version_after_loss_may_jump_once(history: History, at: int, lost: bool) -> None:
-    """The second command of `b` goes on from a version that the first one, at 1, has not led to."""
+    """The second command of `b` continues from a version to which the first command, at 1, has not led."""
     history.events[-1] = edited(history.events[-1], aggregateversion=9)
     history.outcomes[-1] = edited(history.outcomes[-1], {"version": 9})
     if lost:
@@ -44,7 +44,7 @@ def test_events_begin_again_after_loss(history: History) -> None:
 
 
 def again(history: History) -> History:
-    """The commands after the first, decided as if it had not been."""
+    """Return the commands after the first, decided as if the first did not exist."""
     rest = History([])
     rest.commands = history.commands[1:]
     rest.decide()
@@ -77,7 +77,7 @@ def test_one_old_command_is_enough() -> None:
 
 
 def test_duplicate_may_be_of_the_old_topic() -> None:
-    """Whose outcomes are no longer there to be compared with."""
+    """The outcomes of the old topic no longer exist for a comparison."""
     loss = Loss(0, 9, 9)
     history = begun_again(History([wish(1)]), loss, "x")
     original = {"offset": 7, "status": "accepted", "version": 1, "events": 1}

@@ -1,4 +1,4 @@
-"""When a command may be decided: not before its time, not after it; each rule on its own."""
+"""The time at which a command may be decided: not before it is due, not after it expires. Each rule on its own."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ DECIDED = [
 
 
 def said(status: str, reason: str, about: str, outcome_type: str = "", **attributes: Any) -> list[str]:
-    """The contradictions between an outcome and its command that have a word in common with `about`."""
+    """Return the inconsistencies between an outcome and its command whose text contains `about`."""
     sent = command("way.Go", "a", "x", **attributes)
     trace = outcome(status, reason, timestamp=AT, type=outcome_type or f"way.Go.{status}")
     record = Record(0, AT, sent.key, sent.value, [*HEADERS])
@@ -71,7 +71,7 @@ def test_long_key_stays_in_its_outcome() -> None:
 
 
 def test_reserved_command_has_no_expectation() -> None:
-    """`cqrs.Cancel` is refused with the reason of a version that does not hold; no other command is without one."""
+    """Only `cqrs.Cancel` may be NOT_FOUND without an expected version."""
     members = json.loads(History([wish(0)]).commands[0].value or b"")
     cancel = json.dumps(members | {"type": "cqrs.Cancel", "data": {"id": "q"}}).encode()
     history = History([Wish(0, value=cancel)])

@@ -1,4 +1,4 @@
-"""Faults in the outcomes are named with their place."""
+"""Faults in the outcomes are reported with partition and offset."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The records that a proof of a partition reads, and those it leaves out."""
+"""The records that a verification of a partition reads, and the records that it skips."""
 
 import pytest
 
@@ -30,7 +30,7 @@ class Last(Outcomes):
     ],
 )
 def test_commands_are_read_to_the_end(decided: DecidedRange, last: int | None, end: int) -> None:
-    """The end of what is decided; where no offset was committed, the last outcome is all that is known."""
+    """The end is the decided range's. Without a committed offset, only the last outcome is known."""
     assert proof(Last() if last is None else Last({last: None})).until(decided) == end  # type: ignore[dict-item]
 
 

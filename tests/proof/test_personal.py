@@ -1,4 +1,4 @@
-"""Fingerprints of commands with personal fields, proved by the code that decided and by later code."""
+"""Fingerprints of commands with personal fields, verified with the code that decided and with later code."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -60,7 +60,7 @@ def test_all_else_counts() -> None:
 
 
 def test_earlier_code_had_fewer_marks() -> None:
-    """Its outcomes stay on the log when a field is marked."""
+    """Its outcomes stay in the log when a field becomes personal."""
     assert history.History([wish(1)]).violations(fits=fits_of(MARKED)) == []
 
 
@@ -82,7 +82,7 @@ def test_members_without_marks_always_count() -> None:
 
 
 def test_unknown_types_with_many_members_fit() -> None:
-    """They are too many to be tried: a proof says nothing that it does not know."""
+    """There are too many combinations to try, and a verification reports only what it knows."""
     some = encode_json({f"f{n}": n for n in range(MOST_LEFT_OUT)})
     more = encode_json({f"f{n}": n for n in range(MOST_LEFT_OUT + 1)})
     assert not fits(-1, "customer.Gone", some, None)
@@ -99,7 +99,7 @@ def test_nothing_is_left_out_without_marks(aggregate: Aggregate | None) -> None:
 
 @pytest.mark.parametrize("around", ["", " ", "\r\n"])
 def test_deferred_document_fits(around: str) -> None:
-    """Of a sender in binary mode, whose blanks no document keeps; decided before the mark or with it."""
+    """The sender used binary mode with spaces that no document keeps. The field became personal before or after."""
     record = Marked([sent(who="Ann")]).commands[0]
     envelope = read_command(record)
     sent_as = around.encode() + bytes(envelope.data) + around.encode()

@@ -1,4 +1,4 @@
-"""Unreadable and misplaced records are named, whatever their topic."""
+"""Unreadable and misplaced records are reported, whatever their topic is."""
 
 from typing import Any
 

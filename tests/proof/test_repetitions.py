@@ -1,4 +1,4 @@
-"""Each rule for ids, on its own: which outcome is at fault, and which is not."""
+"""Each rule for ids, on its own: the outcomes that violate it, and those that do not."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from cqrs_cli.state.memory import MemoryStore
 from tests.proof.history import WINDOW
 from tests.proof.traces import Outcomes, outcome
 
-#: The decision on id `x`, and what repeats it at once.
+#: The decision on id `x`, and its immediate repetitions.
 FIRST = outcome(events=1)
 PLACE = (0, "accepted", 1, 1)
 AGAIN = outcome("duplicate", original=PLACE)
@@ -27,7 +27,7 @@ def judged(
     unknown: bool = False,
     **decided: Any,
 ) -> list[str]:
-    """The findings; the outcomes are those of the commands from 0 on. `unknown`: the index has none of them."""
+    """Return the findings for the outcomes of the commands from 0 on. With `unknown`, the index has no outcomes."""
     findings, index = Findings(), Outcomes() if unknown else Outcomes(enumerate(outcomes))
     seen = DecidedRange(99, 99, **decided)
     scope = Scope("way", "", 0, {}, window, longest_window=longest)

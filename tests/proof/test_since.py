@@ -1,4 +1,4 @@
-"""A history that is proved in pieces has the findings that it has when it is proved in one go."""
+"""A history that is verified in pieces has the same findings as in one go."""
 
 import tempfile
 from collections.abc import Callable
@@ -26,7 +26,7 @@ ahead = st.tuples(*[st.integers(0, 6)] * 4)
 @settings(max_examples=50)
 @given(seed=seeds, cuts=cuts, ahead=ahead)
 def test_clean_pieces_prove_the_whole(seed: int, cuts: list[int], ahead: tuple[int, ...]) -> None:
-    """Silent at each cut, whatever an owner does meanwhile; and nothing is read twice."""
+    """No cut has a finding, whatever an owner does during the verify, and no record is read twice."""
     history = History(drawn(seed))
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         pieces = Pieces(history, Path(folder))
@@ -52,7 +52,7 @@ def test_every_fault_is_found_in_pieces(
     place: float,
     cuts: list[int],
 ) -> None:
-    """Those that span a cut, too: the same findings as in one go."""
+    """Faults across a cut are found too: the findings equal the findings in one go."""
     history = History(drawn(seed))
     seen = looks(history, cuts)
     log: list[Record] = getattr(history, kind)
@@ -68,7 +68,7 @@ def test_every_fault_is_found_in_pieces(
 
 @pytest.mark.parametrize("before", [0, 1])
 def test_expired_offset_leaves_no_command_out(tmp_path: Path, before: int) -> None:
-    """Nobody is at work who could have decided some of them just now."""
+    """No owner is active that could have decided some of the commands just now."""
     history = History([Wish(1, id=str(number)) for number in range(3)])
     expired = whole(history)
     expired.before, expired.after = history.commands[before].offset, None
@@ -76,7 +76,7 @@ def test_expired_offset_leaves_no_command_out(tmp_path: Path, before: int) -> No
 
 
 def test_deleted_records_stay_proved(tmp_path: Path) -> None:
-    """Retention takes all that a verify has read, the commands that none has read, too."""
+    """Retention deletes all records that a verify has read, and also unread commands."""
     history = History(drawn(7))
     pieces = Pieces(history, tmp_path)
     first, last = looks(history, [20])
@@ -123,7 +123,7 @@ def test_offset_set_back_begins_again(tmp_path: Path) -> None:
 
 
 def test_dropped_outcome_begins_again(tmp_path: Path) -> None:
-    """A command repeats one that nobody should remember any more."""
+    """A command repeats another command that should have been forgotten."""
     history = History([Wish(1, id="x"), *[Wish(1, wait=WINDOW // 4)] * 30, Wish(1, id="x")])
     pieces = Pieces(history, tmp_path)
     pieces.verify(looks(history, [20])[0])
@@ -143,7 +143,7 @@ def test_lost_offset_needs_no_beginning(tmp_path: Path) -> None:
 
 
 def test_old_outcomes_are_dropped(tmp_path: Path) -> None:
-    """Those that nobody can repeat any more: what is kept does not grow with the history."""
+    """Outcomes that can no longer be repeated are dropped, so the checkpoint does not grow with the history."""
     history = History([Wish(1, wait=WINDOW // 4) for _ in range(40)])
     pieces = Pieces(history, tmp_path)
     for look in looks(history, [20]):
@@ -156,7 +156,7 @@ def test_old_outcomes_are_dropped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", LOGS)
 @pytest.mark.parametrize(("one", "other"), [(-1, 0), (-2, -1), (-2, 0), (-3, -1)])
 def test_order_is_looked_at_across_pieces(tmp_path: Path, kind: LogName, one: int, other: int) -> None:
-    """Around the last record that was read, whose events are left to the next verify: each fault is told once."""
+    """Two records are swapped around the last record that was read. Each fault is reported once."""
     history = History([Wish(10 if at % 2 else 1) for at in range(40)])
     pieces = Pieces(history, tmp_path)
     first = looks(history, [20], (8, 8, 8, 8))[0]
@@ -170,14 +170,14 @@ def test_order_is_looked_at_across_pieces(tmp_path: Path, kind: LogName, one: in
 
 
 def test_commands_under_way_are_left(tmp_path: Path) -> None:
-    """An owner decides them while the logs are read: the next verify checks them."""
+    """An owner decides them while the logs are read, so the next verify checks them."""
     history = History(drawn(7))
     report = Pieces(history, tmp_path).verify(looks(history, [20], (6, 6, 6, 6))[0])
     assert (report.commands, report.violations) == (20, ())
 
 
 def test_first_version_is_known_in_pieces(tmp_path: Path) -> None:
-    """Since the events were read from the first one on, an aggregate may not begin in the middle."""
+    """The events were read from the first on, so a new aggregate must start with version 1."""
     history = History([Wish(1), Wish(1), Wish(1, "new")])
     history.events[-1] = edited(history.events[-1], aggregateversion=7)
     history.outcomes[-1] = edited(history.outcomes[-1], {"version": 7})

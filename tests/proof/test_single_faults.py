@@ -1,4 +1,4 @@
-"""Every single fault in a drawn history is found."""
+"""Every single fault in a random history is found."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Outcomes name the commands that were read, and nothing of those that were not."""
+"""Outcomes name the commands that could be read, and name nothing of unreadable commands."""
 
 from typing import Any
 
@@ -11,7 +11,10 @@ from tests.support.rewriting import edited
 
 @pytest.fixture
 def unread() -> History:
-    """Three commands that nobody has read: not JSON, without a key, given up. Two whose keys are not their subjects."""
+    """Three unreadable commands: not JSON, without a key, given up.
+
+    Two commands whose keys differ from their subjects.
+    """
     wishes = [Wish(0, value=b"\xff"), Wish(0, key=b""), wish(1), Wish(0, key=b"b"), Wish(0, key=b"\xff")]
     return History(wishes, refused=frozenset([2]))
 
@@ -67,7 +70,7 @@ def test_all_names_are_found_missing(history: History) -> None:
 
 @pytest.mark.parametrize(("at", "subject"), [(3, None), (4, "a")])
 def test_names_follow_the_key(unread: History, at: int, subject: str | None) -> None:
-    """A key that is text could be another's subject: then subject and cause are named, else they are not."""
+    """A key that is text may be another command's subject. Then subject and cause are named, otherwise not."""
     names = dict.fromkeys(("causationid", "correlationid"), None if subject is None else f"c{at}")
     unread.outcomes[at] = edited(unread.outcomes[at], None, subject=subject, **names)
     assert "has subject, causationid and correlationid" in only(unread)

@@ -1,4 +1,4 @@
-"""Outcomes as the proof of deferrals takes them."""
+"""Index entries of outcomes, for the verification of deferrals."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from cqrs_cli.proof.traces import OutcomeTrace
 
 
 class Outcomes(dict[int, OutcomeTrace]):
-    """An index in memory, to be read only."""
+    """A read-only index in memory."""
 
     def get(self, command: int, default: Any = None) -> bytes | None:  # type: ignore[override]
         return msgspec.msgpack.encode(self[command]) if command in self else None
@@ -19,7 +19,7 @@ class Outcomes(dict[int, OutcomeTrace]):
 
 
 def outcome(status: str = "accepted", reason: str = "", **members: Any) -> OutcomeTrace:
-    """The outcome of command `x`, or of another one about it; at offset 10."""
+    """Return the index entry of an outcome of command `x`, or of a command about it, at offset 10."""
     trace = OutcomeTrace(
         10,
         0,

@@ -1,4 +1,4 @@
-"""Histories in which commands wait, walked through and proved."""
+"""Histories with deferred commands, simulated and verified."""
 
 import tempfile
 from contextlib import ExitStack, closing
@@ -24,7 +24,7 @@ def scope_of(world: World) -> Scope:
 
 
 def proved(world: World, deleted: int = 0) -> list[str]:
-    """The violations in a history that nobody works on. `deleted`: the first commands, by retention."""
+    """Return the violations in a history without an active owner. `deleted` commands are gone by retention."""
     scope = scope_of(world)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -49,9 +49,9 @@ def proved(world: World, deleted: int = 0) -> list[str]:
 
 
 def proved_in_pieces(world: World, planned: World, cut: int) -> list[str]:
-    """The violations that a verify finds which goes on from one that came when the commands below `cut` were decided.
+    """Return the violations of a verify that continues from an earlier one at the commands before `cut`.
 
-    `planned`: the world without the fault, which says how much of the logs was there then.
+    `planned` is the world without the fault, which defines how much of the logs existed then.
     """
     scope = scope_of(world)
     letters = [
@@ -80,17 +80,17 @@ def proved_in_pieces(world: World, planned: World, cut: int) -> list[str]:
 
 
 def records(values: tuple[tuple[bytes, int], ...]) -> list[Record]:
-    """A log of a world."""
+    """Return a log of a world."""
     return [Record(at, timestamp, b"a", value, [*HEADERS]) for at, (value, timestamp) in enumerate(values)]
 
 
 def walked(*sends: str, until: int = END) -> World:
-    """The history without a fault: clients send first, then all is decided, then time passes."""
+    """Return a correct history: clients send first, then all commands are decided, then time passes."""
     return walked_on(World(sends, ()), until)
 
 
 def walked_on(world: World, until: int = END) -> World:
-    """The end of a world that is walked on."""
+    """Return the final world of a simulation from `world`."""
     while True:
         after = [one for one in steps(world) if one.now <= until]
         working = [one for one in after if one.now == world.now]

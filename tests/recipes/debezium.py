@@ -14,7 +14,7 @@ from tests.support.java import compiler
 
 _DEBEZIUM, _KAFKA = "3.2.0.Final", "4.1.0"
 
-#: Debezium's own dependencies are databases and registries, some of them not from Maven Central.
+#: Debezium's dependencies are databases and registries, some of them not on Maven Central, so they are excluded.
 _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 
 _LIBRARIES = [
@@ -26,7 +26,7 @@ _LIBRARIES = [
 
 @cache
 def _classpath() -> str:
-    """The jars, of Maven; skips the test where they cannot be had."""
+    """Return the class path with jars from Maven, or skip the test."""
     head = (
         "<modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>b</artifactId><version>1</version>"
     )
@@ -47,7 +47,7 @@ def _classpath() -> str:
 
 
 def routed(settings: str, row: Mapping[str, str]) -> tuple[str, Record]:
-    """The topic and the record that a connector with these settings makes of a row."""
+    """Return the topic and the record that a connector with these settings creates from a row."""
     columns = [f"{name}={value}" for name, value in row.items()]
     call = [
         compiler(),

@@ -1,4 +1,4 @@
-"""docs/recipes.md, and somebody who does what it says."""
+"""docs/recipes.md, and functions that execute its instructions."""
 
 import os
 import shlex
@@ -15,13 +15,13 @@ FILES = dict(block.removeprefix("# ").split("\n", 1) for block in PAGE.blocks("p
 
 
 def shown(number: int) -> list[tuple[str, str]]:
-    """The commands of a recipe, each with what it prints; nothing where that does not matter."""
+    """Return the commands of a recipe, each with its printed output; an empty output matches anything."""
     recipe = PAGE.text.partition(f"\n## {number}. ")[2].partition("\n## ")[0]
     return [line for block in recipe.split("```console\n")[1:] for line in typed(block.partition("```")[0])]
 
 
 def type_line(project: Project, line: str, printed: str) -> None:
-    """The line must succeed, and print what is shown, if anything is."""
+    """Run a line, which must succeed and print the shown output, if any."""
     program, *arguments = shlex.split(line)
     call = [sys.executable, "-m", "cqrs_cli"] if program == "cqrs" else [program]
     done = subprocess.run(
@@ -42,7 +42,7 @@ def _words(printed: str) -> list[list[str]]:
 
 
 def imported(folder: Path) -> str:
-    """The words of the importing program about two rows."""
+    """Return the output of the importing program for two rows."""
     with sqlite3.connect(folder / "old.db") as db:
         db.execute("CREATE TABLE IF NOT EXISTS accounts (account, owner, balance)")
         db.executemany("INSERT INTO accounts VALUES (?, ?, ?)", [("a-1", "Ada", 70), ("b-2", "Bob", 30)])
@@ -50,7 +50,7 @@ def imported(folder: Path) -> str:
 
 
 def open_accounts(project: Project) -> Project:
-    """The project with bank accounts alone, the two of them opened and decided."""
+    """Return the project with bank accounts alone. Both accounts are opened and decided."""
     for other in (project.folder / "aggregates").glob("*.py"):
         if other.stem not in ("__init__", "bank_account"):
             other.unlink()
@@ -61,7 +61,7 @@ def open_accounts(project: Project) -> Project:
 
 
 def on_its_own_broker(project: Project) -> Project:
-    """The project, with an embedded Kafka that nobody else has."""
+    """Return the project with an embedded Kafka of its own."""
     names = ("CQRS_BOOTSTRAP_SERVER", "CQRS_TOPIC_PREFIX")
     project.environment = {name: text for name, text in os.environ.items() if name not in names}
     return project

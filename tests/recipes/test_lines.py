@@ -1,4 +1,4 @@
-"""The commands of docs/recipes.md do what they are for, and print what is shown."""
+"""The commands of docs/recipes.md have the described effect, and print the shown output."""
 
 import shutil
 import signal
@@ -30,7 +30,7 @@ CHANGED = f"""\
 
 @contextmanager
 def going_on(project: Project, line: str) -> Iterator[None]:
-    """The command goes on until the block ends, and then ends as it was told."""
+    """Run a command while the block lasts. It must run until then, and end at SIGTERM."""
     with project.running(*line.split()[1:]) as process:
         yield
         assert process.poll() is None, process.communicate()
@@ -49,7 +49,7 @@ def has_begun(url: str) -> bool:
 
 
 def orders(url: str) -> list[tuple[object, ...]]:
-    """The rows of the read model."""
+    """Return the rows of the read model."""
     import psycopg
 
     with psycopg.connect(url) as db:
@@ -59,7 +59,7 @@ def orders(url: str) -> list[tuple[object, ...]]:
 @pytest.mark.nightly
 @pytest.mark.skipif(binaries() is None, reason="no PostgreSQL here (Debian: apt-get install postgresql)")
 def test_rows_reach_postgresql(project: Project) -> None:
-    """3: the row is there when the sender is answered, and once more in the tables that were made again."""
+    """Recipe 3: the row exists when the sender gets the outcome, and again in the rebuilt tables."""
     pytest.importorskip("psycopg", reason="needs the extra `projections`")
     shutil.copytree(ROOT / "projections", project.folder / "projections")
     project.cqrs("init", "order", "-q")
@@ -77,7 +77,7 @@ def test_rows_reach_postgresql(project: Project) -> None:
 
 @pytest.mark.nightly
 def test_changed_rules_take_over(project: Project) -> None:
-    """7: the run before ends by itself."""
+    """Recipe 7: the previous run ends by itself."""
     open_accounts(project)
     drafts = project.folder / "drafts"
     drafts.mkdir()
@@ -100,7 +100,7 @@ def test_changed_rules_take_over(project: Project) -> None:
 
 
 def test_a_lost_disk_is_restored(project: Project) -> None:
-    """8."""
+    """Recipe 8 restores from a backup."""
     open_accounts(on_its_own_broker(project))
     try:
         for line, printed in shown(8):
@@ -111,7 +111,7 @@ def test_a_lost_disk_is_restored(project: Project) -> None:
 
 @pytest.mark.nightly
 def test_the_notebook_counts_events(project: Project) -> None:
-    """9."""
+    """Recipe 9 counts events in a notebook."""
     open_accounts(project)
     program = [sys.executable, "-c", FILES["notebook.py"]]
     said = subprocess.check_output(program, cwd=project.folder, env=project.environment, text=True)
@@ -122,7 +122,7 @@ def test_the_notebook_counts_events(project: Project) -> None:
 
 
 def test_reports_are_those_shown(project: Project) -> None:
-    """10."""
+    """Recipe 10 prints the shown reports."""
     open_accounts(project)
     for line, printed in shown(10):
         type_line(project, line, printed)

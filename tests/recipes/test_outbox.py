@@ -1,4 +1,4 @@
-"""Recipe 5: a row of an outbox is a command, by what Debezium makes of it."""
+"""Recipe 5: Debezium makes a command from a row of an outbox."""
 
 import shutil
 
@@ -23,7 +23,7 @@ ROW = {
     "specversion": "1.0",
 }
 
-#: What the router makes of the row, `id` included, which it always adds.
+#: The record that the router makes of the row, with `id`, which it always adds.
 ROUTED = Record(
     0,
     1000,
@@ -39,7 +39,7 @@ ROUTED = Record(
     ],
 )
 
-#: Other settings of the value's converter, with what becomes of the value.
+#: Other settings of the value's converter, and the resulting values.
 JSON_CONVERTER = (
     "value.converter=org.apache.kafka.connect.json.JsonConverter\nvalue.converter.schemas.enable="
 )
@@ -54,7 +54,7 @@ OTHERS = [
 
 
 def decided(record: Record) -> Verdict:
-    """The verdict on it, the first command of all."""
+    """Return the verdict on the record as the first command."""
     context = BatchContext(0, lambda _: None, lambda *_: None, lambda: 2000)
     decisions = decide_batch(registry.load("bank_account", "aggregates", ROOT), [record], context)
     ((value, _, _),) = decisions.outcomes

@@ -1,4 +1,4 @@
-"""docs/recipes.md: its files pass their tests, its programs run, its commands are understood."""
+"""docs/recipes.md: its files pass their tests, its programs run, and its commands are valid."""
 
 import shlex
 import subprocess

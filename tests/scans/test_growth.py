@@ -1,4 +1,4 @@
-"""The work of a growth, counted and estimated on the real broker, along the lineage."""
+"""The work of a repartitioning, counted and estimated on the real broker, by the partition history."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def work(harness: TopicHarness, known: PartitionLineage) -> GrowthWork:
 
 
 def moving(harness: TopicHarness, count: int) -> dict[int, int]:
-    """The subjects whose home is another one by this count, by their home now."""
+    """Count the subjects that move with this partition count, by their present partition."""
     before = {one: harness.home(one) for one in SUBJECTS}
     harness.partitions, known = count, harness.partitions
     moved = [before[one] for one in SUBJECTS if harness.home(one) != before[one]]
@@ -43,7 +43,7 @@ def test_deferred_commands_that_move_are_counted(pair: TopicHarness) -> None:
 
 
 def test_events_that_move_are_estimated(pair: TopicHarness) -> None:
-    """By the share of the homes; and each child reads its parent's log."""
+    """The estimate uses the share of moving keys, and each target reads its parent's log."""
     sizes = [pair.end("events", one) for one in range(2)]
     found = work(pair, PartitionLineage((2, 4)))
     assert [one.events for one in found.moving] == [round(size / 2) for size in sizes]

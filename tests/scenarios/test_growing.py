@@ -1,4 +1,4 @@
-"""An aggregate grows as its operator sees it: the real command line, and two runs, one after the other."""
+"""An aggregate gets more partitions, as its operator does it: the real command line, and two runs in sequence."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def round_of_twenty(project: Project, number: int) -> None:
 
 
 def grow_beside(project: Project) -> None:
-    """While a run decides: what is sent to the new partitions waits."""
+    """Repartition during a run. Commands on the new partitions wait."""
     preview = project.json("repartition", "counter", "--partitions", "4", "--dry-run")
     assert [one["children"] for one in preview["partitions"]] == [[2], [3]] and stages(
         project, "counter"
@@ -27,7 +27,7 @@ def grow_beside(project: Project) -> None:
 
 
 def check_counters(project: Project, rounds: int) -> None:
-    """Each has all its events, wherever they are."""
+    """Check that each counter has all its events, on whichever partition they are."""
     replayed = project.json("replay", "counter")
     assert (replayed["aggregates"], replayed["events"]) == (20, 20 * rounds)
     assert {project.json("show", "counter", f"n-{one}")["version"] for one in (0, 7, 19)} == {rounds}

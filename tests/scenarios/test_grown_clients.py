@@ -1,4 +1,4 @@
-"""Clients that send by an older number of partitions: whoever waits gets the final outcome."""
+"""Clients that send with an outdated partition count: a client that waits gets the final outcome."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.mark.covers("growing")
 def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """Over two growths, hop by hop; also when the outcome is there before the client looks."""
+    """Commands are forwarded over two repartitionings, also if their outcome exists before the client reads."""
     single = counters(connection, prefix, tmp_path, 1)
     grow(single, 2)
     grow(single, 4)
@@ -40,7 +40,7 @@ def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_
 
 @pytest.mark.slow
 def test_java_producer_need_not_know(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """It keeps the number of partitions for an hour, and hashes as Java does."""
+    """The producer caches the partition count for an hour, and hashes as Java does."""
     pair = counters(connection, prefix, tmp_path)
     with forgetful(tmp_path, connection.bootstrap_server, pair.topics.commands) as producer:
         producer.send(0)

@@ -1,4 +1,4 @@
-"""Partitions grow under traffic while owners are killed: nothing is lost, nothing is decided twice, all in order."""
+"""Partitions are added under traffic while owners are killed: no command is lost, repeated or reordered."""
 
 from collections import Counter
 from pathlib import Path
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 #: The final outcomes of each account.
 Stories = dict[str, list[OutcomeEnvelope]]
 
-#: Where the owners of each growth are killed, one after the other, on the way from 2 to 4 partitions, and to 8.
+#: The failpoints at which owners are killed, in sequence, on the way from 2 to 4 partitions, and to 8.
 BLOWS = {
     "at each step": (
         ("split.before:1", "split.after:1", "adopt.before_begun:1", "adopt.chunk:1", "forward.said:2"),
@@ -64,7 +64,7 @@ def test_growth_under_traffic_harms_nothing(
 
 
 def check(bank: TopicHarness, clients: list[Client]) -> None:
-    """Assert that nothing that the clients sent is lost, or decided twice, and that all that is told of it agrees."""
+    """Assert that no command is lost or decided twice, and that all records about it agree."""
     assert [client.error for client in clients if client.error is not None] == []
     found = decided(bank)
     check_each_once(clients, found)
@@ -74,7 +74,7 @@ def check(bank: TopicHarness, clients: list[Client]) -> None:
 
 
 def check_each_once(clients: list[Client], found: Stories) -> None:
-    """One final outcome for each id; of a client that waits, in the order in which it sent."""
+    """Check that each id has one final outcome. The outcomes of a client that waits are in its order of sending."""
     told = {account: [one.causationid or "" for one in story] for account, story in found.items()}
     sent = [id for client in clients for id in client.sent]
     assert Counter(id for ids in told.values() for id in ids) == Counter(sent)
@@ -85,7 +85,7 @@ def check_each_once(clients: list[Client], found: Stories) -> None:
 
 
 def check_like_a_sequence(bank: TopicHarness, sent: dict[str, Document], found: Stories) -> None:
-    """The commands of each account, one after the other as they were decided, come to the same."""
+    """Check that deciding each account's commands in sequence gives the same outcomes and states."""
     shards = [bank.shard(partition=one) for one in range(bank.partitions)]
     kept = {name: saved for shard in shards for name, saved in shard.items()}
     assert sum(map(len, shards)) == len(kept) == len(found)
@@ -99,7 +99,7 @@ def check_like_a_sequence(bank: TopicHarness, sent: dict[str, Document], found: 
 
 
 def check_events(bank: TopicHarness, found: Stories) -> None:
-    """Each accepted command has its event, once; a replay comes to what the shards have."""
+    """Check that each accepted command has its event once, and that a replay equals the shards."""
     accepted = [one.causationid for story in found.values() for one in story if one.data.status == "accepted"]
     records = [record for one in range(bank.partitions) for record in bank.records("events", one)]
     assert Counter(read_event(record.value).causationid for record in records) == Counter(accepted)
@@ -113,7 +113,7 @@ def is_later(id: str) -> bool:
 
 
 def is_the_accounts(outcome: OutcomeEnvelope) -> bool:
-    """True unless it is about a deferred command, or of one that was cancelled: `decide` was not asked."""
+    """True if `decide` was called: not for commands about a deferred command, nor for a cancelled command."""
     return not outcome.type.startswith("cqrs.") and outcome.data.reason != Reason.CANCELLED.name
 
 

@@ -1,4 +1,4 @@
-"""However its partitions came about, an aggregate that was sent the same commands has the same states."""
+"""An aggregate that got the same commands has the same states, however its partitions were created."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.support.sampling import sampled
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-#: Three thirds of commands, whose outcomes depend on their order.
+#: Three parts of a sequence of commands, whose outcomes depend on their order.
 COMMANDS = list(mixture(360))
 FIRST, SECOND, THIRD = COMMANDS[:120], COMMANDS[120:240], COMMANDS[240:]
 
@@ -27,7 +27,7 @@ def from_the_start(bank: TopicHarness) -> None:
 
 
 def without_a_run(bank: TopicHarness) -> None:
-    """Two growths before anybody has split: one takeover does all of it."""
+    """Repartition twice before any owner splits: one takeover does both splits."""
     bank.send(*FIRST)
     for third in (SECOND, THIRD):
         grow(bank, 2 * bank.partitions)
@@ -35,7 +35,7 @@ def without_a_run(bank: TopicHarness) -> None:
 
 
 def with_runs(bank: TopicHarness) -> None:
-    """A run splits after each growth, and then come commands by the first count, hop by hop."""
+    """Let a run split after each repartitioning; then send commands with the first partition count."""
     first = bank.partitions
     bank.send(*FIRST)
     quietly(bank.plan())
@@ -43,7 +43,7 @@ def with_runs(bank: TopicHarness) -> None:
         grow(bank, 2 * bank.partitions)
         quietly(bank.plan())
         bank.send(*(one if one.key is None else stale(one, first) for one in third))
-    for _ in range(2):  # each forwards by one hop, and ends where the commands ended when it began
+    for _ in range(2):  # each run forwards by one step, and ends where the commands ended at its start
         quietly(bank.plan())
 
 
@@ -52,7 +52,7 @@ def with_runs(bank: TopicHarness) -> None:
 def test_every_way_leads_to_one_digest(
     connection: Connection, prefix: str, tmp_path: Path, first: int
 ) -> None:
-    """Grown to four times as many, or with these from the start."""
+    """The topics got four times as many partitions, or had this number from the start."""
 
     def digest(way: Callable[[TopicHarness], None], count: int) -> str:
         name = way.__name__

@@ -1,4 +1,4 @@
-"""A projection, processes and a gateway go through a growth: all that each heard is whole, once, and in order."""
+"""A projection, process managers and a gateway during a repartitioning: each gets all events once, in order."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mar
 
 RUN = ("run", "bank_account", "counter", "--process", "before", *LOCAL)
 
-#: Of the projection that was begun before the growth, and of one that is begun while it lasts.
+#: The databases of a projection that starts before the repartitioning, and of a projection that starts during it.
 DATABASES = ("before.db", "during.db")
 
 
@@ -44,7 +44,7 @@ def bank(project: Project) -> TopicHarness:
 
 @contextmanager
 def beside(project: Project) -> Iterator[Beside]:
-    """A projection and a gateway with one who listens, while the block lasts."""
+    """Run a projection and a gateway with one listener while the block lasts."""
     gateway = Companion(project, "serve", "bank_account", "--port", "0")
     projection = Companion(project, "project", "stories", *to(DATABASES[0]), "--master", "local[1]")
     found = Beside(projection, gateway, [Listener(partial(served_at, gateway.log))])
@@ -59,7 +59,7 @@ def beside(project: Project) -> Iterator[Beside]:
 
 @contextmanager
 def deciding(project: Project, name: str) -> Iterator["subprocess.Popen[str]"]:
-    """A run while the block lasts. Its words are in a file: a pipe that nobody reads would fill."""
+    """Run `cqrs run` while the block lasts. Its output goes to a file, because a pipe without a reader would fill."""
     with (project.folder / f"{name}.log").open("wb") as log:
         found = project.start_logging(log, *RUN)
         try:
@@ -75,19 +75,19 @@ def to(database: str) -> tuple[str, str]:
 
 
 def followed_once(project: Project, *processes: str) -> None:
-    """Processes that hear all from the beginning, and a projection: begun now, or going on."""
+    """Run process managers and a projection once. They start at the beginning, or continue at their positions."""
     project.cqrs("process", *processes, "--from", "beginning", "--once", *LOCAL)
     project.cqrs("project", "stories", *to(DATABASES[1]), "--once")
 
 
 def more_rounds(clients: list[Client]) -> None:
-    """Wait until each of these clients has had the outcomes of another round."""
+    """Wait until each client has the outcomes of another round."""
     reached = [client.rounds for client in clients]
     eventually(lambda: all(one.rounds > was for one, was in zip(clients, reached, strict=True)), within=120)
 
 
 def grow(project: Project, bank: TopicHarness, found: Beside) -> None:
-    """While a run decides. The gateway is killed and meets the growth again; somebody goes on where another was."""
+    """Repartition during a run, kill the gateway, and add a listener that continues at the position of the first."""
     project.cqrs("repartition", "bank_account", "--partitions", "4")
     bank.partitions = 4
     followed_once(project, "during")
@@ -116,14 +116,14 @@ def test_followers_go_through_a_growth(project: Project, bank: TopicHarness) -> 
 
 
 def check(project: Project, bank: TopicHarness, found: Beside) -> None:
-    """Each has heard of each account all versions, once, in their order."""
+    """Check that each subscription got all versions of each account once, in order."""
     counters, wanted = project.harness("counter", 1), told(bank)
     assert all(versions == [*range(1, len(versions) + 1)] for versions in wanted.values())
     for listener in found.listeners:
         eventually(lambda listener=listener: listener.heard() == wanted, within=120)  # type: ignore[misc]
 
     def is_projected() -> bool:
-        found.projection.revive()  # as a service manager does: it has ended to read the new partitions
+        found.projection.revive()  # it ended because the partition count changed
         return rows(project.folder / DATABASES[0]) == wanted
 
     eventually(is_projected, within=120)

@@ -1,4 +1,4 @@
-"""The command that lets partitions grow is killed at each of its steps; the same call again completes the growth."""
+"""`cqrs repartition` is killed at each of its steps. Repeating the call completes the repartitioning."""
 
 import signal
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.support.project import Project
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-#: Its points, and what has been done at each: the wish may be there, and some of the five topics.
+#: The failpoints of the command. At each of them the request may exist, and some of the five topics may be extended.
 POINTS = ("grow.lineage:1", "grow.wished:1", *(f"grow.topic:{number}" for number in range(1, 6)))
 
 GROW = ("repartition", "counter", "--partitions", "4")
@@ -27,7 +27,7 @@ def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 def killed(project: Project, point: str) -> bool:
-    """Call the command: whether it died at this point."""
+    """Run the command and return True if it died at this failpoint."""
     with project.running(*GROW, **{failpoints.VARIABLE: f"{point}:kill"}) as operator:
         operator.communicate(timeout=60)
     return operator.returncode == -signal.SIGKILL
@@ -36,7 +36,7 @@ def killed(project: Project, point: str) -> bool:
 @pytest.mark.covers("growing")
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_command_is_completed(pair: TopicHarness, project: Project, point: str) -> None:
-    """While a run decides on; the next one splits, and nobody has lost anything."""
+    """A run continues to decide. The next run splits, and no command is lost."""
     with running(pair.plan(once=False)):
         pair.send(*round_of(0))
         assert killed(project, point)
@@ -50,7 +50,7 @@ def test_killed_command_is_completed(pair: TopicHarness, project: Project, point
 
 
 def test_each_call_comes_a_step_further(pair: TopicHarness, project: Project) -> None:
-    """Nothing is done twice: the first topic that grows is another one each time."""
+    """No step is repeated: each call extends another topic first."""
     for point in ("grow.lineage:1", "grow.wished:1", *["grow.topic:1"] * 5):
         assert killed(project, point)
     assert not killed(project, "grow.topic:1")

@@ -1,4 +1,4 @@
-"""Readers of whole logs after a growth: each key has its whole story, once, in its order."""
+"""Readers of whole logs after a repartitioning: each key has its complete history, once, in order."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """Decided before and behind a growth, and once more while a second one has not split."""
+    """Counters decided before and after a repartitioning, and with a second repartitioning that has not split yet."""
     found = counters(connection, prefix, tmp_path)
     found.send(*round_of(0), *round_of(1))
     quietly(found.plan())
@@ -44,7 +44,7 @@ def test_replay_reads_the_chain(grown: TopicHarness) -> None:
 
 
 def test_past_before_the_growth_is_read(grown: TopicHarness) -> None:
-    """By the positions of the partitions that there were then."""
+    """The replay uses the positions of the partitions at that time."""
     positions = {one: sum(1 for _ in grown.records("events", one)) for one in range(2)}
     plan = plan_replay(grown.connection, grown.topics, "aggregates", ROOT, positions=positions)
     assert len(plan.tasks) == 2 and replayed(plan).aggregates == 12

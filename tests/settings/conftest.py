@@ -1,4 +1,4 @@
-"""Settings come from a test alone."""
+"""Tests get their settings only from the test itself."""
 
 import pytest
 

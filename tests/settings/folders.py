@@ -1,4 +1,4 @@
-"""Folders with settings in them, and the errors that these end in."""
+"""Folders with settings, and the errors that they cause."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Java properties are read as Java reads them, and secrets are recognised."""
+"""Java properties are read as Java reads them, and secrets are recognized."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Moments as people write them."""
+"""Times as users write them."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Settings: the order of their sources, their origins, and the errors for bad ones."""
+"""Settings: the order of their sources, their origins, and the errors for invalid values."""
 
 import runpy
 from datetime import timedelta

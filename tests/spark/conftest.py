@@ -1,4 +1,4 @@
-"""A session that knows the data source, and topics of orders."""
+"""A session with the data source `cqrs`, and topics of orders."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def session(spark: "SparkContext") -> "SparkSession":
-    """The run's Spark, which knows the data source `cqrs`."""
+    """The test run's Spark session, with the data source `cqrs`."""
     import cqrs_cli.spark
     from cqrs_cli.jobs.engine.session import dataframes
 
@@ -27,7 +27,7 @@ def session(spark: "SparkContext") -> "SparkSession":
 
 @pytest.fixture
 def orders(connection: Connection, prefix: str) -> Topics:
-    """Of the aggregate `order`, with two partitions."""
+    """The topics of the aggregate `order`, with two partitions."""
     made = Topics("order", prefix)
     create(connection, made, partitions=2)
     return made

@@ -1,4 +1,4 @@
-"""Topics of orders, filled by hand, for reads in Spark."""
+"""Topics of orders, written by the tests, for reads in Spark."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,12 @@ from tests.support import ROOT
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: A moment, in ms.
+#: A time in ms.
 DAWN = 1_800_000_000_000
 
 
 def event(number: int, name: str, data: object, *, aggregate: str = "order", time: int = DAWN) -> bytes:
-    """An event of an aggregate of its own; `number` tells it from the others."""
+    """Return an event of a new aggregate. `number` distinguishes it from other events."""
     return encode_json(
         {
             "specversion": "1.0",
@@ -44,14 +44,14 @@ def placed(number: int) -> bytes:
 def append(
     connection: Connection, topic: str, values: Iterable[bytes], partition: int = 0, time: int = DAWN
 ) -> None:
-    """Write records of one time without a transaction, and wait until they are there."""
+    """Write records with one timestamp without a transaction, and wait for their acknowledgement."""
     append_timed(connection, topic, [(time, value) for value in values], partition)
 
 
 def append_timed(
     connection: Connection, topic: str, records: Iterable[tuple[int, bytes]], partition: int = 0
 ) -> None:
-    """Write records, each with its time in ms."""
+    """Write records, each with its timestamp in ms."""
     producer = clients.producer(connection)
     headers: Any = HEADERS
     for time, value in records:
@@ -62,7 +62,7 @@ def append_timed(
 def transaction(
     connection: Connection, topic: str, values: Iterable[bytes], partition: int, commit: bool
 ) -> None:
-    """Write records in a transaction, and end it one way or the other."""
+    """Write records in a transaction, and commit or abort it."""
     producer = clients.producer(connection, transactional_id=f"{topic}.{partition}")
     producer.init_transactions(10)
     producer.begin_transaction()
@@ -76,7 +76,7 @@ def transaction(
 
 
 def options(connection: Connection, prefix: str, **more: Any) -> dict[str, Any]:
-    """Of a read of the orders here."""
+    """Return the options of a read of these orders."""
     common = {"project": str(ROOT), "bootstrapServer": connection.bootstrap_server, "prefix": prefix}
     return {"aggregate": "order", **common, **more}
 

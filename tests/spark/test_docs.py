@@ -1,4 +1,4 @@
-"""The joins part of docs/insight.md is true: its code runs in its order, and its tables match the code."""
+"""The joins part of docs/insight.md is correct: its code runs in sequence, and its tables agree with the code."""
 
 import re
 import subprocess
@@ -25,7 +25,7 @@ CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def rows(header: str) -> list[list[str]]:
-    """The cells of the table whose first header is this."""
+    """Return the cells of the table whose first header is `header`."""
     table = PAGE.partition(f"| {header} |")[2].partition("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table]
 
@@ -61,7 +61,7 @@ def test_options_are_those_of_the_code() -> None:
 def test_code_runs_in_its_order(
     connection: Connection, project: Project, prefix: str, tmp_path: Path
 ) -> None:
-    """As one program in a project, with orders of which two are paid, one of them in time."""
+    """The code runs as one program in a project with orders, two of which are paid, one of them in time."""
     for name in ("order", "payment"):
         create(connection, Topics(name, prefix), partitions=2)
     day = 86_400_000

@@ -1,4 +1,4 @@
-"""The fields of messages as columns: types, values and what has no place."""
+"""The fields of messages as columns: types, values, and unsupported types."""
 
 import enum
 import uuid
@@ -59,7 +59,7 @@ class Tree(msgspec.Struct):
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
-#: The annotation, its column in Spark, a value, and that value in the column.
+#: The annotation, its column in Spark, a value, and this value in the column.
 MAPPED: list[tuple[Any, str, Any, Any]] = [
     (str, "string", "a", "a"),
     (int, "bigint", 2**62, 2**62),
@@ -104,7 +104,7 @@ MAPPED: list[tuple[Any, str, Any, Any]] = [
 
 
 def column_of(annotation: Any) -> tuple[str, Callable[[Any], Any]]:
-    """A field's column in Spark, and the way of a value into it and out again."""
+    """Return a field's column in Spark, and a function that writes a value to it and reads the value back."""
     cls = msgspec.defstruct("Happened", [("held", annotation)], frozen=True)
     (column,) = field_columns(cls)
     (kind,) = arrow_schema(StructType([StructField("held", column.type)])).types

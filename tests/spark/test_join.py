@@ -1,4 +1,4 @@
-"""The join of the documentation: its rows are right, and its state stays as small as its three days."""
+"""The join of the documentation: its rows are correct, and its state stays within three days of records."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,8 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 DAY = 86_400_000
 START = 1_800_000_000_000
 
-#: Orders come every two hours, for twenty days; each fourth is not paid, each fifth after four days, the others in one.
+#: Orders come every two hours for twenty days. Each fourth is not paid, each fifth after four days, the others after
+#: one.
 ORDERS = 12 * 20
 
 

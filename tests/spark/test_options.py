@@ -1,4 +1,4 @@
-"""The options of a read, and what is wrong with some."""
+"""The options of a read, and their errors."""
 
 from pathlib import Path
 

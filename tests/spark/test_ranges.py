@@ -1,4 +1,4 @@
-"""Ranges of offsets cover a read exactly, however it is cut."""
+"""Ranges of offsets cover a read exactly, whatever their sizes are."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +38,7 @@ def test_large_partitions_are_cut_by_size() -> None:
 
 @given(OFFSETS, OFFSETS, st.integers(1, 200))
 def test_limited_batches_end_at_the_end(starts: Offsets, ends: Offsets, most: int) -> None:
-    """Batch after batch reads each offset once, and none is larger than it may be."""
+    """Batch by batch each offset is read once, and no batch exceeds the limit."""
     ends = {number: max(end, starts.get(number, 0)) for number, end in ends.items()}
     read = []
     at = dict(starts)

@@ -1,4 +1,4 @@
-"""Reads that cannot be right end with one clear line, and show no secret."""
+"""Reads that cannot be correct end with a one-line error that contains no secret."""
 
 import shutil
 from pathlib import Path
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 def said(session: "SparkSession", given: dict[str, Any]) -> str:
-    """The message of a read that fails: the line of ours in it."""
+    """Return our line in the message of a read that fails."""
     from pyspark.errors import PySparkException
 
     with pytest.raises(PySparkException) as refused:
@@ -96,7 +96,7 @@ def test_schema_is_the_aggregates_own(
 def test_secrets_stay_out_of_sight(
     session: "SparkSession", spark: "SparkContext", connection: Connection, orders: Topics, tmp_path: Path
 ) -> None:
-    """Neither the plan nor Spark's log nor an error has the password of the properties file."""
+    """Neither the plan nor Spark's log nor an error contains the password of the properties file."""
     from cqrs_cli.jobs.engine.session import LOG_PROPERTY
 
     file = tmp_path / "client.properties"
@@ -111,7 +111,7 @@ def test_secrets_stay_out_of_sight(
 
 
 def test_topic_made_again_meanwhile_is_refused(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """A batch that was planned on the topic before gives an error, though the offsets exist again."""
+    """A read that was planned on the old topic fails, although its offsets exist again."""
     from cqrs_cli.spark.source import CqrsDataSource
 
     harness = TopicHarness(connection, prefix, tmp_path, "order")
@@ -143,7 +143,7 @@ def test_deleted_records_are_not_read_over(connection: Connection, prefix: str, 
 def test_code_travels_with_the_read(
     session: "SparkSession", connection: Connection, orders: Topics, tmp_path: Path
 ) -> None:
-    """The task reads with the project's code as it was when the read was planned, wherever the task runs."""
+    """The task uses the project's code from the time of planning, wherever the task runs."""
     from cqrs_cli.spark.source import CqrsDataSource
 
     shutil.copytree(ROOT / "aggregates", tmp_path / "aggregates")

@@ -48,7 +48,7 @@ def account(**upcasters: Any) -> Aggregate:
 
 
 def log(*written: tuple[str, Any]) -> MessageList:
-    """Events of the account, at the offsets from 0 on."""
+    """Return events of the account, at the offsets from 0 on."""
     return [
         Message(
             topic="t",
@@ -79,7 +79,7 @@ def test_rows_are_of_one_type() -> None:
 
 
 def test_upcasters_apply_to_rows() -> None:
-    """A retired type is a row of the type that its upcaster gives; its own name stands in `type`."""
+    """A retired type becomes a row of its upcaster's type. The column `type` has its own name."""
     old = log(("Paid", {"cents": 250}), ("Deposited", {"amount": "1"}), ("Paid", {}))
     aggregate = account(Paid=from_cents)
     found = [(row["type"], row["amount"]) for row in rows(aggregate, "Deposited", old)]
@@ -94,7 +94,7 @@ def test_upcaster_of_the_type_itself() -> None:
 
 @pytest.mark.parametrize("type_name", ["Deposited", "Closed"])
 def test_types_without_class_are_refused(type_name: str) -> None:
-    """It could be one of the wanted: no other way to read events passes it over either."""
+    """It could belong to the requested type, and no other reader skips it either."""
     with pytest.raises(
         ContradictionError, match=r"t partition 0 offset 1: the code knows no event account\.Paid"
     ):

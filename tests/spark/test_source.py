@@ -1,4 +1,4 @@
-"""Batch reads on Spark against a real broker: exactly the committed records, however they are cut."""
+"""Batch reads on Spark against a real broker return exactly the committed records, whatever the ranges are."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 @pytest.fixture
 def full(connection: Connection, orders: Topics) -> Topics:
-    """With transactions that were given up between others, on both partitions."""
+    """Orders on both partitions, with aborted transactions between committed ones."""
     for partition in range(2):
         for turn in range(6):
             numbers = [partition + 2 * one for one in range(turn * 10, turn * 10 + 10)]
@@ -28,12 +28,12 @@ def full(connection: Connection, orders: Topics) -> Topics:
 
 
 def numbers(frame: "DataFrame") -> list[int]:
-    """The orders of partition 0, in the order of their rows."""
+    """Return the orders of partition 0, in the order of their rows."""
     return by_partition(frame)[0]
 
 
 def by_partition(frame: "DataFrame") -> list[list[int]]:
-    """The orders of both partitions, each in the order of their rows."""
+    """Return the orders of both partitions, each in the order of their rows."""
     found: list[list[int]] = [[], []]
     for row in frame.select("partition", "subject").collect():
         found[row.partition].append(int(row.subject.removeprefix("o-")))

@@ -1,4 +1,4 @@
-"""Streams on Spark against a real broker: each record in one batch, whatever happens between."""
+"""Streams on Spark against a real broker: each record is in exactly one batch, whatever interrupts the stream."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ Runs = Callable[..., "StreamingQuery"]
 
 @pytest.fixture
 def run(session: "SparkSession", tmp_path: Path) -> Runs:
-    """Streams all that is there into files, from the checkpoint on."""
+    """A function that streams all existing records into files, from the checkpoint on."""
 
     def runs(given: dict[str, Any]) -> "StreamingQuery":
         frame = session.readStream.format("cqrs").options(**given).load()
@@ -48,7 +48,7 @@ def run(session: "SparkSession", tmp_path: Path) -> Runs:
 
 @pytest.fixture
 def written(session: "SparkSession", tmp_path: Path) -> Callable[[], list[int]]:
-    """The orders in the files, sorted."""
+    """A function that returns the orders in the files, sorted."""
 
     def reads() -> list[int]:
         rows = session.read.schema("partition int, subject string").json(str(tmp_path / "rows")).collect()
@@ -71,7 +71,7 @@ def test_stream_goes_on_from_its_checkpoint(
 def test_stream_reads_partitions_that_come(
     run: Runs, written: Callable[[], list[int]], connection: Connection, orders: Topics
 ) -> None:
-    """From their first record on, also those from before the stream heard of them."""
+    """They are read from their first record on, including records from before the stream noticed them."""
     append(connection, orders.events, [placed(0)])
     run(options(connection, orders.prefix, startingOffsets="latest"))
     with Admin(connection) as admin:
@@ -95,7 +95,7 @@ def test_batches_keep_to_their_limit(
 
 
 def failure(run: Runs, given: dict[str, Any]) -> str:
-    """Our line in the error that ends a stream."""
+    """Return our line in the error that ends a stream."""
     from pyspark.errors import StreamingQueryException
 
     with pytest.raises(StreamingQueryException) as ended:
@@ -106,7 +106,7 @@ def failure(run: Runs, given: dict[str, Any]) -> str:
 def test_topic_made_again_ends_the_stream(
     run: Runs, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
-    """Though the offsets of the checkpoint exist again."""
+    """The offsets of the checkpoint exist again in the new topic."""
     harness = TopicHarness(connection, prefix, tmp_path, "order")
     append(connection, harness.topics.events, map(placed, range(2)))
     run(options(connection, prefix))
@@ -145,7 +145,7 @@ def test_streams_have_no_end(run: Runs, connection: Connection, orders: Topics, 
 
 
 def reader(connection: Connection, topics: Topics, **asked: Any) -> "StreamReader":
-    """A stream's reader, as PySpark's process holds it."""
+    """Return a stream's reader, as PySpark's process creates it."""
     from cqrs_cli.spark.source import CqrsDataSource
 
     given = options(connection, topics.prefix, **asked)
@@ -155,7 +155,7 @@ def reader(connection: Connection, topics: Topics, **asked: Any) -> "StreamReade
 
 
 def test_cut_off_first_batch_is_whole(connection: Connection, orders: Topics) -> None:
-    """PySpark asks where a stream begins again if its first batch was cut off; `latest` is later then."""
+    """After an interrupted first batch, PySpark asks again for the start of the stream. `latest` is later then."""
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
     append(connection, orders.events, [placed(0)])

@@ -23,7 +23,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def opening(path: Path) -> Iterator[Opening]:
-    """Opens the shard of this test; what it opened is closed at the end."""
+    """A function that opens the shard of this test. Opened shards are closed after the test."""
     opened: list[Opened] = []
 
     def open_it(identity: Identity = IDENTITY, **options: Any) -> Opened:
@@ -37,7 +37,7 @@ def opening(path: Path) -> Iterator[Opening]:
 
 @pytest.fixture
 def python(path: Path) -> Iterator[Python]:
-    """Starts another process, with `opened` the shard of this test."""
+    """A function that starts another process with the shard of this test as `opened`."""
     started: list[subprocess.Popen[str]] = []
     prelude = f"""
 import os, signal
@@ -62,7 +62,7 @@ opened = open_shard(Path({str(path)!r}), IDENTITY)
 
 @pytest.fixture
 def open_store(tmp_path: Path) -> Iterator[OpenStore]:
-    """Opens the store of this test; what it opened is closed at the end."""
+    """A function that opens the store of this test. Opened stores are closed after the test."""
     opened: list[LmdbStore] = []
 
     def open_one(path: Path = tmp_path / "0", **options: object) -> LmdbStore:

@@ -1,4 +1,4 @@
-"""The promises of every store. A store is tested by a subclass whose fixture `store` gives an empty one."""
+"""The promises of every store. A subclass tests a store by its fixture `store`, which must be empty."""
 
 import pytest
 from msgspec.structs import replace
@@ -9,15 +9,15 @@ from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
 from tests.state.values import WINDOW, at, decision, look_up, recall, saved, write
 
 UUID = "0198f2c4-7c1e-7b8a-9d55-0d6f3a1b2c3d"
-LONG = "x" * 1024  # the longest id that the contract of the messages admits
+LONG = "x" * 1024  # the longest id that the contract of the messages allows
 
-#: (subject, id) that a careless key would take for one another.
+#: (subject, id) pairs that a wrong key encoding would confuse.
 ALIKE = [
     ("c", "ab"),
     ("bc", "a"),
     ("abc", ""),
     ("\x02", ""),
-    # a UUID whose bytes are text, and that text with its length behind it
+    # a UUID whose bytes are text, and this text with its length after it
     ("s\0\0\0\x10", "6f6f6f6f-6f6f-6f6f-6f6f-6f6f6f6f6f6f"),
     ("s", "o" * 16),
     # the dashes in other places, or too many
@@ -151,9 +151,7 @@ class StoreContract:
     @pytest.mark.parametrize(("first", "second"), [(1500, 1600), (1500, 2500), (1999, 2000)])
     def test_later_decision_answers_for_id(self, store: Store, first: int, second: int) -> None:
         write(store, clock=2500, remembered={("a", "1"): decision(first, offset=900)})
-        later = decision(
-            second, offset=2, status="rejected"
-        )  # offsets begin at 0 again with a topic made again
+        later = decision(second, offset=2, status="rejected")  # offsets begin at 0 again in a recreated topic
         write(store, remembered={("a", "1"): later})
         assert recall(store, "a", "1") == later
 

@@ -1,4 +1,4 @@
-"""One shard, opened, closed, killed and tampered with."""
+"""A shard that is opened, closed, killed and damaged."""
 
 import subprocess
 from collections.abc import Callable
@@ -23,10 +23,10 @@ IDENTITY = Identity(
     window_ms=1000,
 )
 
-#: Opens the shard of a test.
+#: A function that opens the shard of a test.
 Opening = Callable[..., Opened]
 
-#: Starts another process that runs this code, with `opened` the shard of the test.
+#: A function that starts another process with this code and the shard of the test as `opened`.
 Python = Callable[[str], subprocess.Popen[str]]
 
 

@@ -1,4 +1,4 @@
-"""The store in LMDB and the one in memory answer the same after any changes."""
+"""The store in LMDB and the store in memory return the same after any changes."""
 
 import shutil
 import tempfile
@@ -22,7 +22,7 @@ from tests.state.values import WINDOW, at, decision, saved
 NAMES = ["a", "b", "ab", "é" * 300, "é" * 300 + "b", "x" * 511, "x" * 512]
 names = st.sampled_from(NAMES)
 tokens = st.sampled_from(["", "one", "two"])
-# mostly within the generations that are kept, now and then far away
+# mostly within the kept segments, sometimes far away
 moves = st.sampled_from([0, 0, 1, WINDOW // 3, WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW, 5 * WINDOW])
 ids_with_ages = st.dictionaries(st.sampled_from(ALIKE), moves, max_size=6)
 
@@ -73,7 +73,7 @@ class BothStores(RuleBasedStateMachine):
 
     @contextmanager
     def both_are_looked_at(self) -> Iterator[None]:
-        """Views that are open meanwhile see nothing of a change."""
+        """Views that are open during a change do not show the change."""
         with self.lmdb.view() as one, self.memory.view() as other:
             before = _seen(one)
             assert _seen(other) == before
@@ -140,7 +140,7 @@ TestBothStores.settings = settings(max_examples=60, stateful_step_count=30, dead
 
 
 def test_decisions_before_the_clock_have_another_segment() -> None:
-    """All of a change, or some."""
+    """The change contains only such decisions, or some of them."""
     old, new = {("a", "1"): decision(WINDOW - 1)}, {("a", "2"): decision(WINDOW)}
     for remembered in (old, new, old | new):
         change = WriteBatch("", Positions(), at(WINDOW), {}, remembered)

@@ -1,4 +1,4 @@
-"""Decoded states are kept while there is room."""
+"""Decoded states are kept while they fit in memory."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ def counted(version: int) -> Folded:
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5000)), min_size=1), st.integers(0, 60_000))
 def test_what_it_keeps_fits(kept: list[tuple[int, int]], budget: int) -> None:
-    """Within the budget, or the newest alone; and each as it was kept last."""
+    """The kept states fit in the budget, or only the newest is kept. Each has its latest value."""
     states, sizes = DecodedStates(budget, capacity=20), dict[str, int]()
     last: dict[str, Folded] = {}
     for version, (number, encoded) in enumerate(kept):
@@ -76,7 +76,7 @@ def test_what_is_kept_again_still_fits() -> None:
 
 
 def test_those_kept_at_once_fit() -> None:
-    """In the end; the newest stay."""
+    """The newest states stay."""
     states = DecodedStates(float("inf"), capacity=10)
     states.keep_all({str(version): counted(version) for version in range(30)}, [20] * 30)
     assert [states.get(str(version)) is not None for version in range(30)] == [False] * 21 + [True] * 9

@@ -1,4 +1,4 @@
-"""Deferred commands in LMDB and in memory: the same answers after any changes."""
+"""Deferred commands in LMDB and in memory return the same after any changes."""
 
 import tempfile
 from contextlib import closing
@@ -43,7 +43,7 @@ def entries(draw: st.DrawFn) -> Deferral:
 
 
 def answers(view: DeferredView, known: dict[str, Deferral]) -> dict[str, Any]:
-    """The answers of a view, without the order of what is due at one time."""
+    """Return the results of a view, in which entries that are due at one time have no order."""
     due = {until: sorted(one.key for one in view.due(until, 99)) for until in TIMES}
     return {
         "due": due,
@@ -66,13 +66,13 @@ def test_stores_keep_deferred_commands_alike(batches: list[list[tuple[Deferral, 
         for batch in batches:
             changes = {entry.key: None if gone else entry for entry, gone in batch}
             kept = {key: one for key, one in {**known, **changes}.items() if one is not None}
-            # an owner has one entry for each command, and one for each place
+            # an owner has one entry for each command, and one for each offset
             if len({(one.subject, one.id) for one in kept.values()}) < len(kept):
                 continue
             places = [((one.said_topic, one.said), key) for key, one in kept.items() if one.said is not None]
             if len(dict(places)) < len(places) or any(said.get(place, key) != key for place, key in places):
                 continue
-            said |= dict(places)  # no place in a log comes again
+            said |= dict(places)  # no offset in a log occurs twice
             known = kept
             for each in (store, memory):
                 each.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
@@ -106,7 +106,7 @@ def test_nothing_is_left_of_an_ended_entry(entry: Deferral, tmp_path: Path) -> N
 
 
 def test_id_goes_to_the_later_command(tmp_path: Path) -> None:
-    """The earlier one ends after it."""
+    """The earlier command ends after the later command is deferred."""
     first, second = parked(), parked(offset=1)
     with closing(LmdbStore(tmp_path, 1000)) as store:
         for changes in ({first.key: first}, {second.key: second}, {first.key: None}):
@@ -148,6 +148,6 @@ def test_due_entries_are_limited(tmp_path: Path) -> None:
 
 
 def test_keys_stay_as_they_are() -> None:
-    """A shard that another release has written is looked up by them."""
+    """Shards of other releases are read with these keys."""
     digest = "6dab9255bee2389c5dc6016b449e8e3cdbeb64378910e629f151fdaf438fd69a"
     assert deferred_table._id_key("a", "x") == b"i" + bytes.fromhex(digest)

@@ -24,7 +24,7 @@ numbers = st.integers(0, 2**53)
 
 @st.composite
 def cut_differently(draw: st.DrawFn) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Two pairs that read the same when the subject is written behind the id."""
+    """Draw two pairs whose id followed by their subject is the same text."""
     whole = draw(texts) + draw(texts)
     one, two = draw(st.integers(0, len(whole))), draw(st.integers(0, len(whole)))
     return (whole[one:], whole[:one]), (whole[two:], whole[:two])
@@ -47,7 +47,7 @@ def test_different_ids_have_different_keys(pairs: tuple[tuple[str, str], tuple[s
     ],
 )
 def test_nearly_uuids_are_texts(ids: list[str]) -> None:
-    """The dashes elsewhere, or one digit more."""
+    """The dashes are in other places, or there is one more digit."""
     entries = {("a", one): DedupEntry(0, 0, "accepted", 1, 1, 0) for one in ids}
     keys = [key for key, _ in encoding.dedup_entries(entries)]
     assert keys == [encoding.dedup_key("a", one) for one in ids]
@@ -55,7 +55,7 @@ def test_nearly_uuids_are_texts(ids: list[str]) -> None:
 
 @given(uuids | st.just("0" * 8 + "-0000" * 3 + "-" + "0" * 12), st.text(max_size=20))
 def test_a_canonical_uuid_takes_16_bytes(command_id: str, subject: str) -> None:
-    """One of digits alone, too."""
+    """This includes ids of digits alone."""
     assert len(encoding.dedup_key(subject, command_id)) == 1 + 16 + len(subject.encode())
 
 
@@ -82,7 +82,7 @@ def test_many_keys_are_as_single_ones(pairs: list[tuple[str, str]]) -> None:
     st.lists(st.lists(st.tuples(texts, uuids) | st.tuples(texts, texts), min_size=1, max_size=4), max_size=2)
 )
 def test_no_remembered_id_is_greater(segments: list[list[tuple[str, str]]]) -> None:
-    """So an id greater than the greatest is in no segment, under any subject."""
+    """An id greater than the greatest id is in no segment, under any subject."""
     keys = [
         sorted(key for key, _ in encoding.dedup_entries(dict.fromkeys(pairs, DECISION))) for pairs in segments
     ]

@@ -1,4 +1,4 @@
-"""The system's errors about a state folder become errors that say what to do."""
+"""The system's errors about a state folder become errors that name the remedy."""
 
 import errno
 from contextlib import closing
@@ -48,6 +48,6 @@ def test_shared_digest_says_what_to_do() -> None:
 
 
 def test_digest_of_a_long_key_stays() -> None:
-    """A shard that another release has written is looked up by it."""
+    """Shards of other releases are read with this digest."""
     digest = "f29169c583c9f74cba08c301b7f6a85dd968aedc73e4bfe61a527aed20bf0159"
     assert shorten(b"k" * 501) == b"\xff" + bytes.fromhex(digest)

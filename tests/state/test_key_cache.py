@@ -1,4 +1,4 @@
-"""The cache of keys says what the fold of its changes says, however it was cut and opened again."""
+"""The key cache returns the fold of its changes, whatever the batches and restarts were."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -70,14 +70,14 @@ def test_cuts_and_restarts_make_no_difference(
 
 @pytest.fixture(params=["disk", "memory"])
 def keys(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeyStore]:
-    """Each kind of cache, empty."""
+    """An empty cache of each kind."""
     made: KeyStore = KeyCache(tmp_path / "new", TOPICS) if request.param == "disk" else MemoryKeys(TOPICS)
     with closing(made):
         yield made
 
 
 def test_stale_writer_changes_nothing(keys: KeyStore) -> None:
-    """A paused owner wakes up: his successor has ended the key."""
+    """A paused owner wakes up after its successor has ended the key."""
     keys.apply(START, KeyOffsets(TOPICS, 1, 1), [EndedKey("c-1", "one")])
     with pytest.raises(NotOwnerError, match="not at"):
         keys.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("two", "m", ""))])

@@ -1,4 +1,4 @@
-"""The store in LMDB keeps the contract, and its file whole."""
+"""The store in LMDB keeps the contract, and its file is never damaged."""
 
 import os
 import threading
@@ -63,7 +63,7 @@ def test_abandoned_store_needs_no_closing(open_store: OpenStore) -> None:
 
 
 def test_databases_stay_as_they_are(open_store: OpenStore, tmp_path: Path) -> None:
-    """A shard that another release has written is read by their names."""
+    """Shards of other releases are read with these names."""
     store = open_store()
     store.note_identity(b"x")
     store.close()

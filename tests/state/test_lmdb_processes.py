@@ -1,4 +1,4 @@
-"""Several processes in one store: a killed one, a paused one, a reader."""
+"""Several processes on one store: a killed process, a paused process, a reader."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ from tests.state.values import WINDOW, OpenStore, decision, look_up, recall, sav
 
 @pytest.fixture
 def python(tmp_path: Path) -> Iterator[Python]:
-    """Starts another process, with `path` the store's folder and everything imported that a store needs."""
+    """A function that starts another process with the store's folder as `path` and all imports that a store needs."""
     started: list[subprocess.Popen[str]] = []
     prelude = f"""
 import os, signal, sys
@@ -145,7 +145,7 @@ def test_killed_reader_frees_its_pages(open_store: OpenStore, python: Python, tm
 
 
 def killed_readers(python: Python, count: int) -> None:
-    """Processes that were killed while they looked into the store."""
+    """Run processes that are killed while they read the store."""
     parent = python(f"""
         for _ in range({count}):
             if (child := os.fork()) == 0:
@@ -157,7 +157,7 @@ def killed_readers(python: Python, count: int) -> None:
 
 
 def test_killed_readers_leave_room(open_store: OpenStore, python: Python) -> None:
-    """LMDB's own table was full after 125 of them: no look at the shard worked any more, its owner's included."""
+    """LMDB's reader table was full after 125 of them. Then no process could read the shard, not even its owner."""
     store = open_store()
     write(store, states={"a": saved(1)})
     killed_readers(python, 130)
@@ -165,7 +165,7 @@ def test_killed_readers_leave_room(open_store: OpenStore, python: Python) -> Non
 
 
 def test_full_reader_table_is_cleared(tmp_path: Path, python: Python) -> None:
-    """By the living that look, too: readers that opened the store before did not find the dead."""
+    """Live readers clear it, too. Otherwise readers that opened the store earlier would not find the dead ones."""
     (tmp_path / "0").mkdir()
     store = LmdbStore(tmp_path / "0", WINDOW, max_readers=3)
     write(store, states={"a": saved(1)})
@@ -189,7 +189,7 @@ def test_full_reader_table_is_cleared(tmp_path: Path, python: Python) -> None:
 
 
 def test_same_process_id_elsewhere_is_named(open_store: OpenStore, python: Python) -> None:
-    """As in two containers on one state folder. LMDB locks the byte of its process id in the lock file."""
+    """Two containers on one state folder cause this. LMDB locks the byte of its process id in the lock file."""
     open_store().close()
     other = python(f"""
         import fcntl

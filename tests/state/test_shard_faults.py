@@ -1,4 +1,4 @@
-"""A shard that is held for ever, or is damaged, is set aside: never believed, never deleted."""
+"""A shard that another process holds forever, or that is damaged, is quarantined: never trusted, never deleted."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ DECISIONS = {(id, "c"): decision(offset=n) for n, id in enumerate(STATES)}
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A shard with something in it, closed."""
+    """A closed shard with some contents."""
     path = tmp_path / "bank_account" / "0"
     store = open_shard(path, IDENTITY).store
     write(store, states=STATES, remembered=DECISIONS)

@@ -85,7 +85,7 @@ def test_missing_mount_table_refuses_nothing(tmp_path: Path) -> None:
 
 
 def test_shard_is_its_owners_only(opening: Opening, path: Path) -> None:
-    """States hold what was sent; also where a folder was made before this rule."""
+    """States contain the data of commands. A folder from before this rule is fixed, too."""
     opening().store.close()
     path.chmod(0o755)
     store = opening().store
@@ -96,7 +96,10 @@ def test_shard_is_its_owners_only(opening: Opening, path: Path) -> None:
 
 
 def test_new_shard_is_hidden_at_once(opening: Opening, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its folder is made so, and not only changed once LMDB has made its files; folders above it are made, too."""
+    """The folder gets its mode when it is created, not only after LMDB has created its files.
+
+    Parent folders get it, too.
+    """
     modes: dict[Path, int] = {}
     real = Path.mkdir
 

@@ -1,4 +1,4 @@
-"""A shard of another log, code or window is set aside, and a fresh one made."""
+"""A shard of another log, code or window is quarantined, and replaced by a fresh shard."""
 
 import threading
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_only_latest_set_aside_are_kept(opening: Opening, path: Path) -> None:
 
 
 def test_all_differences_are_named() -> None:
-    """Also members that only one of the two has."""
+    """Members that exist in only one of the two identities are included."""
     noted = msgspec.to_builtins(IDENTITY) | {"colour": "blue", "partition": 1}
     del noted["codec"]
     said = f"codec was None and is {IDENTITY.codec}, colour was blue and is None, partition was 1 and is 0"
@@ -85,6 +85,6 @@ def test_other_bytes_are_no_identity(noted: bytes) -> None:
 
 
 def test_stuck_opening_holds_no_process(path: Path) -> None:
-    """LMDB waits for its lock without end: the thread that does must not be waited for at exit."""
+    """LMDB waits for its lock without a limit, so the interpreter's exit must not wait for this thread."""
     opened: object = shard._Opening(path, cast(Any, threading.current_thread)).result(within=60)
     assert isinstance(opened, threading.Thread) and opened.daemon and opened.name == f"opening {path}"

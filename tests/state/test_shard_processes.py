@@ -97,7 +97,7 @@ def test_untrusted_shard_shows_nothing(opening: Opening, path: Path) -> None:
 
 
 def test_held_shard_is_waited_for(opening: Opening, path: Path) -> None:
-    """By its own lock, which nobody has exclusively for long."""
+    """The shard's own lock is never held exclusively for long."""
     opening().store.close()
     folder = os.open(path, os.O_RDONLY)
     try:
@@ -111,7 +111,7 @@ def test_held_shard_is_waited_for(opening: Opening, path: Path) -> None:
 
 
 def test_shard_half_made_is_let_go(opening: Opening) -> None:
-    """No room is left for the first mark."""
+    """The disk has no space for the first marker."""
 
     def full() -> None:
         raise OSError(errno.ENOSPC, "full")

@@ -1,4 +1,4 @@
-"""A shard is opened again only where nothing can have torn it."""
+"""A shard is opened again only if it cannot have been written partly."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The index of a proof: appended to mostly, and right in any order."""
+"""The index of a verification: entries are mostly appended, but any order is correct."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Small values for the tests of stores: only what a test is about needs to be spelled."""
+"""Small values for the tests of stores, so that a test spells out only its own subject."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from cqrs_cli.state.store import Positions, Store, WriteBatch
 
 WINDOW = 1000  # ms
 
-#: Opens the LMDB store of a test.
+#: A function that opens the LMDB store of a test.
 OpenStore = Callable[..., LmdbStore]
 
 
@@ -25,7 +25,7 @@ def at(clock: int, step: int = 0) -> Positions:
 
 
 def write(store: Store, clock: int | None = None, **what: object) -> None:
-    """Apply a change as the rightful owner, who stands where the store stands."""
+    """Apply a change as the present owner, at the store's positions."""
     start = store.positions()
     end = start._replace(commands=start.commands + 1, clock=start.clock if clock is None else clock)
     store.apply(WriteBatch(store.token(), start, end, **what))  # type: ignore[arg-type]

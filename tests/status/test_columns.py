@@ -1,4 +1,4 @@
-"""The one list of columns: what stands in it is shown as text, as JSON and to Prometheus."""
+"""The one list of columns: each column is shown as text, as JSON and to Prometheus."""
 
 import io
 from typing import Any
@@ -15,7 +15,7 @@ from cqrs_cli.status.metrics import families
 from cqrs_cli.status.place import PLACE_KINDS, PlaceStatus
 from tests.support.places import decided, heard, look, projected
 
-#: A column more: one line.
+#: The columns with one more, which takes one line.
 MORE = (
     *COLUMNS,
     PlaceColumn("height", lambda place: 100 + place.partition, "height", metric=Metric("height", "So high.")),
@@ -44,7 +44,7 @@ def test_new_column_is_in_text() -> None:
 
 
 def test_rare_column_is_shown_where_it_speaks() -> None:
-    """In the total each word of it once."""
+    """The total has each of its words once."""
     growing = [decided(1, growth="settles"), decided(2, growth="waits"), decided(3, growth="waits")]
     shown = [column for column in COLUMNS if column.name == "growth"]
     assert total("", [row(place, shown) for place in growing], shown).values == ("settles, waits",)

@@ -1,4 +1,4 @@
-"""Looks at the partitions of aggregates, on the real broker."""
+"""Snapshots of the partitions of aggregates, on the real broker."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def stages(reader: StatusReader) -> str:
 
 
 def test_looks_follow_a_growth(single_bank: TopicHarness) -> None:
-    """Over the same connections: partitions that come are there, and what the lineage says of each."""
+    """The same connections show new partitions, and the partition history of each."""
     reader = reader_of(single_bank)
     quietly(single_bank.plan())
     assert stages(reader) == "-"
@@ -94,7 +94,7 @@ def test_new_outcomes_tell_reasons_and_latency(single_bank: TopicHarness) -> Non
 def test_remarks_name_what_hides_commands(single_bank: TopicHarness) -> None:
     reader = reader_of(single_bank)
     client = begin(single_bank.connection, single_bank.topics.commands, [b"?"])
-    assert only(reader).remarks() == []  # most transactions end before the next look
+    assert only(reader).remarks() == []  # most transactions end before the next snapshot
     (remark,) = only(reader).remarks()
     assert "nobody sees the records from offset 0 on" in remark
     assert "end the program that opened it, or kafka-transactions.sh" in remark
@@ -137,7 +137,7 @@ def test_missing_topics_are_an_error(connection: Connection, prefix: str, tmp_pa
 
 @pytest.fixture
 def place(single_bank: TopicHarness, tmp_path: Path) -> tuple[str, ...]:
-    """The flags for a project whose only command waits."""
+    """The options for a project whose only command is undecided."""
     (tmp_path / "cqrs.toml").touch()
     (tmp_path / "aggregates").symlink_to(AGGREGATES)
     single_bank.send(opened("a"))

@@ -1,4 +1,4 @@
-"""Looks at the partitions that processes hear, on the real broker."""
+"""Snapshots of the partitions to which process managers subscribe, on the real broker."""
 
 import pytest
 
@@ -21,13 +21,13 @@ def reader_of(stage: Stage) -> HeardReader:
 
 
 def places(stage: Stage, reader: HeardReader) -> dict[str, PlaceStatus]:
-    """By aggregate."""
+    """Return the statuses by aggregate."""
     found = [heard_place(one, stage.topics, stage.settings.state_dir) for one in reader.look()]
     return {one.aggregate: one for one in found}
 
 
 def test_looks_follow_the_position(connection: Connection, prefix: str) -> None:
-    """Over the same connections, and over new ones."""
+    """The same connections are used again, and later new ones."""
     stage = Stage(connection, prefix)
     reader = reader_of(stage)
     stage.place(0, 3)

@@ -1,4 +1,4 @@
-"""The words about a partition: its names, and remarks for an operator."""
+"""The texts about a partition: its names, and remarks for an operator."""
 
 from cqrs_cli.status.place import idle_places
 from tests.support.places import decided, heard, projected

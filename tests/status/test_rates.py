@@ -1,4 +1,4 @@
-"""The rates between two looks."""
+"""The rates between two snapshots."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ QUIET = decided(end=100, position=100, counts=Counts(accepted=80, rejected=20))
 
 
 def rates(was: PlaceStatus, now: PlaceStatus) -> Rates | None:
-    """Of two looks, two seconds apart."""
+    """Return the rates of two snapshots, two seconds apart."""
     (place,) = rated(look(was), look(replace(now, at=was.at + 2))).places
     return place.rates
 
@@ -38,12 +38,12 @@ def test_a_new_run_counts_from_zero() -> None:
 
 
 def test_shrinking_numbers_are_no_rates() -> None:
-    """A topic that was made again, or an owner that began its run again."""
+    """A topic was recreated, or an owner started its run again."""
     assert rates(QUIET, replace(QUIET, end=3, position=1, counts=Counts(accepted=1))) == (0, 0, 0)
 
 
 def test_processes_are_measured_by_position() -> None:
-    """They count nothing; from one run to another nothing is known."""
+    """Process managers have no counts, and two runs cannot be compared."""
     was, now = heard(end=100, position=10), heard(end=100, position=50)
     assert rates(was, now) == (0, 20, 0)
     assert rates(was, replace(now, owner=PlaceOwner("s"))) == (0, 0, 0)

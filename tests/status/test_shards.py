@@ -1,4 +1,4 @@
-"""The digest of what lies on this machine, of aggregates with personal fields."""
+"""The digest of this machine's shards, for aggregates with personal fields."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ KEY = DataKey.of_random(bytes(range(72)))
 
 
 def digest_of(folder: Path, state: bytes) -> int | None:
-    """The digest that `status` sums up of a shard with one customer."""
+    """Return the digest that `status` computes for a shard with one customer."""
     identity = Identity(
         cluster_id="c",
         topics={"commands": "T"},
@@ -44,7 +44,7 @@ def digest_of(folder: Path, state: bytes) -> int | None:
 
 @pytest.mark.covers("state-is-events")
 def test_digest_is_the_same_after_an_erasure(tmp_path: Path) -> None:
-    """And as a replay without keys sums it up."""
+    """A replay without keys computes the same digest."""
     plain = encode_json(Customer("Ann", "ann@home", "free"))
     sealed = seal_data(Customer, plain, KEY, SealPlace("customer", "ann", "state", ""))
     erased = encode_json(Customer(plan="free"))

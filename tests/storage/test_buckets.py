@@ -1,4 +1,4 @@
-"""An object store of the S3 protocol: large objects, many of them, and what is said when it cannot be used."""
+"""An object store of the S3 protocol: large objects, many objects, and the errors of an unusable store."""
 
 import os
 import re
@@ -22,7 +22,7 @@ def folder(bucket: Bucket) -> StorageFolder:
 
 
 def told(folder: StorageFolder) -> set[str]:
-    """The errors of a listing, a write and a try."""
+    """Return the errors of a listing, a write and a try."""
     said = set()
     for use in (folder.files, lambda: folder.write("a", iter([b"x"])), folder.try_out):
         with pytest.raises(UnavailableError, match=r"s3://bucket-\w+/in cannot be used: ") as raised:
@@ -32,14 +32,14 @@ def told(folder: StorageFolder) -> set[str]:
 
 
 def test_object_of_many_parts_is_whole(folder: StorageFolder) -> None:
-    """Arrow uploads parts of 10 MiB, and the server takes none below 5 MiB but the last."""
+    """Arrow uploads parts of 10 MiB. The server refuses parts below 5 MiB, except for the last part."""
     chunks = [os.urandom(1 << 20) for _ in range(24)]
     folder.write("large", iter(chunks))
     assert b"".join(folder.chunks("large")) == b"".join(chunks)
 
 
 def test_torn_upload_leaves_no_object(folder: StorageFolder, bucket: Bucket) -> None:
-    """Also one of which parts were uploaded."""
+    """This includes an upload with some uploaded parts."""
 
     def torn() -> Iterator[bytes]:
         for _ in range(12):
@@ -52,7 +52,7 @@ def test_torn_upload_leaves_no_object(folder: StorageFolder, bucket: Bucket) -> 
 
 
 def test_listing_has_all_pages(folder: StorageFolder, bucket: Bucket) -> None:
-    """A thousand objects come in an answer; folders do not count."""
+    """A response has at most a thousand objects. Folders are not listed."""
     (bucket.folder / "in" / "deeper").mkdir(parents=True)
     (bucket.folder / "in" / "deeper" / "x").touch()
     for number in range(1001):
@@ -66,7 +66,7 @@ def test_last_object_leaves_an_empty_folder(folder: StorageFolder) -> None:
 
 
 def test_missing_bucket_is_named(folder: StorageFolder, bucket: Bucket) -> None:
-    """It is not an empty one."""
+    """A missing bucket does not count as empty."""
     bucket.folder.rmdir()
     assert told(folder) == {"the bucket does not exist; make it, or correct the address"}
 
@@ -81,7 +81,7 @@ def test_wrong_credentials_are_named(
 
 
 def test_readers_may_read_and_list(folder: StorageFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the rights that the documentation names for them."""
+    """Readers have the rights that the documentation lists for them."""
     folder.write("a", iter([b"x"]))
     for name, value in READER.items():
         monkeypatch.setenv(name, value)
@@ -102,7 +102,7 @@ def test_dead_server_is_named(folder: StorageFolder, objects: ObjectServer) -> N
 
 
 def test_silent_server_is_given_up(bucket: Bucket) -> None:
-    """It takes connections and never answers."""
+    """The server accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         uri = bucket._replace(port=silent.getsockname()[1]).uri("in")
         with pytest.raises(UnavailableError, match="it does not answer; is the store up"):
@@ -119,7 +119,7 @@ def test_documented_folders_are_possible() -> None:
 
 
 def test_server_ends_with_its_starter(tmp_path: Path) -> None:
-    """However that ends: its stdin does."""
+    """The server ends when its stdin is closed, however its parent process ended."""
     server = ObjectServer(tmp_path)
     assert server.process.stdin is not None
     server.process.stdin.close()

@@ -1,4 +1,4 @@
-"""A folder by path or URI: files that are whole or not there, and errors that say what is wrong."""
+"""A folder by path or URI: its files are complete or missing, and its errors name the cause."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from cqrs_cli.storage.folder import StorageFolder, StoredFile, open_folder
 
 @pytest.fixture(params=["path", "relative", "file", pytest.param("s3", marks=pytest.mark.objects)])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> StorageFolder:
-    """The folder `in` of the test's, or of a bucket."""
+    """The test's folder `in`, on a disk or in a bucket."""
     if request.param == "s3":
         bucket = request.getfixturevalue("bucket")
         (tmp_path / "in").symlink_to(bucket.folder / "in")

@@ -1,4 +1,4 @@
-"""Folders and files of their owner only, whatever the umask would allow, and files that are there whole or not."""
+"""Folders and files are readable by their owner only, whatever the umask is, and files are complete or missing."""
 
 import os
 import stat
@@ -13,7 +13,7 @@ from cqrs_cli.storage.folder import open_folder
 
 @pytest.fixture(autouse=True)
 def open_to_all() -> Iterator[None]:
-    """A umask that takes nothing away."""
+    """A umask that removes no rights."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -37,7 +37,7 @@ def test_files_that_exist_keep_their_rights(tmp_path: Path) -> None:
 
 
 def test_stored_files_are_private(tmp_path: Path) -> None:
-    """Checkpoints are: they hold states."""
+    """Checkpoints contain states."""
     open_folder("in/deep", tmp_path).write("a", iter([b"x"]))
     assert [mode(tmp_path / one) for one in ("in/deep/a", "in/deep", "in")] == [0o600, 0o700, 0o700]
 

@@ -1,4 +1,4 @@
-"""The errors of stores, as Arrow words them, and what is said in their place."""
+"""Arrow's error texts of stores, and our texts in place of them."""
 
 import pytest
 

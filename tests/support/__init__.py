@@ -1,9 +1,9 @@
-"""Helpers that several tests share: brokers, projects, owners, and functions to look at them."""
+"""Helpers of several tests: brokers, projects, owners, and functions that inspect them."""
 
 from pathlib import Path
 
 #: The repository.
 ROOT = Path(__file__).parents[2]
 
-#: The example aggregates, as every project has a folder of them.
+#: The example aggregates. Every project has such a folder.
 AGGREGATES = ROOT / "aggregates"

@@ -1,4 +1,4 @@
-"""The types of which pages of the documentation tell how they are written."""
+"""The types whose JSON form the documentation describes."""
 
 import enum
 from dataclasses import dataclass
@@ -22,5 +22,5 @@ _NAMES = {kind.__name__: kind for kind in (Address, Any, Colour, Decimal, UUID, 
 
 
 def annotated(annotation: str) -> Any:
-    """The type of an annotation on a page."""
+    """Return the type of an annotation on a page."""
     return eval(annotation, {**_NAMES, "Literal": Literal})  # noqa: S307 - the page's own text

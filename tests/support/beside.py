@@ -1,4 +1,4 @@
-"""Other workers in a soak: a process in the run, and beside it a projection and a gateway, struck like everything."""
+"""Companions of a run in a soak: a process manager, a projection and a gateway, which get faults too."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.support.processes import family, living
 from tests.support.project import Project
 from tests.support.waiting import eventually
 
-#: Each account that is opened is counted, by a command for another aggregate.
+#: For each opened account, a command to another aggregate counts it.
 PROCESS = """
 from collections.abc import Iterator
 from typing import Any
@@ -35,7 +35,7 @@ def react(event: Opened, at: cqrs.Recorded[Any]) -> Iterator[cqrs.Send]:
 process = cqrs.Process(react)
 """
 
-#: Rows that two events would spoil: one that is projected twice, and one that is left out.
+#: Rows that would become wrong if an event were projected twice or skipped.
 PROJECTION = """
 from collections.abc import Sequence
 from typing import Any
@@ -61,14 +61,14 @@ def project(db: Connection, events: Sequence[cqrs.Recorded[Opened | Deposited | 
 projection = cqrs.Projection(project, metadata)
 """
 
-#: Seconds until a companion that was struck is told to have ended, and until it is level.
+#: Timeout in seconds until a killed companion has ended, and until a companion has caught up.
 WITHIN = 120.0
 
 ACCOUNTS = ("--to", "sqlite:///accounts.db", "--master", "local[1]")
 
 
 class Companion:
-    """A command that runs beside, and is started again whenever it was struck."""
+    """A command that runs in addition to `cqrs run`, and is restarted after each fault."""
 
     def __init__(self, project: Project, *arguments: str) -> None:
         self._project, self._arguments = project, arguments
@@ -80,24 +80,27 @@ class Companion:
             self._running = self._project.start_logging(said, *self._arguments)
 
     def kill(self) -> None:
-        """kill -9 of all its processes, and start again."""
+        """Kill all its processes with SIGKILL, and start it again."""
         self.end()
         self._start()
 
     def pause(self, resting: threading.Event, seconds: float) -> None:
-        """Stop its process for a while."""
+        """Stop its process for some seconds."""
         os.kill(self._running.pid, signal.SIGSTOP)
         resting.wait(seconds)
         os.kill(self._running.pid, signal.SIGCONT)
 
     def revive(self) -> None:
-        """Start it again, as a service manager does, where Kafka was away when it started; nothing else ends it."""
+        """Start it again if it has ended, as a service manager does.
+
+        It may only end because Kafka was away at its start.
+        """
         if self._running.poll() is not None:
             assert self._running.returncode == 4, self.log.read_text()
             self._start()
 
     def end(self) -> None:
-        """kill -9 of all its processes."""
+        """Kill all its processes with SIGKILL."""
         everybody = living(family(self._running.pid))
         for pid in everybody:
             os.kill(pid, signal.SIGKILL)
@@ -116,7 +119,7 @@ class Beside:
         }
 
     def blows(self, resting: threading.Event) -> list[Callable[[], str]]:
-        """The blows that they may get."""
+        """Return the faults that a companion may get."""
         return [self._kill, lambda: self._pause(resting)]
 
     def _kill(self) -> str:
@@ -134,7 +137,7 @@ class Beside:
         return self._choice.choice(sorted(self._companions))
 
     def check(self) -> None:
-        """All of them tell what the log tells."""
+        """Check that every companion agrees with the log."""
         versions = self._versions()
         self._revive()
         eventually(lambda: self._served(versions) == versions, WITHIN)
@@ -152,7 +155,7 @@ class Beside:
             companion.revive()
 
     def _versions(self) -> dict[str, int]:
-        """The version of each account, from its events."""
+        """Return the version of each account, from its events."""
         found: dict[str, int] = {}
         for partition in range(self._bank.partitions):
             for record in self._bank.records("events", partition):
@@ -162,21 +165,21 @@ class Beside:
         return found
 
     def _served(self, wanted: dict[str, int]) -> dict[str, int]:
-        """The versions of these accounts as the gateway has them."""
+        """Return the versions of these accounts, as the gateway serves them."""
         address = re.findall(r"http://[\d.]+:\d+", self._companions["gateway"].log.read_text())
         try:
             return {name: _version(f"{address[0]}/bank_account/{name}") for name in wanted}
-        except (IndexError, OSError):  # it is starting
+        except (IndexError, OSError):  # the gateway is starting
             return {}
 
     def end(self) -> None:
-        """Leave no process behind."""
+        """Kill all companions."""
         for companion in self._companions.values():
             companion.end()
 
 
 def write_project(folder: Path) -> None:
-    """The process and the projection, in a project with aggregates."""
+    """Write the process manager and the projection into a project with aggregates."""
     for package, name, code in (("processes", "openings", PROCESS), ("projections", "accounts", PROJECTION)):
         (folder / package).mkdir()
         (folder / package / "__init__.py").touch()

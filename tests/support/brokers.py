@@ -1,4 +1,4 @@
-"""A broker of a test's own, which it may kill, stop and start again."""
+"""A broker for one test, which may kill, stop and restart it."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 
 
 class Broker:
-    """The embedded broker of the project in `root`, for a minute or two; it comes back where it was."""
+    """The embedded broker of the project in `root`, for a minute or two. It restarts on the same port."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -22,12 +22,12 @@ class Broker:
         self.connection = Connection(self._running.bootstrap_server)
 
     def start(self) -> None:
-        """Start it again, with what it has on disk."""
+        """Start the broker again with its old data."""
         self._running = embedded.start_broker(self._root, brief=True)
         assert self._running.bootstrap_server == self.connection.bootstrap_server
 
     def kill(self) -> None:
-        """SIGKILL, as when its machine is gone."""
+        """Kill the broker with SIGKILL, as a power loss does."""
         self.signal(signal.SIGKILL)
         eventually(lambda: process.born(self._running.pid) is None)
 
@@ -37,7 +37,7 @@ class Broker:
 
 @contextmanager
 def broker(root: Path) -> Iterator[Broker]:
-    """Nothing of it is left afterwards."""
+    """Start a broker, and delete it after the block."""
     try:
         yield Broker(root)
     finally:
@@ -45,6 +45,6 @@ def broker(root: Path) -> Iterator[Broker]:
 
 
 def discard(root: Path) -> None:
-    """End the broker of the project in `root`, whose data nobody needs: to leave in order takes it many seconds."""
+    """Kill the broker of the project in `root`, whose data is not needed. An orderly shutdown takes many seconds."""
     if state := files.read_state(files.broker_folder(root)):
         process.end(state.pid, state.born, patience=0)

@@ -1,4 +1,4 @@
-"""A process of the tests, and the process checkout as its commands see it."""
+"""A process manager written for tests, and the process manager `checkout` as its commands show it."""
 
 from cqrs_cli.following.processes.heard import heard_partitions
 from cqrs_cli.following.processes.load import load_process
@@ -25,7 +25,7 @@ process = cqrs.Process(react)
 
 
 def statuses(stage: Stage) -> dict[str, PlaceStatus]:
-    """By aggregate."""
+    """Return the status of each source, by aggregate."""
     loaded = load_process(stage.name, ROOT, "aggregates")
     found = heard_partitions(stage.connection, stage.topics, loaded.sources)
     places = (heard_place(one, stage.topics, stage.settings.state_dir) for one in found)

@@ -1,4 +1,4 @@
-"""Projects with code of their own."""
+"""Projects with process managers or projections written by a test."""
 
 from pathlib import Path
 
@@ -6,12 +6,12 @@ from tests.support import ROOT
 
 
 def write_process(folder: Path, text: str, name: str = "mine") -> Path:
-    """A project with one process."""
+    """Write a project with one process manager, and return its file."""
     return _write(folder, "processes", text, name)
 
 
 def write_projection(folder: Path, text: str, name: str = "mine") -> Path:
-    """A project with one projection."""
+    """Write a project with one projection, and return its file."""
     return _write(folder, "projections", text, name)
 
 

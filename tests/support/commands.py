@@ -1,4 +1,4 @@
-"""Commands for tests, as bytes on the wire."""
+"""Commands for tests, as serialized records."""
 
 import json
 import random
@@ -11,12 +11,15 @@ from cqrs_cli.core.messages.record import Headers
 
 STRUCTURED: Headers = [*HEADERS]
 
-#: Years from now.
+#: A time in the far future.
 FAR = "2999-01-01T00:00:00Z"
 
 
 class Sent(NamedTuple):
-    """A record to be sent. `partition` None: where the key hashes to, the first one without a key."""
+    """A record to send.
+
+    With `partition=None` the key's hash selects the partition, and a record without key goes to 0.
+    """
 
     value: bytes | None
     key: bytes | None
@@ -25,7 +28,7 @@ class Sent(NamedTuple):
 
 
 def document(type: str, subject: str, id: str, data: Any = None, **attributes: Any) -> dict[str, Any]:
-    """A command as a CloudEvent."""
+    """Return a command as a CloudEvent."""
     return {
         "specversion": "1.0",
         "id": id,
@@ -38,17 +41,17 @@ def document(type: str, subject: str, id: str, data: Any = None, **attributes: A
 
 
 def command(type: str, subject: str, id: str, data: Any = None, **attributes: Any) -> Sent:
-    """A command in structured mode."""
+    """Return a command in structured mode."""
     return Sent(json.dumps(document(type, subject, id, data, **attributes)).encode(), subject.encode())
 
 
 def increments(count: int, subject: str = "a", first: int = 0) -> list[Sent]:
-    """Commands to a counter, each of which is accepted."""
+    """Return commands to a counter, all of which are accepted."""
     return [command("counter.Increment", subject, f"i{n}") for n in range(first, first + count)]
 
 
 def mixture(count: int, accounts: int = 20, seed: int = 1) -> Iterator[Sent]:
-    """Commands to bank accounts that come to every kind of outcome; the same ones for the same arguments."""
+    """Yield commands to bank accounts whose outcomes have all statuses. Equal arguments yield equal commands."""
     choice = random.Random(seed)
     sent = [command("bank_account.Open", f"acc-{n}", f"open-{n}", {"owner": "ann"}) for n in range(accounts)]
     yield from sent[:count]
@@ -58,7 +61,7 @@ def mixture(count: int, accounts: int = 20, seed: int = 1) -> Iterator[Sent]:
 
 
 def endless(seed: str, accounts: int = 100) -> Iterator[Sent]:
-    """Commands of every kind without end, also such as no client of ours would send."""
+    """Yield commands of all kinds without end, including commands that our client would never send."""
     choice = random.Random(seed)
     sent: list[Sent] = []
     for number in counting():

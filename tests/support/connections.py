@@ -1,4 +1,4 @@
-"""Connections with client properties, as each client or the check of them sees it."""
+"""Connections with client properties: the settings that each client gets, and the errors of the check."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 
 
 def librdkafka(**properties: str) -> dict[str, Any]:
-    """librdkafka's settings for these properties, without the address; `_` stands for `.`."""
+    """Return librdkafka's settings for these properties, without the address. `_` in a name means `.`."""
     config = Connection(
         "h:1", {name.replace("_", "."): value for name, value in properties.items()}
     ).librdkafka()
@@ -18,7 +18,7 @@ def librdkafka(**properties: str) -> dict[str, Any]:
 
 
 def refusal(properties: dict[str, str]) -> str:
-    """The error that refuses these properties."""
+    """Return the error with which the check refuses these properties."""
     with pytest.raises(ConfigurationError) as refused:
         Connection("h:1", properties).check()
     return str(refused.value)

@@ -1,4 +1,7 @@
-"""Containers for tests: the engine, images, free ports. Without them a test skips, and says why."""
+"""Containers for tests: the engine, images, free ports.
+
+A test without an engine or image is skipped, with the reason.
+"""
 
 import os
 import shutil
@@ -12,7 +15,7 @@ import pytest
 from tests.support import ROOT
 from tests.support.wheels import pack_installed
 
-#: What the Dockerfile copies.
+#: The files that the Dockerfile copies.
 _COPIED = (
     *("Dockerfile", ".dockerignore", "LICENSE", "README.md", "constraints.txt", "pyproject.toml"),
     *("aggregates", "cqrs_cli", "deploy", "processes", "projections"),
@@ -20,19 +23,22 @@ _COPIED = (
 
 
 def find_compose() -> None:
-    """`docker compose` is here: what it says of a file needs no engine."""
+    """Skip the test without `docker compose`. Checking a compose file needs no engine."""
     _ask(["docker", "compose", "version"])
 
 
 def find_engine() -> docker.DockerClient:
-    """Asked for by Docker's own program first: the client leaves its socket open where nobody answers."""
+    """Connect to the container engine, or skip the test.
+
+    Docker's own program is tried first, because the client library leaves its socket open if no engine answers.
+    """
     _ask(["docker", "version"])
     find_compose()
     return docker.from_env(timeout=60)
 
 
 def _ask(command: Sequence[str]) -> None:
-    """Skip where the command fails."""
+    """Skip the test if the command fails."""
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except (subprocess.CalledProcessError, OSError) as error:
@@ -41,7 +47,7 @@ def _ask(command: Sequence[str]) -> None:
 
 
 def find_image(engine: docker.DockerClient, name: str) -> None:
-    """It is here, or can be had."""
+    """Skip the test unless the image exists or can be pulled."""
     try:
         engine.images.get(name)
     except docker.errors.ImageNotFound:
@@ -52,7 +58,7 @@ def find_image(engine: docker.DockerClient, name: str) -> None:
 
 
 def run(command: Sequence[str], folder: Path, environment: dict[str, str] | None = None) -> str:
-    """The output of a command on both streams; it must succeed."""
+    """Run a command, which must succeed, and return its output on both streams."""
     done = subprocess.run(
         command,
         cwd=folder,
@@ -67,7 +73,10 @@ def run(command: Sequence[str], folder: Path, environment: dict[str, str] | None
 
 
 def build_image(engine: docker.DockerClient, folder: Path, tag: str) -> None:
-    """The project's image, on PYTHON_IMAGE from wheels of what is installed here, or on the official one from PyPI."""
+    """Build the project's image.
+
+    With PYTHON_IMAGE it gets wheels of the packages that are installed here, otherwise the packages of PyPI.
+    """
     base = os.environ.get("PYTHON_IMAGE", "python:3.13-slim")
     find_image(engine, base)
     for name in _COPIED:

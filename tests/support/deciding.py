@@ -1,4 +1,4 @@
-"""An owner for tests of the command line: it decides like the real one, but without transactions, claims and shards."""
+"""An owner for tests of the command line: it decides like a real owner, but without transactions, claims and shards."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 class Owner:
-    """Owns all partitions of an aggregate's topics."""
+    """Decides for all partitions of an aggregate."""
 
     def __init__(self, connection: Connection, topics: Topics, aggregate: Aggregate) -> None:
         self.connection, self.topics, self.aggregate = connection, topics, aggregate
@@ -26,7 +26,7 @@ class Owner:
         self.remembered: dict[tuple[str, str], DedupEntry] = {}
 
     def decide(self) -> None:
-        """Decide what is there now."""
+        """Decide all commands that exist now."""
         for partition, (_, end) in readers.bounds(
             self.connection, self.topics.commands, self.positions
         ).items():
@@ -62,7 +62,7 @@ class Owner:
 
     @contextmanager
     def deciding(self) -> Iterator[None]:
-        """Decide in the background meanwhile."""
+        """Decide in the background while the block lasts."""
         stop = threading.Event()
 
         def work() -> None:

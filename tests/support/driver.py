@@ -1,4 +1,4 @@
-"""The driver of a run, with a Spark that does what a test says."""
+"""The driver of a run, with a fake Spark whose submissions a test defines."""
 
 import subprocess
 import threading
@@ -17,7 +17,7 @@ Task = Callable[[Plan], Iterable[OwnerResult]]
 
 
 class Listed(list[SimpleNamespace]):
-    """As the JVM's status store lists executors and tasks."""
+    """A list with the methods of the lists in the JVM's status store."""
 
     def size(self) -> int:
         return len(self)
@@ -27,15 +27,18 @@ class Listed(list[SimpleNamespace]):
 
 
 class Context:
-    """A Spark context whose submissions do what a test says, one after the other, the last one again and again."""
+    """A fake Spark context.
+
+    Each submission calls the next function of the test; the last function serves all further calls.
+    """
 
     def __init__(self, *submissions: Task) -> None:
         self.submissions = list(submissions)
         self.plans: list[Plan] = []
         self.cancelled = threading.Event()
-        self.executors = {"1": 1}  # slots by the executor's id
+        self.executors = {"1": 1}  # number of slots by the executor's id
         self.drained: set[str] = set()
-        self.looks = 0  # at the executors
+        self.looks = 0  # number of times that the executors were listed
         self.running: list[tuple[str, str]] = []  # the job group and the executor of each task
         self._gateway = SimpleNamespace(proc=self)
 
@@ -88,7 +91,7 @@ class Context:
         )
 
     def statusTracker(self) -> SimpleNamespace:
-        """A job group has one job of one stage, all of one name."""
+        """Return a tracker whose job groups have one job with one stage, all with the same name."""
         return SimpleNamespace(
             getJobIdsForGroup=lambda group: [group],
             getJobInfo=lambda job: SimpleNamespace(stageIds=[job]),

@@ -1,4 +1,4 @@
-"""Events written by hand into a topic, contradictions included."""
+"""Events that a test writes into a topic directly, inconsistent events included."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ NOON = "2026-11-21T12:00:00.000Z"
 def counted(
     subject: str, version: int, by: int = 1, *, time: str = NOON, id: str = "", type: str = "Incremented"
 ) -> bytes:
-    """An event of the aggregate `counter`, as it stands in the log."""
+    """Return an event of the aggregate `counter`, as serialized in the log."""
     return encode_json(
         {
             "specversion": "1.0",
@@ -37,13 +37,13 @@ def counted(
 
 
 def create(connection: Connection, topics: Topics, partitions: int) -> None:
-    """The four topics of an aggregate."""
+    """Create the topics of an aggregate."""
     with Admin(connection) as admin:
         ensure_topics(admin, topics, TopicPlan(partitions=partitions))
 
 
 def append(connection: Connection, topic: str, partition: int, values: Iterable[bytes]) -> None:
-    """Write records to one partition and wait until they are there."""
+    """Write records to one partition and wait until they are acknowledged."""
     producer = clients.producer(connection)
     for value in values:
         producer.produce(topic, value, _key(value), partition, headers=HEADERS)  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ def append(connection: Connection, topic: str, partition: int, values: Iterable[
 
 
 def _key(value: bytes) -> bytes:
-    """The key of an event: its subject, as owners write it."""
+    """Return the key of an event: its subject, as owners write it."""
     try:
         return str(msgspec.json.decode(value)["subject"]).encode()
     except (ValueError, LookupError, TypeError):

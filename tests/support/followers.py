@@ -1,6 +1,6 @@
-"""Whoever follows the events of accounts: a process, a projection and the streams of a gateway, and what each heard.
+"""Subscriptions to the events of accounts: a process manager, a projection and gateway streams, and their events.
 
-Each keeps all that it heard, in its order, so that one event too few, too many or too early shows.
+Each subscription records all its events in order, so a missing, repeated or early event is visible.
 """
 
 import json
@@ -20,10 +20,10 @@ import msgspec
 from cqrs_cli.core.messages.event import read_event
 from tests.support.harness import TopicHarness
 
-#: The versions of each account in the order in which they were heard.
+#: The versions of each account, in the order of arrival.
 Heard = dict[str, list[int]]
 
-#: One command for each event, for the counter of that name with the process's own prefix.
+#: The process manager sends one command for each event, to a counter whose name starts with its own prefix.
 PROCESS = """
 from collections.abc import Iterator
 from typing import Any
@@ -65,7 +65,7 @@ projection = cqrs.Projection(project, metadata)
 
 
 def write_followers(folder: Path, *processes: str) -> None:
-    """The projection `stories` and these processes, in a project with aggregates."""
+    """Write the projection `stories` and these process managers into a project with aggregates."""
     codes = {"processes": {name: PROCESS.replace("NAME", name) for name in processes}}
     for package, named in {**codes, "projections": {"stories": PROJECTION}}.items():
         (folder / package).mkdir()
@@ -75,9 +75,9 @@ def write_followers(folder: Path, *processes: str) -> None:
 
 
 def told(bank: TopicHarness) -> Heard:
-    """The versions of each account as the log has them, along its chain."""
+    """Return the versions of each account in the log, along the partitions of its key."""
     found = defaultdict[str, list[int]](list)
-    for partition in range(bank.partitions):  # a parent's number is below its child's
+    for partition in range(bank.partitions):  # a parent's number is lower than its target's
         for record in bank.records("events", partition):
             event = read_event(record.value)
             found[event.subject].append(event.aggregateversion)
@@ -85,7 +85,7 @@ def told(bank: TopicHarness) -> Heard:
 
 
 def reactions(bank: TopicHarness, counters: TopicHarness, name: str) -> Heard:
-    """The versions to which a process has reacted, in the order of the commands that it has sent to each counter."""
+    """Return the versions to which a process manager has reacted, in the order of its commands to each counter."""
     versions = {
         event.id: event.aggregateversion
         for partition in range(bank.partitions)
@@ -102,14 +102,14 @@ def reactions(bank: TopicHarness, counters: TopicHarness, name: str) -> Heard:
 
 
 def rows(database: Path) -> Heard:
-    """The versions that were projected of each account, in their order."""
+    """Return the projected versions of each account, in order."""
     with closing(sqlite3.connect(database)) as db:
         found = db.execute("select id, versions from stories").fetchall()
     return {name: [int(one) for one in versions.split()] for name, versions in found}
 
 
 class Told(NamedTuple):
-    """An event of a stream. `at`: the place behind it, in all partitions."""
+    """An event of a stream. `at` is the position after it, in all partitions."""
 
     at: str
     account: str
@@ -117,10 +117,10 @@ class Told(NamedTuple):
 
 
 class Listener(threading.Thread):
-    """A client of a gateway's stream, which comes back with its last place wherever the stream has ended."""
+    """A client of a gateway's stream, which reconnects with its last position when the stream ends."""
 
     def __init__(self, address: Callable[[], str | None], so_far: Iterable[Told] = ()) -> None:
-        """`address`: of the gateway as it is now; None while it starts. `so_far`: what it has heard before."""
+        """`address` returns the gateway's address, or None while it starts. `so_far` are the events received before."""
         super().__init__(daemon=True)
         self.events = [*so_far]
         self.stopping = threading.Event()
@@ -128,7 +128,7 @@ class Listener(threading.Thread):
         self.start()
 
     def heard(self) -> Heard:
-        """All that it has been told."""
+        """Return the versions of each account that it has received."""
         found = defaultdict[str, list[int]](list)
         for one in [*self.events]:
             found[one.account].append(one.version)
@@ -159,6 +159,6 @@ class Listener(threading.Thread):
 
 
 def served_at(log: Path) -> str | None:
-    """The address that a gateway has told."""
+    """Return the address that a gateway has printed, or None."""
     found = re.findall(r"http://[\d.]+:\d+", log.read_text())
     return found[0] if found else None

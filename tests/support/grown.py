@@ -1,4 +1,4 @@
-"""An events log that grows while it is written, as owners would: counters, each event at the home of its time."""
+"""An events log of counters whose partitions are added while a test writes it, as owners would."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 
 class GrowingCounters:
-    """Counters in topics of `count` partitions. `lineage` is what the lineage log says."""
+    """Counters in topics of `count` partitions. `lineage` has the contents of the lineage topic."""
 
     def __init__(self, connection: Connection, topics: Topics, count: int) -> None:
         self.connection, self.topics = connection, topics
@@ -30,12 +30,12 @@ class GrowingCounters:
         create(connection, topics, count)
 
     def home(self, subject: str) -> int:
-        """The partition that decides a key now."""
+        """Return the partition that decides a key now."""
         (found,) = deciding(self.lineage, lambda count: target("murmur2", subject.encode(), count))
         return found
 
     def count(self, *subjects: str) -> None:
-        """One more event of each, where its home is now."""
+        """Append an event of each counter to the current partition of its key."""
         for subject in subjects:
             home = self.home(subject)
             self.versions[subject] += 1
@@ -45,11 +45,11 @@ class GrowingCounters:
         assert self._producer.flush(30) == 0
 
     def end(self, partition: int) -> int:
-        """The end of a partition's events."""
+        """Return the end of a partition's events."""
         return readers.bounds(self.connection, self.topics.events, [partition])[partition][1]
 
     def grow(self, count: int) -> None:
-        """The wish, then the topics: nobody has split yet."""
+        """Write the repartition request and extend the topics. No partition is split yet."""
         if not self.lineage.has_grown:
             with Admin(self.connection) as admin:
                 admin.create(self.topics.lineage, 1, 1, LINEAGE_CONFIGS)
@@ -58,13 +58,13 @@ class GrowingCounters:
         names = [self.topics.name(kind) for kind in KINDS]
         for done in admin_client.create_partitions([NewPartitions(name, count) for name in names]).values():
             done.result(10)
-        self._producer = clients.producer(self.connection)  # that knows all partitions
+        self._producer = clients.producer(self.connection)  # a client that knows all partitions
         for name in names:
             eventually(lambda name=name: readers.partitions(self.connection, name) == count)  # type: ignore[misc]
             readers.bounds(self.connection, name, range(count))
 
     def split(self, *partitions: int) -> None:
-        """These give away what is not theirs any more; all that do not have yet if none is named."""
+        """Split these partitions, or all partitions that have not split yet."""
         for one in partitions or self._all("settle"):
             before, after = self.lineage.count(one), self.lineage.next_count(one, self.lineage.counts[-1])
             assert before is not None and after is not None
@@ -82,5 +82,5 @@ class GrowingCounters:
         assert self._producer.flush(30) == 0
 
 
-#: Ids of counters, which are on all of 16 partitions.
+#: Ids of counters, which are spread over all of 16 partitions.
 MANY = [f"c-{number}" for number in range(60)]

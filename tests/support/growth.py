@@ -1,4 +1,4 @@
-"""Partitions that grow on the real broker, and what became of the commands meanwhile."""
+"""Repartitionings on the real broker, and the outcomes of commands sent during them."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ from tests.support.harness import TopicHarness
 
 
 def grow(harness: TopicHarness, count: int) -> None:
-    """Let the topics grow, as an operator does. Records are sent by the new count from then on."""
+    """Repartition the topics, as an operator does. From now on records are sent with the new partition count."""
     with Admin(harness.connection) as admin:
         make_lineage(admin, harness.topics)
         wish(harness.connection, harness.topics, Grow(harness.partitions, count))
@@ -30,18 +30,18 @@ def lineage(harness: TopicHarness) -> PartitionLineage:
 
 
 def grown_by_hand(harness: TopicHarness, count: int) -> None:
-    """Let the topics grow as Kafka's own tools do: nobody wishes it."""
+    """Add partitions as Kafka's own tools do, without a repartition request."""
     with Admin(harness.connection) as admin:
         grow_topics(admin, harness.topics, count)
 
 
 def stale(sent: Sent, count: int) -> Sent:
-    """A record as a client sends it that has not heard of a growth: by an older count."""
+    """Return a record as a client with an outdated partition count sends it."""
     return sent._replace(partition=target("murmur2", sent.key or b"", count))
 
 
 def finals(harness: TopicHarness) -> dict[str, list[str]]:
-    """The final outcomes of each command, by its id, without its repetitions."""
+    """Return the final outcomes of each command id, without duplicates."""
     found: dict[str, list[str]] = {}
     for partition in range(harness.partitions):
         for outcome in harness.outcomes(partition):
@@ -51,13 +51,13 @@ def finals(harness: TopicHarness) -> dict[str, list[str]]:
 
 
 def reasons(harness: TopicHarness, partition: int) -> Counter[str]:
-    """How often each reason was given in a partition; of an accepted command the status."""
+    """Count the reasons of a partition's outcomes; an outcome without a reason counts by its status."""
     outcomes = harness.outcomes(partition)
     return Counter(one.data.reason or one.data.status for one in outcomes)
 
 
 def story(harness: TopicHarness, subject: str) -> list[tuple[int, str]]:
-    """Version and command of an aggregate's events, read along its chain."""
+    """Return version and command of an aggregate's events, along the partitions of its key."""
     known = lineage(harness)
     found = []
     for partition in known.chain(target("murmur2", subject.encode(), known.counts[-1])):
@@ -67,7 +67,7 @@ def story(harness: TopicHarness, subject: str) -> list[tuple[int, str]]:
 
 
 def replayed(plan: ReplayPlan) -> Total:
-    """The total of a replay, its tasks one after the other."""
+    """Run the tasks of a replay in sequence, and return their total."""
     total = NOTHING
     for task in plan.tasks:
         result = total_part(plan, task)

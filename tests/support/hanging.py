@@ -1,4 +1,4 @@
-"""Leaves the transaction of a partition's writer hanging, as Kafka does when it leaves out markers (KAFKA-20734)."""
+"""Leaves the transaction of a partition's writer hanging, as Kafka does when it omits markers (KAFKA-20734)."""
 
 import threading
 import time
@@ -33,17 +33,17 @@ from tests.support.waiting import eventually
 
 @contextmanager
 def credulous_broker(folder: Path) -> Iterator[Connection]:
-    """A broker that believes what producers say of their transactions, as all did before Kafka 3.6."""
+    """Run a broker that does not verify the partitions of transactions, like all brokers before Kafka 3.6."""
     with broker(folder) as credulous:
         with raw(credulous.connection) as its:
             its.configure_broker("transaction.partition.verification.enable", "false")
         yield credulous.connection
 
 
-#: A part of an owner's transaction: each gets a marker of its own at the end, or none.
+#: A part of an owner's transaction. Each part gets its own end marker, or none.
 Part = Literal["events", "outcomes", "keys", "position"]
 
-#: A part of a transaction of the process between orders and payments.
+#: A part of a transaction of the process manager between orders and payments.
 ReactionPart = Literal["payment", "order", "positions", "group"]
 
 
@@ -57,7 +57,7 @@ class Output(NamedTuple):
 
 
 class Hanging(NamedTuple):
-    """A transaction: its records by the names of its parts, and the position of `group` under the name `repeated`."""
+    """A transaction: its records by part, and the offset of `group`, whose part is named by `repeated`."""
 
     transactional_id: str
     group: str
@@ -68,8 +68,9 @@ class Hanging(NamedTuple):
     def leave(
         self, connection: Connection, broker: Raw, visible: Collection[str], hidden: Collection[str]
     ) -> None:
-        """Write it, some parts committed, others left open. The broker must take records whose transaction it does not
-        know.
+        """Write the transaction with some parts committed and others left open.
+
+        The broker must accept records of a transaction that it does not know.
         """
         self._commit(connection, visible)
         eventually(lambda: broker.state(self.transactional_id) in ("Empty", "CompleteCommit"))
@@ -105,7 +106,7 @@ def decide_hanging(
     visible: Collection[Part],
     hidden: Collection[Part],
 ) -> None:
-    """Send commands and write their decisions: some parts of the transaction committed, others left open."""
+    """Send commands and write their decisions, with some parts of the transaction committed and others left open."""
     harness.send(*commands)
     count, decided, topics = len(commands), harness.decided_in_one_go(), harness.topics
     outputs = {
@@ -122,7 +123,7 @@ def decide_hanging(
 
 
 def _keys(harness: TopicHarness, decided: Decisions, commands: Sequence[Record]) -> Output:
-    """The keys that commands to new subjects have made."""
+    """Return the data keys that commands to new subjects have created."""
     assert harness.connection.keys is not None
     ring, topic = ring_at(harness.connection.keys), harness.topics.keys
     subjects = [(one.key or b"").decode() for one in commands]
@@ -134,7 +135,7 @@ def _keys(harness: TopicHarness, decided: Decisions, commands: Sequence[Record])
 def react_hanging(
     stage: Stage, broker: Raw, visible: Collection[ReactionPart], hidden: Collection[ReactionPart]
 ) -> None:
-    """Write what the process sends for the events it has not reacted to: some parts committed, others left open."""
+    """Write the process manager's commands for new events, with some parts committed and others left open."""
     plan, before = stage.plan(), stage.position()
     assert before is not None
     subscription = next(one for one in plan.subscriptions if one.source.topic == stage.events)

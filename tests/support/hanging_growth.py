@@ -1,4 +1,4 @@
-"""Leaves transactions of a growth from one partition to two hanging: a split, a beginning, a command that follows."""
+"""Leaves the transactions of a repartitioning from 1 to 2 partitions hanging: split, activation, forwarding."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ from tests.support.raw import Raw
 
 
 def split(harness: TopicHarness) -> Hanging:
-    """0 gives keys to 1: the parts are `lineage` and `position`."""
+    """Return the transaction in which 0 gives keys to 1. Its parts are `lineage` and `position`."""
     offset, claim = harness.standing()
     assert offset is not None and claim is not None
     events, outcomes, deferred = (harness.end(kind) for kind in ("events", "outcomes", "deferred"))
@@ -30,7 +30,7 @@ def split(harness: TopicHarness) -> Hanging:
 
 
 def begin(harness: TopicHarness) -> Hanging:
-    """1 takes over what waits, and has decided nothing: the parts are `entries`, `lineage` and `position`."""
+    """Return the transaction that activates 1 and imports deferred commands: `entries`, `lineage` and `position`."""
     claim = harness.standing()[1]
     assert claim is not None
     found = [read_deferral(one.key, one.value or b"") for one in harness.records("deferred")]
@@ -44,7 +44,7 @@ def begin(harness: TopicHarness) -> Hanging:
 
 
 def forward(harness: TopicHarness) -> Hanging:
-    """The commands that 0 has not decided have moved to 1: the parts are `commands`, `outcomes` and `position`."""
+    """Return the transaction that forwards undecided commands from 0 to 1: `commands`, `outcomes` and `position`."""
     offset, claim = harness.standing()
     assert offset is not None and claim is not None
     records = [one for one in harness.records("commands") if one.offset >= offset]
@@ -59,7 +59,7 @@ def forward(harness: TopicHarness) -> Hanging:
 
 
 def reach(harness: TopicHarness, broker: Raw, made: Callable[[TopicHarness], Hanging]) -> None:
-    """Let the growth get as far as this transaction; what moves is sent to 0 as the last of a round."""
+    """Advance the repartitioning to this transaction. For `forward`, a round of commands is sent to 0."""
     if made is begin:
         split(harness).leave(harness.connection, broker, ["lineage", "position"], [])
     elif made is forward:
@@ -78,7 +78,7 @@ def _noted(harness: TopicHarness, growth: Growth) -> Output:
 def _transaction(
     harness: TopicHarness, partition: int, offset: int, claim: Claim, outputs: dict[str, Output]
 ) -> Hanging:
-    """Of the owner of a partition, that judges by two partitions from then on."""
+    """Return a transaction of a partition's owner, whose claim has two partitions."""
     topics, metadata = harness.topics, replace(claim, partitions=2).metadata()
     place = TopicPartition(topics.commands, partition, offset, metadata)
     return Hanging(topics.transactional_id(partition), topics.group, outputs, place)

@@ -1,4 +1,4 @@
-"""One aggregate's topics on the real broker: sent to, owned and read back in a test."""
+"""One aggregate's topics on the real broker: tests send to them, run owners on them, and read them."""
 
 import json
 import re
@@ -37,14 +37,14 @@ from tests.support.waiting import eventually
 
 Written = tuple[bytes | None, bytes | None, int]
 
-#: Owners that notice at once that they were fenced, and believe a contradiction at once.
+#: Timing of owners that notice a fence at once, and believe an inconsistency at once.
 IMPATIENT = Timing(idle_check=0.1, contradicted=0.0)
 
 _CLOCK = re.compile(rb',"decidedat":"[^"]*"')
 
 
 class TopicHarness:
-    """Topics of `name` with their own prefix, and a folder for the shards of each machine that owns them."""
+    """The topics of `name` with their own prefix, and a folder for the shards of each machine that owns them."""
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class TopicHarness:
         self.make_topics()
 
     def reconnect(self) -> None:
-        """Send by a new client from now on."""
+        """Send with a new client from now on."""
         self._producer = clients.producer(
             self.connection, enable_idempotence=False, message_max_bytes=64 * 1024 * 1024
         )
 
     def make_topics(self) -> None:
-        """Create those that are missing."""
+        """Create the topics that are missing."""
         plan = TopicPlan(self.partitions, personal=self.aggregate.has_personal_fields)
         with Admin(self.connection) as admin:
             ensure_topics(admin, self.topics, plan)
@@ -82,19 +82,19 @@ class TopicHarness:
         configure(self.connection, self.topics.name(kind), {name: value})
 
     def home(self, key: str) -> int:
-        """The partition that a key belongs to."""
+        """Return the partition of a key."""
         return target("murmur2", key.encode(), self.partitions)
 
     def plan(
         self, once: bool = True, machine: str = "state", timing: Timing = IMPATIENT, **places: Any
     ) -> Plan:
-        """The plan of a new run, whose shards are in the folder `machine`."""
+        """Return the plan of a new run, whose shards are in the folder `machine`."""
         aggregates = {self.topics.aggregate: self.aggregate}
         made = prepare(self.settings, self.connection, aggregates, once=once, **places)
         return replace(made, state_dir=self.folder / machine, timing=timing)
 
     def send(self, *records: Sent) -> None:
-        """Append to the commands, and wait until they are there."""
+        """Append records to the commands, and wait for their acknowledgement."""
         failures: list[Any] = []
         for record in records:
             partition = record.partition
@@ -112,37 +112,37 @@ class TopicHarness:
         assert failures == []
 
     def records(self, kind: Kind, partition: int = 0) -> list[Record]:
-        """The records of a partition that are committed or being committed."""
+        """Return the records of a partition, including records of open transactions."""
         topic = self.topics.name(kind)
         start, end = readers.bounds(self.connection, topic, [partition], "read_uncommitted")[partition]
         return [r for batch in readers.read(self.connection, topic, partition, start, end) for r in batch]
 
     def outcomes(self, partition: int = 0) -> list[OutcomeEnvelope]:
-        """The outcomes of a partition, read."""
+        """Return the outcomes of a partition."""
         return [read_outcome(record.value) for record in self.records("outcomes", partition)]
 
     def decided_offsets(self) -> list[int]:
-        """The offsets of the commands of the first partition that have an outcome, in its order."""
+        """Return the command offsets of the first partition's outcomes, in the order of the outcomes."""
         return [outcome.data.offset for outcome in self.outcomes()]
 
     def await_outcomes(self, count: int, partition: int = 0) -> None:
-        """Wait until so many commands of a partition have their outcome."""
+        """Wait until `count` outcomes of a partition exist."""
         eventually(lambda: len(self.outcomes(partition)) >= count)
 
     def end(self, kind: Kind, partition: int = 0) -> int:
-        """The last stable offset."""
+        """Return the last stable offset."""
         return readers.bounds(self.connection, self.topics.name(kind), [partition])[partition][1]
 
     def settled(self, kind: Kind) -> bool:
-        """True once no transaction is open: a commit has returned before its records can be read."""
+        """True once no transaction is open: a commit returns before its records can be read."""
         topic, numbers = self.topics.name(kind), range(self.partitions)
         stable = readers.bounds(self.connection, topic, numbers)
         return stable == readers.bounds(self.connection, topic, numbers, "read_uncommitted")
 
     def standing(self, partition: int = 0) -> tuple[int | None, Claim | None]:
-        """The committed offset and the claim that rides with it.
+        """Return the committed offset and its claim.
 
-        The commit of an owner that was killed is pending until its transaction's time is up.
+        If an owner was killed, its commit is pending until its transaction times out.
         """
         group = clients.consumer(self.connection, group=self.topics.group)
         found = offsets.committed(group, self.topics.commands, [partition], timeout=60)[partition]
@@ -150,18 +150,18 @@ class TopicHarness:
         return found.offset, parse_claim(found.metadata)
 
     def transaction(self, partition: int = 0) -> str:
-        """The state of its writer's transaction, as the coordinator sees it."""
+        """Return the state of the writer's transaction, as the coordinator reports it."""
         id = self.topics.transactional_id(partition)
         with Admin(self.connection) as admin:
             return str(admin._client.describe_transactions([id])[id].state.value)
 
     def owner(self, partition: int = 0) -> str | None:
-        """The run that the committed claim names."""
+        """Return the run that the committed claim names."""
         claim = self.standing(partition)[1]
         return claim.run if claim else None
 
     def decided_in_one_go(self, partition: int = 0) -> Decisions:
-        """The decisions on all commands of a partition, without batches, crashes and brokers."""
+        """Return the decisions on all commands of a partition, made without batches, crashes and brokers."""
         context = BatchContext(
             partition,
             lambda _: None,
@@ -180,7 +180,7 @@ class TopicHarness:
             assert self.shard(machine, partition) == states
 
     def violations(self, machine: str | None = None) -> list[str]:
-        """The violations that `cqrs verify` finds, with the shards of a machine if one is named."""
+        """Return the violations that `cqrs verify` finds; with `machine`, its shards are compared too."""
         shards = None
         if machine is not None:
             shards = shard_folder(self.folder / machine, self.topics)
@@ -189,7 +189,7 @@ class TopicHarness:
         return [str(violation) for violation in verified.violations]
 
     def check_log(self) -> list[Decisions]:
-        """Assert that each command was decided once, as in one go; the decisions, by partition."""
+        """Assert that each command was decided once, as in one go. Return the decisions by partition."""
         decided = [self.decided_in_one_go(partition) for partition in range(self.partitions)]
         for partition, wanted in enumerate(decided):
             assert _timeless(_written(self.records("outcomes", partition))) == _timeless(wanted.outcomes)
@@ -202,11 +202,11 @@ class TopicHarness:
         return decided
 
     def shard_path(self, machine: str = "state", partition: int = 0) -> Path:
-        """The folder of a partition's shard on a machine."""
+        """Return the folder of a partition's shard on a machine."""
         return self.folder / machine / self.topics.commands.removesuffix(".commands") / str(partition)
 
     def digest(self, machine: str = "state") -> str:
-        """The digest of all shards, as `cqrs status --digest` and `cqrs replay` print it."""
+        """Return the digest of all shards, as `cqrs status --digest` and `cqrs replay` print it."""
         total = 0
         for partition in range(self.partitions):
             for id, saved in self.shard(machine, partition).items():
@@ -214,11 +214,11 @@ class TopicHarness:
         return digest.as_hex(total)
 
     def mark(self, machine: str = "state", partition: int = 0) -> str:
-        """The shutdown marker of a shard: `working` or `clean`."""
+        """Return the shutdown marker of a shard: `working` or `clean`."""
         return str(json.loads((self.shard_path(machine, partition) / MARKER_FILE).read_bytes())["state"])
 
     def shard(self, machine: str = "state", partition: int = 0) -> dict[str, StoredState]:
-        """The states in a partition's shard, by subject."""
+        """Return the states in a partition's shard, by subject."""
         path = self.shard_path(machine, partition)
         store = open_readonly(path)
         assert store is not None, f"the shard in {path} cannot be trusted"
@@ -229,7 +229,7 @@ class TopicHarness:
 
 
 def _timeless(outcomes: Iterable[Written]) -> list[Written]:
-    """The outcomes without the owner's clock, which an `EXPIRED` one holds."""
+    """Return the outcomes without the owner's clock, which the reason `EXPIRED` contains."""
     return [(_CLOCK.sub(b"", value or b""), key, timestamp) for value, key, timestamp in outcomes]
 
 

@@ -1,4 +1,4 @@
-"""Helm for tests: the machine's, or the one that lies on PyPI."""
+"""Helm for tests: the machine's program, or the program on PyPI."""
 
 import shutil
 import subprocess
@@ -13,12 +13,12 @@ from tests.support import ROOT
 
 CHART = ROOT / "deploy/helm/cqrs"
 
-#: For the Helm that is there: by itself it takes the Kubernetes of its own release.
+#: The Kubernetes version for which Helm renders. By default it would be the version of Helm's own release.
 _KUBERNETES = ("--kube-version", "1.35.0")
 
 
 def find_helm() -> Path:
-    """Skips where there is none: PyPI has it for the most usual machines alone."""
+    """Return the helm program, or skip the test. PyPI has helm only for the most common platforms."""
     beside = Path(sys.executable).parent
     if found := shutil.which("helm") or shutil.which("helm", path=str(beside)):
         return Path(found)
@@ -26,7 +26,7 @@ def find_helm() -> Path:
 
 
 def call(helm: Path, verb: str, values: dict[str, Any]) -> "subprocess.CompletedProcess[str]":
-    """`helm lint` or `helm template` of the chart with these values."""
+    """Run `helm lint` or `helm template` on the chart with these values."""
     named = [verb, "shop"] if verb == "template" else [verb]
     return subprocess.run(
         [str(helm), *named, str(CHART), *_KUBERNETES, "--values", "-"],
@@ -37,7 +37,7 @@ def call(helm: Path, verb: str, values: dict[str, Any]) -> "subprocess.Completed
 
 
 def rendered(helm: Path, values: dict[str, Any]) -> list[dict[str, Any]]:
-    """The manifests, and those of the pods that Spark is to make."""
+    """Return the manifests, and the manifests of the pods that Spark creates."""
     done = call(helm, "template", values)
     if done.returncode:
         pytest.fail(done.stderr, pytrace=False)

@@ -1,4 +1,4 @@
-"""Readers that do not wait for long."""
+"""Readers with a short timeout."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from cqrs_cli.kafka import readers
 
 @contextmanager
 def impatience() -> Iterator[None]:
-    """Readers soon give up on what they cannot read."""
+    """Let readers soon give up on records that they cannot read."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(readers.read_with, "__defaults__", (10_000, 0.5))
         yield

@@ -1,4 +1,4 @@
-"""Programs in Java with Kafka's own client, compiled as they start."""
+"""Programs in Java with Kafka's own client, compiled at their start."""
 
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from cqrs_cli.system import java
 
 
 def compiler() -> str:
-    """A `java` that compiles what it runs."""
+    """Return a `java` that can compile, or skip the test."""
     program = java.find_java()
     if "jdk.compiler" not in subprocess.check_output([program, "--list-modules"], text=True):
         pytest.skip(f"{program} is a runtime: it does not compile Java")
@@ -20,11 +20,11 @@ def compiler() -> str:
 
 
 def launch(file: str, *arguments: str) -> list[str]:
-    """The call that compiles and runs a program beside Kafka's client."""
+    """Return the command that compiles and runs a program with Kafka's client."""
     return [compiler(), "-cp", f"{jars.cache_folder()}/*", file, *arguments]
 
 
-#: Increments counters, a round for each line that it reads, and never asks for the number of partitions again.
+#: Increments counters, one round for each input line. Never refreshes the partition count.
 _FORGETFUL = """
 import java.util.Map;
 import java.util.Scanner;
@@ -59,13 +59,13 @@ public class Forgetful {
 
 
 class Forgetful:
-    """A Java producer that keeps what it knows of the topic for an hour."""
+    """A Java producer that caches the topic's metadata for an hour."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
     def send(self, round: int) -> None:
-        """One command to each counter, acknowledged when this returns."""
+        """Send one command to each counter, and wait until all are acknowledged."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(f"{round}\n")
         self._process.stdin.flush()
@@ -74,7 +74,7 @@ class Forgetful:
 
 @contextmanager
 def forgetful(folder: Path, server: str, topic: str) -> Iterator[Forgetful]:
-    """It runs while the block lasts."""
+    """Run the producer while the block lasts."""
     (folder / "Forgetful.java").write_text(_FORGETFUL)
     call, pipe = launch("Forgetful.java", server, topic), subprocess.PIPE
     with subprocess.Popen(call, cwd=folder, stdin=pipe, stdout=pipe, text=True) as process:

@@ -1,4 +1,4 @@
-"""Limits on sizes: code over a limit gives a warning, unless its reason is listed."""
+"""Limits on sizes: code above a limit causes a warning, unless a reason is listed for it."""
 
 import warnings
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ OVER = "over the limit"
 
 
 def warn(limit: str, found: Iterable[str], reasons: Mapping[str, str] | None = None) -> None:
-    """Warn of what is over a limit without a listed reason. Fails for a reason that is no longer needed."""
+    """Warn of names above a limit without a listed reason. Fails for a reason that is not needed any more."""
     over = set(found)
     if unexplained := sorted(over - set(reasons or ())):
         warnings.warn(f"{OVER} ({limit}): {', '.join(unexplained)}", stacklevel=2)

@@ -1,4 +1,4 @@
-"""Lineages as they come about: growths, splits in any order that is allowed, and children that begin."""
+"""Partition histories: requests, splits in any allowed order, and activated targets."""
 
 from typing import Any
 
@@ -9,20 +9,20 @@ from cqrs_cli.core.messages.growth import Begun, Grow, Growth, Split
 
 
 def deciding(lineage: PartitionLineage, home: Home) -> list[int]:
-    """The partitions that decide a key, by its home among so many partitions: there is one."""
+    """Return the partitions that decide a key, by its partition among `count`. There is always exactly one."""
     judging = ((one, lineage.count(one)) for one in range(lineage.counts[-1]))
     return [one for one, count in judging if count is not None and home(count) == one]
 
 
 def split(lineage: PartitionLineage, partition: int, there: int) -> Split:
-    """The split that is next for a partition, of empty logs."""
+    """Return the next split of a partition with empty logs."""
     before, after = lineage.count(partition), lineage.next_count(partition, there)
     assert before is not None and after is not None
     return Split(partition, before, after, 0, 0, 0, 0, 0)
 
 
 def possible(lineage: PartitionLineage, multiples: list[int]) -> list[Growth]:
-    """The growths that may be written next."""
+    """Return the records that may be appended next."""
     last, there = lineage.counts[-1], range(lineage.counts[-1])
     grown = [Grow(last, last * one) for one in multiples if last * one <= 24]
     splits = [split(lineage, one, last) for one in there if lineage.phase(one, last) == "settle"]
@@ -31,7 +31,7 @@ def possible(lineage: PartitionLineage, multiples: list[int]) -> list[Growth]:
 
 @st.composite
 def lineages(draw: Any) -> PartitionLineage:
-    """Any lineage of 1 to 4 partitions that grew to 24 at most."""
+    """Draw any history that begins with 1 to 4 partitions and has at most 24."""
     lineage = PartitionLineage((draw(st.integers(1, 4)),))
     for _ in range(draw(st.integers(0, 30))):
         if not (choices := possible(lineage, [2, 3])):

@@ -1,4 +1,4 @@
-"""The sockets that a process listens on, from /proc (Linux)."""
+"""The sockets on which a process listens, from /proc (Linux)."""
 
 import ipaddress
 import re
@@ -14,7 +14,7 @@ _LISTEN = "0A"
 
 
 def listening(pid: int) -> dict[int, Address]:
-    """Port → address of every listening TCP socket of the process; none if it has ended."""
+    """Return port → address of every listening TCP socket of the process; empty if it has ended."""
     inodes = {found[1] for target in _targets(pid) if (found := re.fullmatch(r"socket:\[(\d+)\]", target))}
     held = {}
     for table in ("tcp", "tcp6"):
@@ -32,7 +32,7 @@ def _targets(pid: int) -> Iterator[str]:
     except OSError:
         return
     for link in links:
-        with suppress(FileNotFoundError):  # closed since
+        with suppress(FileNotFoundError):  # the socket was closed
             yield str(link.readlink())
 
 
@@ -44,7 +44,7 @@ def _lines(table: Path) -> list[str]:
 
 
 def _address(text: str) -> Address:
-    """The kernel prints words of 32 bits in the machine's order."""
+    """Parse an address of /proc. The kernel prints words of 32 bits in the machine's byte order."""
     words = struct.pack(f"={len(text) // 8}I", *(int(text[i : i + 8], 16) for i in range(0, len(text), 8)))
     if len(words) == 4:
         return ipaddress.IPv4Address(words)
@@ -53,22 +53,22 @@ def _address(text: str) -> Address:
 
 
 def open_to_others(pid: int) -> dict[int, Address]:
-    """The listening sockets that another machine could reach."""
+    """Return the listening sockets that another machine could reach."""
     return {port: address for port, address in listening(pid).items() if not address.is_loopback}
 
 
 def anywhere() -> socket.socket:
-    """A listener on all interfaces, as a test of these functions needs it."""
+    """Return a listener on all interfaces, which the tests of this module need."""
     return socket.create_server(("0.0.0.0", 0))
 
 
 def working_in(folder: Path) -> list[int]:
-    """The processes whose working directory this is."""
+    """Return the processes whose working directory is `folder`."""
     return [int(link.parent.name) for link in Path("/proc").glob("[0-9]*/cwd") if _target(link) == folder]
 
 
 def _target(link: Path) -> Path | None:
     try:
         return link.readlink()
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return None

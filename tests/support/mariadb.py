@@ -1,4 +1,4 @@
-"""A MariaDB of the tests' own: Debian's, in a temporary folder, on a loopback port, and never as root."""
+"""A MariaDB server for tests: Debian's, in a temporary folder, on a loopback port, and never as root."""
 
 import os
 import shutil
@@ -13,20 +13,20 @@ from typing import Any
 from tests.support.nobody import free_port
 from tests.support.waiting import eventually
 
-#: Options of every program: nothing of the machine's own configuration counts.
+#: Options of every program: the machine's configuration is ignored.
 _ALONE = ["--no-defaults"]
 
 
 def programs() -> tuple[str, str] | None:
-    """The programs `mariadb-install-db` and `mariadbd`; None if there are none."""
+    """Return the programs `mariadb-install-db` and `mariadbd`; None if they are missing."""
     path = f"{os.environ.get('PATH', '')}:/usr/sbin"
-    needed = ("mariadb-install-db", "mariadbd", "my_print_defaults")  # the first one calls the last
+    needed = ("mariadb-install-db", "mariadbd", "my_print_defaults")  # the first calls the last
     install, server, defaults = (shutil.which(name, path=path) for name in needed)
     return (install, server) if install and server and defaults else None
 
 
 class MariaDb:
-    """A server, which can be killed and started again. `options` are more of the server's own."""
+    """A server that can be killed and started again. `options` are additional options of the server."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         found = programs()
@@ -84,13 +84,13 @@ class MariaDb:
             db.close()
 
     def make_database(self, more: str = "") -> str:
-        """The URL of a new database; `more` says what else of it."""
+        """Create a database and return its URL. `more` is appended to the statement."""
         name = f"t{uuid.uuid4().hex[:8]}"
         self.execute(f"CREATE DATABASE {name} {more}")
         return f"mariadb://root@127.0.0.1:{self.port}/{name}"
 
     def kill(self) -> None:
-        """SIGKILL: a crash."""
+        """Kill the server with SIGKILL, as a crash does."""
         self._process.kill()
         self._process.wait()
 
@@ -100,7 +100,7 @@ class MariaDb:
 
 @contextmanager
 def mariadb(*options: str) -> Iterator[MariaDb]:
-    """Nothing of it is left afterwards."""
+    """Run a server, and delete it after the block."""
     with tempfile.TemporaryDirectory(prefix="cqrs-maria") as folder:
         server = MariaDb(Path(folder), *options)
         try:

@@ -1,22 +1,22 @@
-"""Ports and addresses at which nobody listens."""
+"""Ports and addresses without a listener."""
 
 import socket
 from contextlib import ExitStack
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that are free, all different."""
+    """Return different free ports of this machine."""
     with ExitStack() as stack:
         servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [int(server.getsockname()[1]) for server in servers]
 
 
 def free_port() -> int:
-    """A port of this machine that is free."""
+    """Return a free port of this machine."""
     (port,) = free_ports(1)
     return port
 
 
 def nobody() -> str:
-    """An address at which nobody listens."""
+    """Return an address without a listener."""
     return f"127.0.0.1:{free_port()}"

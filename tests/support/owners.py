@@ -1,4 +1,4 @@
-"""Owners in tests: in a thread of the test's own, or in a process that dies or stops at a chosen place."""
+"""Owners in tests: in a thread of the test's process, or in a process that dies or stops at a chosen failpoint."""
 
 import multiprocessing
 import os
@@ -22,18 +22,18 @@ from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.runs.task import own
 from tests.support.waiting import eventually
 
-#: Children are forked from a process that has imported everything and has no threads.
+#: Children are forked from a process that has imported all modules and has no threads.
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tests.support.owners"])
 
 
 def owned_here(plan: Plan, attempt: int = 0, task: int = 0, tasks: int = 1) -> list[OwnerResult]:
-    """Own a task's share of a plan's partitions in this thread, until all have ended: how each did."""
+    """Own a task's share of a plan's partitions in this thread until all owners end. Return their results."""
     return [one for one in own(plan, plan.partitions()[task::tasks], attempt) if isinstance(one, OwnerResult)]
 
 
 class Running:
-    """The owners of a task's share of a plan's partitions, in a thread; of all of them unless `share` tells."""
+    """The owners of a task's share of a plan's partitions, in a thread. `share` is (task, number of tasks)."""
 
     def __init__(self, plan: Plan, attempt: int, share: tuple[int, int] = (0, 1)) -> None:
         self.plan = plan
@@ -48,25 +48,25 @@ class Running:
         return not self._thread.is_alive()
 
     def retired(self) -> bool:
-        """Tell it to end, if it has not yet: true once it has."""
+        """Retire the run if its owners still work. Return True once they have ended."""
         if not self.ended():
             retire(self.plan)
         return self.ended()
 
     def error(self) -> CqrsError | None:
-        """Wait for the end: what it ended with."""
+        """Wait for the end, and return the first error."""
         self._thread.join(60)
         assert self.ended()
         return next((ending.error for ending in self.endings if ending.error), None)
 
     def notes(self) -> list[str]:
-        """The notes of an owner that has ended."""
+        """Return the notes of owners that have ended."""
         return [note for ending in self.endings for note in ending.notes]
 
 
 @contextmanager
 def running(plan: Plan, attempt: int = 0, share: tuple[int, int] = (0, 1)) -> Iterator[Running]:
-    """An owner that works while the block lasts."""
+    """Run owners while the block lasts."""
     owner = Running(plan, attempt, share)
     try:
         yield owner
@@ -76,7 +76,7 @@ def running(plan: Plan, attempt: int = 0, share: tuple[int, int] = (0, 1)) -> It
 
 @contextmanager
 def at_work(run: Callable[[], None], stopping: threading.Event) -> Iterator[None]:
-    """A supervisor's `run` in a thread, told to stop at the end of the block."""
+    """Run a supervisor in a thread, and stop it at the end of the block."""
     thread = threading.Thread(target=run)
     thread.start()
     try:
@@ -88,7 +88,7 @@ def at_work(run: Callable[[], None], stopping: threading.Event) -> Iterator[None
 
 @contextmanager
 def reported(supervisor: Supervisor) -> Iterator[None]:
-    """A supervisor at work, which tells what a task tells for it, until the end of the block."""
+    """Run a supervisor and its task's reporter until the end of the block."""
     reporter = Reporter(supervisor)
 
     def report() -> None:
@@ -101,7 +101,7 @@ def reported(supervisor: Supervisor) -> Iterator[None]:
 
 
 def owned(plan: Plan, attempt: int = 0) -> CqrsError | None:
-    """Own until it ends, and retire what is left as the driver does: what it ended with."""
+    """Run the owners until they end, and return their error. After an error, retire the run as the driver does."""
     error = Running(plan, attempt).error()
     if error is not None:
         retire(plan)
@@ -109,14 +109,14 @@ def owned(plan: Plan, attempt: int = 0) -> CqrsError | None:
 
 
 def quietly(plan: Plan) -> None:
-    """Own until it ends, which it must do without an error."""
+    """Run the owners until they end, and raise their error."""
     error = owned(plan)
     if error is not None:
         raise error
 
 
 class Process:
-    """An owner in a process of its own, which takes and applies few commands at a time; `fault` is a failpoint."""
+    """An owner in a process of its own, with small batches and changes. `fault` is a failpoint."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Process:
         open_files: tuple[int, int] | None = None,
         **times: Any,
     ) -> None:
-        """`times`: those of `Timing` that are not the defaults. `open_files`: the soft and the hard limit."""
+        """`times` are values of `Timing` other than the defaults. `open_files` are the soft and the hard limit."""
         timing = Timing(batch_limit=most, apply_every=apply_every, **times)
         self._ours, theirs = _PROCESSES.Pipe(duplex=False)
         arguments = (replace(plan, timing=timing), fault, open_files, theirs)
@@ -147,17 +147,17 @@ class Process:
         return not self._process.is_alive()
 
     def killed(self) -> bool:
-        """Wait for the end: whether it was SIGKILL."""
+        """Wait for the end. True if SIGKILL ended it."""
         self._process.join(60)
         return self._process.exitcode == -signal.SIGKILL
 
     def lost(self) -> bool:
-        """Wait for the end: whether it ended itself, because a call did not return."""
+        """Wait for the end. True if it ended itself because a call did not return."""
         self._process.join(120)
         return self._process.exitcode == os.EX_SOFTWARE
 
     def endings(self) -> list[OwnerResult] | None:
-        """Wait for the end: its results, None if it died."""
+        """Wait for the end. Return its results, or None if it died."""
         assert self._ours.poll(120)
         try:
             endings: list[OwnerResult] = self._ours.recv()
@@ -167,7 +167,7 @@ class Process:
         return endings or None
 
     def error(self) -> CqrsError | None:
-        """Wait for the end: what it ended with."""
+        """Wait for the end, and return the first error."""
         endings = self.endings()
         assert endings is not None
         return next((ending.error for ending in endings if ending.error), None)

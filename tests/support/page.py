@@ -1,4 +1,4 @@
-"""A page of the documentation as data: its blocks of code, in order, its commands and its tables."""
+"""A page of the documentation as data: its code blocks, its commands and its tables."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from functools import cached_property
 
 from tests.support import ROOT
 
-#: What is another each time: times, ids, partitions and offsets, rates.
+#: Texts that differ in each run: times, ids, partitions and offsets, rates.
 CHANGES = re.compile(
     r"\d{4}-\d\d-\d\dT[\d:.]+Z|[0-9a-f]{8}-[0-9a-f-]{27}|\b\d+/\d+\b|in [\d.]+ s|\([\d.,]+ commands? a second\)"
 )
@@ -14,36 +14,36 @@ CHANGES = re.compile(
 
 @dataclass(frozen=True)
 class Page:
-    """The page at a path within the repository."""
+    """The page at a path in the repository."""
 
     path: str
 
     @cached_property
     def text(self) -> str:
-        """All of it."""
+        """The whole page."""
         return (ROOT / self.path).read_text(encoding="utf-8")
 
     def blocks(self, language: str) -> list[str]:
-        """The contents of the fenced blocks in a language."""
+        """Return the contents of the fenced blocks in a language."""
         return re.findall(rf"^```{language}\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
 
     def commands(self) -> list[list[str]]:
-        """The commands that each block of console tells to type."""
+        """Return the commands of each console block."""
         return [[line for line, _ in typed(block)] for block in self.blocks("console")]
 
     def rows(self, header: str) -> list[str]:
-        """The first cell of each row of the table whose first header is this."""
+        """Return the first cell of each row of the table whose first header is `header`."""
         table = self.text[self.text.index(f"\n| {header} |") :].split("\n\n")[0].strip().splitlines()
         return [line.split("|")[1].strip() for line in table[2:]]
 
 
 def typed(block: str) -> list[tuple[str, str]]:
-    """The commands in a block of console, each with the lines that it prints."""
+    """Return the commands of a console block, each with the lines that it prints."""
     said = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
     assert sum(1 + printed.count("\n") for _, printed in said) == block.count("\n"), block
     return said
 
 
 def essence(printed: str) -> list[list[str]]:
-    """The words of each line, without what is another each time."""
+    """Return the words of each line, without the texts that differ in each run."""
     return [CHANGES.sub("…", line).split() for line in printed.splitlines()]

@@ -1,4 +1,4 @@
-"""Fixtures that several parts of the tests patch with."""
+"""Fixtures that patch, for several folders of tests."""
 
 import pytest
 
@@ -11,5 +11,5 @@ def unwarmed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_young_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An open transaction that hides commands is named at once."""
+    """An open transaction that hides commands is reported at once, whatever its age."""
     monkeypatch.setattr("cqrs_cli.kafka.admin.transactions.YOUNG_MS", 0)

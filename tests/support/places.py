@@ -1,4 +1,4 @@
-"""Partitions whose status is made up."""
+"""Invented statuses of partitions."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from cqrs_cli.ownership.claim import Counts
 from cqrs_cli.status.place import DECIDED, HEARD, PROJECTED, PlaceOwner, PlaceStatus
 from cqrs_cli.status.rates import Look
 
-#: Of the only run.
+#: The owner of all partitions.
 RUN = PlaceOwner("a", since=1_000)
 
-#: Of a partition whose ten records are worked off.
+#: The fields of a partition whose ten records are processed.
 _DONE: dict[str, Any] = {
     "at": 10.0,
     "start": 0,
@@ -22,18 +22,18 @@ _DONE: dict[str, Any] = {
 
 
 def decided(partition: int = 0, name: str = "bank", **members: Any) -> PlaceStatus:
-    """A partition in which ten commands are decided, one a second, and none waits."""
+    """Return the status of a partition with ten decided commands, one per second, and none left."""
     known = _DONE | {"counts": Counts(accepted=10)} | members
     return PlaceStatus(DECIDED, name, name, f"{name}.commands", partition, **known)
 
 
 def heard(partition: int = 0, **members: Any) -> PlaceStatus:
-    """A partition of orders that `checkout` hears, whose ten events are read."""
+    """Return the status of a partition of orders to which `checkout` subscribes, with ten processed events."""
     return PlaceStatus(HEARD, "checkout", "order", "order.events", partition, **(_DONE | members))
 
 
 def projected(partition: int = 0, **members: Any) -> PlaceStatus:
-    """A partition of orders whose ten events are projected."""
+    """Return the status of a partition of orders with ten projected events."""
     known: dict[str, Any] = {"end": 10, "position": 10, "lag": 0, "owner": PlaceOwner("p"), **members}
     return PlaceStatus(PROJECTED, "recent", "order", "order.events", partition, **known)
 

@@ -1,7 +1,7 @@
-"""The failpoints that owners pass whatever their commands are.
+"""The failpoints that owners always pass, whatever their commands are.
 
-Others are passed only where there are checkpoints, deferred commands or personal fields (`tests/deciding` kills there),
-or where partitions grow (`tests/scenarios/test_grown_crashes.py` and `test_grown_operators.py` do).
+Owners pass the other failpoints only with checkpoints, deferred commands or personal fields (`tests/deciding` kills
+there), or during a repartitioning (`tests/scenarios/test_grown_crashes.py` and `test_grown_operators.py` kill there).
 """
 
 from cqrs_cli.failpoints import POINTS

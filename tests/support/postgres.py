@@ -1,4 +1,4 @@
-"""A PostgreSQL of the tests' own: Debian's, in a temporary folder, on a socket there, and never as root."""
+"""A PostgreSQL server for tests: Debian's, in a temporary folder, on a socket in it, and never as root."""
 
 import os
 import pwd
@@ -14,12 +14,12 @@ from typing import Any
 
 from tests.support.waiting import eventually
 
-#: Users that the server may be when the tests are root, which it refuses to be.
+#: Users for the server if the tests run as root: PostgreSQL refuses to run as root.
 _USERS = ("postgres", "nobody")
 
 
 def binaries() -> Path | None:
-    """The folder with `initdb` and `postgres`, of the newest release; None if there is none."""
+    """Return the folder with `initdb` and `postgres` of the newest release; None if they are missing."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: path.parts)
     if found:
         return found[-1].parent
@@ -28,7 +28,7 @@ def binaries() -> Path | None:
 
 
 class Postgres:
-    """A server, which can be killed and started again."""
+    """A server that can be killed and started again."""
 
     def __init__(self, folder: Path) -> None:
         found = binaries()
@@ -65,7 +65,7 @@ class Postgres:
         return True
 
     def make_database(self) -> str:
-        """The URL of a new database."""
+        """Create a database and return its URL."""
         import psycopg
 
         name = f"t{uuid.uuid4().hex[:8]}"
@@ -74,7 +74,7 @@ class Postgres:
         return f"postgresql://cqrs@/{name}?host={self._folder}"
 
     def kill(self) -> None:
-        """SIGQUIT: it ends at once, as after a crash."""
+        """Stop the server with SIGQUIT: it ends at once, as after a crash."""
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait()
 
@@ -92,7 +92,7 @@ def _exists(user: str) -> bool:
 
 @contextmanager
 def postgres() -> Iterator[Postgres]:
-    """Nothing of it is left afterwards."""
+    """Run a server, and delete it after the block."""
     with tempfile.TemporaryDirectory(prefix="cqrs-pg") as folder:
         server = Postgres(Path(folder))
         try:

@@ -1,4 +1,4 @@
-"""The processes of a run: its driver, Spark's JVM, and the Python workers in which owners live."""
+"""The operating system processes of a run: its driver, Spark's JVM, and the Python workers that run owners."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -7,7 +7,7 @@ from cqrs_cli.jobs.engine.session import DAEMON
 
 
 def family(pid: int) -> set[int]:
-    """A process and all that came from it."""
+    """Return a process and all its descendants."""
     parents = {int(stat.parent.name): int(_fields(stat)[1]) for stat in Path("/proc").glob("[0-9]*/stat")}
     found, before = {pid}, 0
     while len(found) > before:
@@ -21,13 +21,16 @@ def living(pids: Iterable[int]) -> set[int]:
 
 
 def python_workers(pids: Iterable[int]) -> list[int]:
-    """The workers in which tasks run: the daemon's children. The JVM's command has its name, too, as a setting."""
+    """Return the workers that run tasks: the daemon's children.
+
+    The JVM's command line also contains the daemon's name.
+    """
     daemons = {pid for pid in pids if f"-m\0{DAEMON}".encode() in _command(pid)}
     return [pid for pid in daemons if parent(pid) in daemons]
 
 
 def executors(worker: int) -> list[int]:
-    """The executors of a standalone cluster's worker."""
+    """Return the executors of a standalone cluster's worker."""
     return [pid for pid in living(family(worker)) if b"CoarseGrainedExecutorBackend" in _command(pid)]
 
 
@@ -36,7 +39,7 @@ def parent(pid: int) -> int:
 
 
 def jvm(pids: Iterable[int]) -> int:
-    """Spark's JVM: in local mode the driver's other half and the only executor."""
+    """Return Spark's JVM: in local mode it is part of the driver and the only executor."""
     return next(pid for pid in pids if b"org.apache.spark.deploy.SparkSubmit" in _command(pid))
 
 
@@ -48,7 +51,7 @@ def _command(pid: int) -> bytes:
 
 
 def _fields(stat: Path) -> list[str]:
-    """State, parent and the rest; those of a process that is gone look like a zombie of nobody's."""
+    """Return the fields of a stat file from the state on. A process that is gone looks like a zombie with parent 0."""
     try:
         return stat.read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""The progress of a run, as its screens and its metrics take it."""
+"""The progress of a run, as its screens and its metrics receive it."""
 
 from cqrs_cli.deciding.measures import Folding
 from cqrs_cli.deciding.plan import Partition
@@ -43,7 +43,7 @@ def look(one: OwnerReport, unowned: tuple[Partition, ...] = ()) -> Snapshot:
 
 
 def reacting(claimed: bool = True) -> ProcessProgress:
-    """A process that has 5 events before it."""
+    """Return the progress of a process manager with 5 unread events."""
     subscription = Subscription("checkout", EventPartition("order", "order.events", 0))
     return ProcessProgress(
         0.0, {subscription: 95}, {subscription: 100}, frozenset({subscription} if claimed else ())

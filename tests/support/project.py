@@ -1,4 +1,4 @@
-"""A user's project whose `cqrs` runs as processes of its own."""
+"""A user's project whose `cqrs` runs as separate processes."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 
 
 class Project:
-    """A folder with the aggregates, whose `cqrs` runs as a process of its own."""
+    """A folder with the aggregates, whose `cqrs` runs as separate processes."""
 
     def __init__(self, folder: Path, connection: Connection, prefix: str) -> None:
         self.folder, self.connection, self.prefix = folder, connection, prefix
@@ -32,11 +32,11 @@ class Project:
         }
 
     def start(self, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
-        """`cqrs` in a session of its own, as under a service manager; `variables` join its environment."""
+        """Start `cqrs` in its own session, as a service manager does. `variables` are added to its environment."""
         return self._start(arguments, self.environment | variables, subprocess.PIPE)
 
     def start_logging(self, log: IO[bytes], *arguments: str) -> "subprocess.Popen[str]":
-        """The same, for long: a pipe that nobody reads would fill."""
+        """Start `cqrs` with its output in a file. A long run would fill a pipe that is not read."""
         return self._start(arguments, self.environment, log)
 
     def _start(
@@ -54,7 +54,7 @@ class Project:
 
     @contextmanager
     def running(self, *arguments: str, **variables: str) -> "Iterator[subprocess.Popen[str]]":
-        """A call that runs while the block does; killed with all it started if it outlives the block."""
+        """Start `cqrs` and kill it with all its processes if it is still running at the end of the block."""
         process = self.start(*arguments, **variables)
         try:
             yield process
@@ -64,20 +64,20 @@ class Project:
             process.communicate(timeout=30)
 
     def cqrs(self, *arguments: str) -> str:
-        """The output of a call, which must succeed."""
+        """Run `cqrs`, which must succeed, and return its output."""
         process = self.start(*arguments)
         out, err = process.communicate(timeout=180)
         assert process.returncode == 0, err
         return out
 
     def json(self, *arguments: str) -> dict[str, Any]:
-        """The one document that a call prints."""
+        """Run `cqrs` and return the JSON document that it prints."""
         return dict(json.loads(self.cqrs(*arguments, "-o", "json")))
 
     def recover(self, bank: TopicHarness, *arguments: str) -> None:
-        """Run until each shard is level with its logs and belongs to the new run, then stop cleanly.
+        """Run until each shard has caught up with its logs and belongs to the new run, then stop the run.
 
-        After a kill everything may be decided, though not applied: then `--once` has nothing to do.
+        After a kill all commands may be decided, but not applied to the shards. Then `--once` would have nothing to do.
         """
         before = {number: bank.owner(number) for number in range(bank.partitions)}
         with self.running("run", bank.topics.aggregate, *arguments) as run:
@@ -87,11 +87,11 @@ class Project:
         assert run.returncode == 128 + signal.SIGTERM, said
 
     def harness(self, name: str = "bank_account", partitions: int = 2) -> TopicHarness:
-        """The topics of an aggregate, made if they are missing: read and written without `cqrs`."""
+        """Return the topics of an aggregate for use without `cqrs`. Missing topics are created."""
         return TopicHarness(self.connection, self.prefix, self.folder, name, partitions, root=self.folder)
 
     def send(self, lines: list[dict[str, Any]]) -> None:
-        """Commands by file, as a user would."""
+        """Send commands from a file, as a user does."""
         file = self.folder / f"{uuid7()}.ndjson"
         file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         assert self.json("send", "--file", str(file))["sent"] == len(lines)
@@ -104,7 +104,7 @@ class Project:
         assert producer.flush(30) == 0
 
     def outcomes(self) -> list[dict[str, Any]]:
-        """Every outcome there is."""
+        """Return all outcomes."""
         lines = self.cqrs("tail", "bank_account", "outcomes", "-o", "json").splitlines()
         return [json.loads(line)["message"] for line in lines]
 
@@ -125,7 +125,7 @@ def _is_level(bank: TopicHarness, before: Mapping[int, str | None]) -> bool:
 
 
 def new_project(folder: Path, connection: Connection, prefix: str) -> Project:
-    """With all aggregates; its topics are not made yet."""
+    """Return a project with all example aggregates and without topics."""
     (folder / "cqrs.toml").touch()
     shutil.copytree(ROOT / "aggregates", folder / "aggregates", ignore=shutil.ignore_patterns("__pycache__"))
     return Project(folder, connection, prefix)
@@ -152,13 +152,13 @@ def increments(count: int) -> list[dict[str, object]]:
 
 
 def stages(project: Project, name: str) -> list[str | None]:
-    """How far each partition of an aggregate has grown; None where nothing grows."""
+    """Return the repartitioning stage of each partition; None for a partition without one."""
     (found,) = project.json("status", name)["aggregates"].values()
     return [one["growth"] for one in found["partitions"]]
 
 
 def ids(project: Project, name: str) -> list[str]:
-    """The ids of the outcomes there are, which name the command's partition and offset."""
+    """Return the ids of all outcomes. An id names the command's partition and offset."""
     topic = Topics(name, project.prefix).outcomes
     found = []
     for partition, (start, end) in readers.bounds(
@@ -170,7 +170,7 @@ def ids(project: Project, name: str) -> list[str]:
 
 
 def decided(project: Project, count: int, names: Iterable[str] = NAMES) -> None:
-    """Wait until so many commands of each have their outcome: exactly one."""
+    """Wait until `count` commands of each aggregate have exactly one outcome."""
     for name in names:
         eventually(lambda name=name: len(ids(project, name)) >= count, within=240)  # type: ignore[misc]
         assert len(set(ids(project, name))) == len(ids(project, name)) == count

@@ -1,4 +1,4 @@
-"""Idioms that a reader from the field stumbles over, counted in docstrings, comments and pages."""
+"""Idioms that stop a reader from the field, counted in docstrings, comments and pages."""
 
 import ast
 import io
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.support import ROOT
 
-#: A clause or pronoun in place of a noun, things that speak or stand, and rare words.
+#: A clause or pronoun in place of a noun, things that speak, and rare words.
 IDIOMS = re.compile(
     r"\b(?:those (?:of|that|who|which)|the ones? (?:of|that|who|which)|that of|one that|whoever|whichever|whatever"
     r"|(?:of|for|to|by|from|than|with|in|at|on) what|what (?:it|is|was|has|they|he|an?|the|else|owners?|tasks?)"
@@ -24,14 +24,14 @@ _CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
 
 
 def tracked(*patterns: str) -> list[Path]:
-    """The files of the repository that match, without the changelog."""
+    """Return the tracked files that match, without the changelog."""
     found = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True).stdout
     paths = [ROOT / name for name in found.splitlines() if name != "CHANGELOG.md"]
     return [path for path in paths if path.exists()]
 
 
 def prose(path: Path) -> Iterator[str]:
-    """The prose of a page without its code blocks, or the docstrings and comments of a module."""
+    """Yield the prose of a page without its code blocks, or the docstrings and comments of a module."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         yield _CODE_BLOCK.sub("", text)
@@ -45,7 +45,7 @@ def prose(path: Path) -> Iterator[str]:
 
 
 def rate(paths: Iterable[Path]) -> float:
-    """Idioms in 10,000 words."""
+    """Return the number of idioms per 10,000 words."""
     texts = [text for path in paths for text in prose(path)]
     words = sum(len(text.split()) for text in texts)
     return 10_000 * sum(len(IDIOMS.findall(text)) for text in texts) / max(1, words)

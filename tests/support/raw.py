@@ -1,4 +1,4 @@
-"""Requests to the broker that no client sends: what misbehaving programs, and operators' tools, leave behind."""
+"""Broker requests that our clients never send: the effects of misbehaving programs and of operators' tools."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 
 
 class Producer(NamedTuple):
-    """The coordinator's answer to an InitProducerId."""
+    """The response to an InitProducerId request."""
 
     id: int
     epoch: int
@@ -27,7 +27,7 @@ class Raw:
         self._client = client
 
     def ask(self, request: Any) -> Any:
-        """The answer to one request."""
+        """Send a request and return its response."""
 
         async def send() -> Any:
             return await self._client._manager.send(request)
@@ -35,7 +35,7 @@ class Raw:
         return self._client._manager.run(send)
 
     def init_producer(self, transactional_id: str, timeout_ms: int = 60_000) -> Producer:
-        """Fence the earlier producer of this id; asks again while the last fence is still being written."""
+        """Fence the previous producer of this id. Retries while the previous fence is still being written."""
         from kafka.errors import for_code
         from kafka.protocol.producer import InitProducerIdRequest
 
@@ -55,7 +55,7 @@ class Raw:
                 raise for_code(answer.error_code)
 
     def produce(self, topic: str, partition: int, value: bytes, producer: Producer, id: str) -> int:
-        """Write one record in a transaction that its coordinator is told nothing of: the answer's error code."""
+        """Write one record in a transaction without telling its coordinator. Return the response's error code."""
         from kafka.record.default_records import DefaultRecordBatchBuilder
 
         batch = DefaultRecordBatchBuilder(2, 0, True, producer.id, producer.epoch, 0, 1 << 20)
@@ -71,7 +71,7 @@ class Raw:
         id: str,
         headers: Sequence[tuple[str, bytes]] = HEADERS,
     ) -> int:
-        """`produce` an owner's records."""
+        """Write an owner's records as `produce` does."""
         from kafka.record.default_records import DefaultRecordBatchBuilder
 
         batch = DefaultRecordBatchBuilder(2, 0, True, producer.id, producer.epoch, 0, 1 << 20)
@@ -80,7 +80,7 @@ class Raw:
         return self._produce(topic, partition, batch, id)
 
     def commit_pending(self, group: str, place: TopicPartition, producer: Producer, id: str) -> None:
-        """Commit an offset in a transaction that its coordinator is told nothing of: it stays pending."""
+        """Commit an offset in a transaction without telling its coordinator. The commit stays pending."""
         from kafka.protocol.producer import TxnOffsetCommitRequest
 
         topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
@@ -106,16 +106,16 @@ class Raw:
         assert answer.topics[0].partitions[0].error_code == 0
 
     def writer(self, id: str) -> Producer:
-        """The producer that a transactional id has now."""
+        """Return the current producer of a transactional id."""
         known = self._client.describe_transactions([id])[id]
         return Producer(known.producer_id, known.producer_epoch)
 
     def state(self, id: str) -> str:
-        """The state of a transactional id's transaction, as its coordinator sees it."""
+        """Return the state of a transactional id's transaction, as its coordinator reports it."""
         return str(self._client.describe_transactions([id])[id].state.value)
 
     def append(self, topic: str, partition: int, key: bytes, value: bytes, header: bytes) -> int:
-        """Write one record with a header of this name, which need not be text: the answer's error code."""
+        """Write one record whose header name need not be UTF-8. Return the response's error code."""
         from kafka.record.default_records import DefaultRecordBatchBuilder
 
         class Name(str):
@@ -128,7 +128,7 @@ class Raw:
         return self._produce(topic, partition, batch, None)
 
     def commit(self, group: str, topic: str, partition: int, offset: int, metadata: bytes) -> None:
-        """Commit an offset with metadata that need not be text."""
+        """Commit an offset whose metadata need not be UTF-8."""
         from kafka.protocol.consumer import OffsetCommitRequest
 
         class Metadata(str):
@@ -171,14 +171,14 @@ class Raw:
         return int(answer.responses[0].partition_responses[0].error_code)
 
     def configure_broker(self, name: str, value: str) -> None:
-        """Change a setting of the broker while it runs."""
+        """Change a setting of the running broker."""
         from kafka.admin import ConfigResource, ConfigResourceType
 
         resource = ConfigResource(ConfigResourceType.BROKER, "1", configs={name: value})
         self._client.alter_configs([resource], raise_on_unknown=False)
 
     def limit_writing(self, client_id: str, rate: float | None) -> None:
-        """Limit the bytes per second that clients of this id may write; None removes the limit."""
+        """Limit the bytes per second that clients with this id may write. None removes the limit."""
         from kafka.protocol.admin import AlterClientQuotasRequest
 
         entry = AlterClientQuotasRequest.EntryData

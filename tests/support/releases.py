@@ -1,4 +1,4 @@
-"""The oldest release of Apache Kafka that is supported. The newest is the embedded broker's own."""
+"""The oldest supported release of Apache Kafka. The newest is the embedded broker's own release."""
 
 from cqrs_cli.kafka.embedded.release import KafkaRelease, sums
 

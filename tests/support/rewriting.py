@@ -1,4 +1,4 @@
-"""Changes that no owner makes: records appended by a stranger, and topics written again."""
+"""Changes that no owner makes: records appended by a foreign program, and rewritten topics."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from tests.support.topic_loss import remake
 
 
 def append(harness: TopicHarness, kind: Kind, *records: Record, partition: int = 0) -> list[int]:
-    """Write records at the end of a topic, and give their offsets."""
+    """Write records at the end of a topic, and return their offsets."""
     offsets: list[int] = []
     producer = clients.producer(harness.connection)
     for record in records:
@@ -33,7 +33,7 @@ def append(harness: TopicHarness, kind: Kind, *records: Record, partition: int =
 def rewrite(
     harness: TopicHarness, kind: Kind, change: Callable[[list[Record]], object], partition: int = 0
 ) -> None:
-    """Write a topic again, with a change in one of its partitions. Every offset may change."""
+    """Rewrite a topic with a change in one of its partitions. Every offset may change."""
     logs = [harness.records(kind, number) for number in range(harness.partitions)]
     change(logs[partition])
     remake(harness, kind)
@@ -42,7 +42,7 @@ def rewrite(
 
 
 def edited(record: Record, data: dict[str, Any] | None = None, **members: Any) -> Record:
-    """The record with other members in its document; `data` are members of its data."""
+    """Return the record with other members in its document. `data` are members of its data."""
     said = json.loads(record.value or b"")
     said.update(members)
     said["data"] = said["data"] | (data or {})

@@ -1,4 +1,4 @@
-"""A choice from a large matrix of cases: some always run, `make nightly` runs all."""
+"""A choice from a large matrix of cases: some cases always run, and `make nightly` runs all."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 
 def sampled(cases: Iterable[Any], *always: Any) -> list[Any]:
-    """All cases; those outside `always` are marked `nightly`."""
+    """Return all cases. The cases outside `always` are marked `nightly`."""
     cases = list(cases)
     assert all(case in cases for case in always)
     return [case if case in always else pytest.param(case, marks=pytest.mark.nightly) for case in cases]

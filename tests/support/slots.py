@@ -1,4 +1,4 @@
-"""A run on a Spark whose slots come and go, in this process."""
+"""A run in this process, with a fake Spark whose slots come and go."""
 
 import threading
 from collections import defaultdict
@@ -28,22 +28,22 @@ Owners = Callable[[Plan, Share, threading.Event], Iterable[OwnerResult]]
 
 
 def works(plan: Plan, share: Share, _: threading.Event) -> Iterable[OwnerResult]:
-    """As on a machine of its own: a process has a shard open once."""
+    """Own partitions as on a separate machine, because a process may open a shard only once."""
     plan = replace(plan, state_dir=plan.state_dir / str(plan.submission))
     return cast(Iterable[OwnerResult], own(plan, [plan.partitions()[number] for number in share], 0))
 
 
 class Cluster(Context):
-    """A Spark context with slots that come and go: a task waits for one. What a cancelled one does is up to it.
+    """A fake Spark context with slots that come and go. A task waits for a free slot.
 
-    A drained executor takes no other tasks.
+    A drained executor gets no more tasks. The test's function decides how a cancelled task ends.
     """
 
     def __init__(self, slots: int, owners: Owners) -> None:
         super().__init__()
         self.executors, self._owners = {"1": slots}, owners
         self._placing = threading.Lock()
-        self.begun: list[tuple[int, Share]] = []  # the submission and the places of each task that ran
+        self.begun: list[tuple[int, Share]] = []  # submission and partitions of each task that ran
         self._here = threading.local()
         self._ends: dict[str, threading.Event] = defaultdict(threading.Event)
 
@@ -72,7 +72,7 @@ class Cluster(Context):
         return SimpleNamespace(count=count)
 
     def _placed(self, group: str) -> tuple[str, str] | None:
-        """Give a task of the group a slot, if one is free: its group and its executor."""
+        """Assign a free slot to a task of the group. Return (group, executor), or None without a free slot."""
         with self._placing:
             busy = [executor for _, executor in self.running]
             for executor, slots in self.executors.items():
@@ -91,7 +91,7 @@ def retired(plan: Plan) -> bool:
 def driven(
     context: Context, plan: Plan, tasks: int, notes: list[str], **times: Any
 ) -> Iterator["Future[Snapshot]"]:
-    """A run at work, with these `times`; it is retired at the end of the block, if no later run has taken it over."""
+    """Run a driver with these `times`. At the end of the block the run is retired, unless a later run took over."""
     plan = replace(plan, timing=replace(_HASTY, **times))
     with ThreadPoolExecutor(1) as beside:
         run = beside.submit(run_owners, cast(Any, context), plan, tasks, lambda _: None, notes.append)

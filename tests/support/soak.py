@@ -1,8 +1,8 @@
-"""Commands of every kind from several senders, while every part of the system is killed: `make nightly`
+"""Commands of all kinds from several senders, while every part of the system is killed: `make nightly`
 
-The seed repeats the commands and the order of the blows, not their moments. Afterwards the log, the shards and the
-replay must say what the reference model says, a process must have sent each of its commands once, and a projection and
-a gateway must tell what the log tells.
+The seed repeats the commands and the order of the faults, but not their times. Afterwards the log, the shards and the
+replay must agree with the reference model. A process manager must have sent each of its commands once. A projection and
+a gateway must agree with the log.
 """
 
 import argparse
@@ -33,21 +33,21 @@ SENDERS = 3
 RUN = ("run", "--quiet", "--master", "local[2]")
 STATE = ".cqrs/state"
 
-#: After each blow this number of commands must be decided within this number of seconds.
+#: After each fault, `ONWARD` commands must be decided within `WITHIN` seconds.
 ONWARD, WITHIN = 20, 180.0
 
 Run = subprocess.Popen[str]
 
 
 class Soak:
-    """A project whose run is struck again and again, and goes on."""
+    """A project whose run gets faults repeatedly, and continues."""
 
     def __init__(self, project: Project, mortal: Broker, seed: int, say: Callable[[str], None]) -> None:
         self.project, self.mortal, self.seed, self.say = project, mortal, seed, say
         self.choice = random.Random(seed)
         self.bank = self.project.harness(partitions=4)
         self.project.harness("counter", partitions=1)
-        self.project.cqrs("init")  # also the topic of the process's positions
+        self.project.cqrs("init")  # also creates the topic of the process manager's positions
         self.beside = Beside(project, self.bank, self.choice)
         self.began = time.monotonic()
         self.sent = [0] * SENDERS
@@ -69,7 +69,7 @@ class Soak:
         ]
 
     def go_on(self, minutes: float) -> None:
-        """Send and strike for some minutes, then stop both."""
+        """Send commands and inject faults for some minutes, then stop both."""
         senders = [threading.Thread(target=self._send, args=(number,)) for number in range(SENDERS)]
         for sender in senders:
             sender.start()
@@ -85,8 +85,8 @@ class Soak:
         self._end(signal.SIGTERM, 143)
 
     def check(self) -> None:
-        """Everything is decided, once, as in one go; shards, replay and what stands beside agree."""
-        for _ in range(2):  # the second one decides what the process has sent in the first
+        """Check that each command is decided once, and that shards, replay and companions agree."""
+        for _ in range(2):  # the second run decides the process manager's commands of the first
             self.project.cqrs(*RUN, "--once")
         self.bank.check(STATE)
         digest = self.project.json("replay", "bank_account")["digest"]
@@ -98,7 +98,10 @@ class Soak:
         self.say(f"{self.decided()} commands decided once each; digest {digest[:16]}…")
 
     def decided(self) -> int:
-        """Commands below the committed offsets; a commit that a struck owner left open is not waited for."""
+        """Return the number of commands before the committed offsets.
+
+        Does not wait for pending commits of killed owners.
+        """
         partitions = range(self.bank.partitions)
         standing = committed_now(self.bank.connection, self.bank.topics, partitions)
         return sum(one.offset or 0 for one in standing.values())
@@ -135,7 +138,7 @@ class Soak:
             return "killed a standby"
 
     def follow(self) -> str:
-        """The standby is killed in turn, so that the next run has its own shards again."""
+        """Kill the active run and then its standby, so that the next run has its own shards again."""
         with self._standby() as ready:
             self._end(signal.SIGKILL, -signal.SIGKILL)
             self.current = ready
@@ -146,7 +149,7 @@ class Soak:
 
     @contextmanager
     def _standby(self) -> Iterator[Run]:
-        """A run that stands by; killed at the end of the block."""
+        """Run a standby while the block lasts, and kill it then."""
         with self.project.running(*RUN, "--standby", "--state-dir", ".cqrs/beside") as ready:
             eventually(self._stood_by, WITHIN)
             yield ready
@@ -172,7 +175,7 @@ class Soak:
         return "stopped and started again"
 
     def strike_somewhere(self) -> str:
-        """The next run has a worker that kills itself somewhere in the protocol, if it comes by there."""
+        """Restart the run with a random failpoint, at which a worker kills itself if it passes there."""
         place = f"{self.choice.choice(list(POINTS))}:{self.choice.randrange(1, 10)}"
         self._end(signal.SIGTERM, 143)
         self.current = self._start(**{VARIABLE: f"{place}:kill@{self.project.folder / uuid.uuid4().hex}"})
@@ -182,7 +185,7 @@ class Soak:
         return self.project.start(*RUN, **variables)
 
     def _end(self, number: int, status: int, victim: int | None = None) -> None:
-        """Signal the current run, or a part of it; all of it must be gone soon, with this exit status."""
+        """Signal the current run or a part of it. All its processes must end soon, with this exit status."""
         everybody = family(self.current.pid)
         os.kill(victim or self.current.pid, number)
         _, said = self.current.communicate(timeout=WITHIN)
@@ -202,7 +205,7 @@ class Soak:
             self.sent[number] += len(batch)
 
     def _onward(self, what: str) -> None:
-        """The run that goes on must get somewhere."""
+        """Wait until the current run has decided more commands."""
         goal = self.decided() + ONWARD
         eventually(lambda: self.decided() >= goal or self.current.poll() is not None, WITHIN)
         assert self.current.poll() is None, f"{what}: {self.current.communicate()[1]}"
@@ -210,7 +213,7 @@ class Soak:
         self.say(f"{took:6.1f} s  {what}; {sum(self.sent)} sent, {self.decided()} decided")
 
     def abandon(self) -> None:
-        """Leave no process behind."""
+        """Kill all processes."""
         self.beside.end()
         everybody = living(family(self.current.pid))
         for pid in everybody:
@@ -219,7 +222,7 @@ class Soak:
 
 
 def soak(folder: Path, minutes: float, seed: int, say: Callable[[str], None]) -> None:
-    """In `folder`, with a broker of its own."""
+    """Run a soak in `folder`, with its own broker."""
     (folder / "cqrs.toml").touch()
     (folder / "aggregates").mkdir()
     for name in ("__init__", "bank_account", "counter"):

@@ -1,4 +1,4 @@
-"""How tests are spread over several processes: the longest go first, and who shares a broker stays together."""
+"""The distribution of tests to processes: long tests start first, and the tests of a broker share a process."""
 
 import re
 from functools import cache
@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
-#: The tests with the run's Spark session: they are in one process, and the longest of all.
+#: The tests with the run's Spark session. They share one process, and take the longest.
 _SESSION = "session"
 
 _WAITING = {"kafka", "spark", "docker"}
 
 
 def rank(item: pytest.Item) -> tuple[bool, bool]:
-    """The longest first, then what waits: pure tests use the processors meanwhile."""
+    """Return a sort key: first the longest tests, then tests that wait, because pure tests can use the CPU then."""
     marks = {mark.name for mark in item.iter_markers()}
     return _group(item.nodeid) != _SESSION and "docker" not in marks, not marks & _WAITING
 
 
 def grouped(config: pytest.Config, log: object) -> Any:
-    """The scheduler of `--dist loadgroup`: a file that needs a broker stays in one process, and pure tests go where
-    there is room.
+    """Return the scheduler of `--dist loadgroup`.
 
-    (The groups of pytest-xdist 3.8 do not work with pytest 9: it takes the names of tests for what they are.)
+    A file that needs a broker stays in one process, and pure tests go to any free process. (The groups of pytest-xdist
+    3.8 do not work with pytest 9, because it changes the names of tests.)
     """
     from xdist.scheduler import LoadScopeScheduling
 
@@ -35,7 +35,7 @@ def grouped(config: pytest.Config, log: object) -> Any:
 
 
 def _group(nodeid: str) -> str:
-    """The tests that a test shares its process with, by the marks in its file."""
+    """Return the group of tests that share a process with a test, by the marks in its file."""
     file = nodeid.partition("::")[0]
     marks = _marks(file)
     if "spark" in marks:

@@ -1,6 +1,6 @@
 """A Spark standalone cluster on loopback: a master and workers, from the installed PySpark.
 
-A worker has memory for two executors, so that one can take the place of another that was lost with its worker.
+A worker has memory for two executors, so one executor can replace another that was lost with its worker.
 """
 
 import os
@@ -23,7 +23,7 @@ _PACKAGE = "org.apache.spark.deploy"
 
 
 class Cluster:
-    """`master` is its URL; workers are processes that a test may kill."""
+    """A cluster. `master` is its URL; its workers are processes that a test may kill."""
 
     def __init__(self, master: str, start_worker: "Callable[[int], subprocess.Popen[bytes]]") -> None:
         self.master, self._start_worker = master, start_worker
@@ -34,22 +34,25 @@ class Cluster:
         self.workers.append(self._start_worker(len(self.workers)))
 
     def worker_of(self, pid: int) -> int:
-        """The worker that a process came from."""
+        """Return the number of the worker that started a process."""
         return next(number for number, worker in enumerate(self.workers) if pid in family(worker.pid))
 
     def drain(self, number: int) -> None:
-        """Tell a worker that its machine is to leave, as Spark's own `decommission-worker.sh` does."""
+        """Tell a worker that its machine will leave, as Spark's own `decommission-worker.sh` does."""
         os.kill(self.workers[number].pid, signal.SIGPWR)
 
     def lose(self, number: int) -> None:
-        """Kill a worker with everything it started, as when its machine is gone."""
+        """Kill a worker with all its processes, as a loss of its machine does."""
         os.killpg(self.workers[number].pid, signal.SIGKILL)
         self.workers[number].wait(30)
 
 
 @contextmanager
 def cluster(folder: Path, workers: int = 2, cores: int = 2) -> Iterator[Cluster]:
-    """Started in `folder`, where no aggregates lie; nothing of it is left afterwards. `cores`: slots of a worker."""
+    """Run a cluster in `folder`, which has no aggregates, while the block lasts.
+
+    `cores` is the number of slots per worker.
+    """
     port = free_port()
     master = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:
@@ -81,13 +84,13 @@ def _process(folder: Path, log: int, main: str, *arguments: str) -> "Iterator[su
     assert spec is not None and spec.origin is not None
     home = Path(spec.origin).parent
     java = find_java()
-    (first,) = home.glob("jars/slf4j-api-*.jar")  # Spark's own order: the archive is for one class path
+    (first,) = home.glob("jars/slf4j-api-*.jar")  # Spark's order: the archive is for one class path
     environment = os.environ | {
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SCALA_VERSION": "2.13",  # else the worker looks for a build of Spark
-        **spark_environment(java),  # of the executors, too
+        "SPARK_SCALA_VERSION": "2.13",  # otherwise the worker searches for a build of Spark
+        **spark_environment(java),  # also for the executors
     }
     process = subprocess.Popen(
         [

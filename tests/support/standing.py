@@ -1,4 +1,4 @@
-"""Runs in a thread of the test's own, of which some stand by for others."""
+"""Runs in threads of the test, some of them in standby mode."""
 
 import threading
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from cqrs_cli.ownership.standing import Standings
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import at_work
 
-#: Seconds of silence after which they take over.
+#: Seconds of silence after which a standby takes over.
 AFTER = 0.5
 
-#: The same where a run must not be taken over, also on a machine that is so busy that its beats come late.
+#: Seconds for tests in which a run must not be taken over, even if a busy machine delays its heartbeats.
 LONG_AFTER = 4.0
 
 
@@ -25,13 +25,13 @@ def standing_by(counters: TopicHarness, machine: str, after: float = AFTER) -> P
 
 
 def has_claimed(plan: Plan, reader: Standings[Partition]) -> bool:
-    """True if the run is the last to have claimed the partition. A commit that a killed one left is not waited for."""
+    """True if the run has the partition's latest claim. Does not wait for a pending commit of a killed run."""
     return any(one.claim is not None and one.claim.run == plan.run for one in reader.look().values())
 
 
 @contextmanager
 def beating(counters: TopicHarness, plan: Plan) -> Iterator[DecidingSupervisor]:
-    """A run whose driver shows that it lives, while it has claimed the partition."""
+    """Run an owner whose driver sends heartbeats while the run has claimed the partition."""
 
     with Standings(plan.connection, plan.seats()) as reader:
         heart = Heart(
@@ -43,7 +43,7 @@ def beating(counters: TopicHarness, plan: Plan) -> Iterator[DecidingSupervisor]:
 
 @contextmanager
 def silent(counters: TopicHarness, plan: Plan) -> Iterator[DecidingSupervisor]:
-    """A run whose driver shows nothing."""
+    """Run an owner whose driver sends no heartbeats."""
     stopping = threading.Event()
     run = DecidingSupervisor(plan, plan.partitions()[0], counters.aggregate, 0, stopping)
     with at_work(run.run, stopping):

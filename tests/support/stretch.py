@@ -1,4 +1,4 @@
-"""A topic of its own for a test, written to with and without transactions."""
+"""A test's own topic, written to with and without transactions."""
 
 from collections.abc import Iterable
 
@@ -12,24 +12,24 @@ from tests.support.waiting import eventually
 
 
 class Stretch:
-    """One partition; more of them are there for others to write to."""
+    """Writes to partition 0 of a topic. Other writers may use further partitions."""
 
     def __init__(self, connection: Cluster, topic: str, partitions: int = 1) -> None:
         self.connection, self.topic = connection, topic
         with Admin(connection) as admin:
             admin.create(
                 topic, partitions, 1, {"retention.ms": "-1"}
-            )  # records of 1970 must outlive the broker's check
+            )  # records of 1970 must survive the broker's retention check
 
     def write(self, values: Iterable[bytes], timestamp: int = 0) -> None:
-        """Records outside of any transaction."""
+        """Write records outside of transactions."""
         client = producer(self.connection, enable_idempotence=False)
         for value in values:
             client.produce(self.topic, value, b"k", 0, timestamp=timestamp, headers=[("h", b"v")])
         assert client.flush(10) == 0
 
     def begin(self, values: Iterable[bytes]) -> Producer:
-        """Records in a transaction that is left open."""
+        """Write records in a transaction that is left open."""
         return begin(self.connection, self.topic, values)
 
     def commit(self, values: Iterable[bytes]) -> None:
@@ -41,13 +41,13 @@ class Stretch:
 
 
 def abort(connection: Cluster, topic: str, values: Iterable[bytes]) -> None:
-    """Records in a transaction that is given up, and its marker, in partition 0 of any topic."""
+    """Write records in a transaction and abort it, in partition 0 of any topic. Waits for the marker."""
     begin(connection, topic, values).abort_transaction(10)
     settled(connection, topic)
 
 
 def begin(connection: Cluster, topic: str, values: Iterable[bytes]) -> Producer:
-    """Records in a transaction that is left open, in partition 0 of any topic."""
+    """Write records in a transaction that is left open, in partition 0 of any topic."""
     client = producer(connection, transactional_id=f"{topic}.writer")
     client.init_transactions(10)
     client.begin_transaction()
@@ -60,6 +60,6 @@ def begin(connection: Cluster, topic: str, values: Iterable[bytes]) -> Producer:
 def settled(connection: Cluster, topic: str) -> None:
     """Wait for the marker of a transaction that has just ended in partition 0.
 
-    The coordinator answers as soon as it has noted the end, and writes the markers after that.
+    The coordinator responds as soon as it has recorded the end, and writes the markers later.
     """
     eventually(lambda: bounds(connection, topic, [0]) == bounds(connection, topic, [0], "read_uncommitted"))

@@ -1,4 +1,4 @@
-"""Losses that operators, retention and brokers cause: topics deleted, made again or shortened, offsets forgotten."""
+"""Losses that operators, retention and brokers cause: topics deleted, recreated or shortened, offsets deleted."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +14,12 @@ from tests.support.waiting import eventually
 
 
 def delete(harness: TopicHarness, *kinds: Kind) -> None:
-    """Delete topics and wait until the broker has."""
+    """Delete topics and wait until the broker has deleted them."""
     delete_topics(harness.connection, *map(harness.topics.name, kinds))
 
 
 def delete_topics(connection: Connection, *names: str) -> None:
-    """Delete topics of any kind and wait until the broker shows them no more: it answers before it has taken note."""
+    """Delete topics of any kind and wait until the broker no longer lists them: it responds before they are gone."""
     admin = AdminClient(connection.librdkafka())
     for done in admin.delete_topics(list(names), operation_timeout=10).values():
         done.result(10)
@@ -38,13 +38,13 @@ def grow(harness: TopicHarness, *kinds: Kind, partitions: int) -> None:
 
 
 def remake(harness: TopicHarness, *kinds: Kind) -> None:
-    """Delete topics and make them again: empty, with other ids."""
+    """Delete topics and create them again: empty, with other ids."""
     delete(harness, *kinds)
     harness.make_topics()
 
 
 def shorten(harness: TopicHarness, kind: Kind, below: int) -> None:
-    """Delete the records of partition 0 below an offset, as retention does."""
+    """Delete the records of partition 0 before an offset, as retention does."""
     place = TopicPartition(harness.topics.name(kind), 0, below)
     with _admin(harness) as admin:
         for done in admin.delete_records([place]).values():
@@ -52,7 +52,7 @@ def shorten(harness: TopicHarness, kind: Kind, below: int) -> None:
 
 
 def forget_group(harness: TopicHarness) -> None:
-    """Delete the committed offsets, as a broker does for a group that was away for a week."""
+    """Delete the committed offsets, as a broker does for a group that was unused for a week."""
     with _admin(harness) as admin:
         for done in admin.delete_consumer_groups([harness.topics.group]).values():
             done.result(10)
@@ -69,5 +69,5 @@ def move_group(harness: TopicHarness, offset: int) -> None:
 
 @contextmanager
 def _admin(harness: TopicHarness) -> Iterator[AdminClient]:
-    """Lives while the block lasts: a client that is collected never answers what it was asked."""
+    """Yield a client for a block: a client that is garbage-collected never completes its requests."""
     yield AdminClient(harness.connection.librdkafka())

@@ -1,4 +1,4 @@
-"""Clients that send to bank accounts all the while, and wait for each round's outcomes before the next one."""
+"""Clients that send to bank accounts continuously, and wait for the outcomes of each round before the next round."""
 
 import json
 import threading
@@ -19,14 +19,14 @@ from tests.support.commands import FAR, document
 from tests.support.growth import lineage
 from tests.support.harness import TopicHarness
 
-#: Accounts of each client, besides the one that all of them share.
+#: Accounts of each client, in addition to the account that all clients share.
 OWN = 4
 
 Document = dict[str, Any]
 
 
 class StaleProducer(CommandProducer):
-    """A client that has not heard of any growth: it sends by an older number of partitions."""
+    """A client that knows of no repartitioning: it sends with an outdated partition count."""
 
     def __init__(self, connection: Connection, count: int) -> None:
         super().__init__(connection, "murmur2", reports=True)
@@ -37,7 +37,7 @@ class StaleProducer(CommandProducer):
 
 
 class Client(threading.Thread):
-    """Sends round after round until it is told to stop. `sent`: its commands by their ids, in their order."""
+    """Sends rounds until it is stopped. `sent` has its commands by id, in order of sending."""
 
     def __init__(self, bank: TopicHarness, number: int, stale: bool, stopping: threading.Event) -> None:
         super().__init__(daemon=True)
@@ -58,7 +58,7 @@ class Client(threading.Thread):
                 )
                 sender = stack.enter_context(made)
                 waiter = stack.enter_context(OutcomeWaiter(connection, sender))
-                while not self._stopping.is_set() or self.rounds % 6:  # what waits is released before the end
+                while not self._stopping.is_set() or self.rounds % 6:  # release deferred commands first
                     self._round(waiter)
         except BaseException as error:
             self.error = error
@@ -75,7 +75,10 @@ class Client(threading.Thread):
         self.rounds += 1
 
     def _command(self, account: str) -> Document:
-        """In six rounds: money comes, what is to come later, it again, money goes, what waits is let go, more goes."""
+        """Return the next command of a cycle of six rounds.
+
+        Deposit, deferred deposit, its repetition, withdrawal, release of the deferred deposit, withdrawal.
+        """
         round, step = divmod(self.rounds, 6)
         id = f"{account}.{self._number}.{round}"
         later = document("bank_account.Deposit", account, f"{id}.later", {"amount": 2}, notbefore=FAR)
@@ -95,7 +98,7 @@ class Client(threading.Thread):
 
 @contextmanager
 def traffic(bank: TopicHarness, clients: int = 8, stale: int = 4) -> Iterator[list[Client]]:
-    """So many clients at work while the block lasts, of which so many never hear of a growth."""
+    """Run clients while the block lasts. `stale` clients never learn of a repartitioning."""
     stopping = threading.Event()
     found = [Client(bank, number, number < stale, stopping) for number in range(clients)]
     for client in found:
@@ -109,7 +112,7 @@ def traffic(bank: TopicHarness, clients: int = 8, stale: int = 4) -> Iterator[li
 
 
 def decided(bank: TopicHarness) -> dict[str, list[OutcomeEnvelope]]:
-    """The final outcomes of each account's commands, in the order of its chain."""
+    """Return the final outcomes of each account's commands, in order along the partitions of its key."""
     known, found = lineage(bank), dict[str, list[OutcomeEnvelope]]()
     outcomes = [bank.outcomes(one) for one in range(bank.partitions)]
     for home in range(known.counts[-1]):
@@ -123,7 +126,7 @@ def decided(bank: TopicHarness) -> dict[str, list[OutcomeEnvelope]]:
 
 
 def in_one_go(bank: TopicHarness, sent: list[Document]) -> Decisions:
-    """The decisions on commands one after the other, in one partition: what waits is decided at its place."""
+    """Return the decisions on commands in sequence, in one partition. A deferred command is decided at once."""
     records = [
         Record(number, 0, one["subject"].encode(), json.dumps(_ripe(one)).encode(), [*HEADERS])
         for number, one in enumerate(sent)

@@ -1,4 +1,4 @@
-"""An aggregate with commands that its process does not survive, and runs whose tasks are processes that may die."""
+"""An aggregate with commands that kill their process, and runs whose tasks are processes that may die."""
 
 import textwrap
 from dataclasses import replace
@@ -68,18 +68,18 @@ def write_traps(package: Path) -> None:
 
 
 def traps(connection: Connection, prefix: str, folder: Path, partitions: int = 2) -> TopicHarness:
-    """Its topics, and a package of its own."""
+    """Return the aggregate's topics. Its package is written into `folder`."""
     write_traps(folder / "traps")
     return TopicHarness(connection, prefix, folder, "trap", partitions, package="traps", root=folder)
 
 
 def step(id: str, partition: int, trap: str = "") -> Sent:
-    """A command to an aggregate of its own. It goes to this partition, whatever its key is."""
+    """Return a command to a new aggregate in the given partition, whatever its key is."""
     return command("trap.Step", id, id, {"trap": trap})._replace(partition=partition)
 
 
 def _failed(harness: TopicHarness) -> list[tuple[str | None, object, object]]:
-    """The commands that failed: id, reason and message."""
+    """Return id, reason and message of the commands that failed."""
     return [
         (outcome.causationid, outcome.data.reason, outcome.data.message)
         for partition in range(2)
@@ -89,7 +89,7 @@ def _failed(harness: TopicHarness) -> list[tuple[str | None, object, object]]:
 
 
 def check_traps(harness: TopicHarness, counts: tuple[int, int], deadly: dict[str, str]) -> None:
-    """Each command has one outcome, the deadly ones a failed one with this message."""
+    """Check that each command has one outcome, and that the deadly commands failed with this message."""
     for partition, count in enumerate(counts):
         assert [outcome.data.offset for outcome in harness.outcomes(partition)] == list(range(count))
         assert len(harness.records("dead-letters", partition)) == (len(deadly) if partition == 0 else 0)
@@ -97,7 +97,7 @@ def check_traps(harness: TopicHarness, counts: tuple[int, int], deadly: dict[str
     assert harness.violations("state") == []
 
 
-#: Pauses between submissions that a test can wait for.
+#: Pauses between submissions that are short enough for a test.
 HASTY = replace(IMPATIENT, first_backoff=0.05, longest_backoff=1.0)
 
 #: Deaths of a run after which a test fails.
@@ -105,7 +105,7 @@ PATIENCE = 12
 
 
 class Submissions:
-    """A run whose tasks are processes: `lost` counts those that died."""
+    """A run whose tasks are processes. `lost` counts the processes that died."""
 
     def __init__(self, **times: Any) -> None:
         self.lost = 0
@@ -113,7 +113,7 @@ class Submissions:
         self._times = times
 
     def run(self, plan: Plan) -> Snapshot:
-        """Run to the end."""
+        """Run until all partitions have ended."""
         context: Any = Context(self._submit)
         return run_owners(context, plan, 1, lambda _: None, self._note)
 

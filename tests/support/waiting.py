@@ -1,4 +1,4 @@
-"""The one place in the tests that sleeps."""
+"""The only place in the tests that sleeps."""
 
 import time
 from collections.abc import Callable
@@ -8,10 +8,10 @@ T = TypeVar("T")
 
 
 def eventually(condition: Callable[[], T], within: float = 30.0, every: float = 0.02) -> T:
-    """Wait until `condition` gives something true, and give that. Fails after `within` seconds, with its last value.
+    """Wait until `condition` returns a true value, and return it. Fails after `within` seconds, with the last value.
 
-    It is asked `every` so many seconds, and at most half of the time: a command or a client that is started for each
-    question would else take the processors from the run that it waits for.
+    The condition is called every `every` seconds, and at most half of the time. A condition that starts a command or a
+    client would otherwise take the CPU from the run that it waits for.
     """
     deadline = time.monotonic() + within
     while True:

@@ -1,4 +1,4 @@
-"""Wheels made again from what is installed here: an image can be built where containers reach no registry."""
+"""Wheels packed from the installed packages, so that an image can be built where containers reach no registry."""
 
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
@@ -11,14 +11,14 @@ _INSTALLERS = {"INSTALLER", "RECORD", "REQUESTED", "direct_url.json"}
 
 
 def pack_installed(folder: Path, *requirements: str) -> None:
-    """Put a wheel of each of these and of all that they need into `folder`, at the installed versions."""
+    """Put wheels of these packages and of all their requirements into `folder`, at the installed versions."""
     folder.mkdir(parents=True, exist_ok=True)
     for one in _needed([Requirement(text) for text in requirements]):
         _pack(one, folder)
 
 
 def _needed(waiting: list[Requirement]) -> list[Distribution]:
-    """Without this project itself, which is built where it is installed."""
+    """Return the installed packages that are needed, without this project, which is built in the image."""
     found: dict[str, Distribution] = {}
     asked = set[tuple[str, frozenset[str]]]()
     while waiting:
@@ -30,7 +30,7 @@ def _needed(waiting: list[Requirement]) -> list[Distribution]:
         try:
             one = found[wanted.name] = distribution(wanted.name)
         except PackageNotFoundError:
-            continue  # of an extra that is not installed: who needs it will say so
+            continue  # part of an extra that is not installed; the package that needs it will report it
         for need in map(Requirement, one.requires or ()):
             if need.marker is None or any(need.marker.evaluate({"extra": extra}) for extra in extras | {""}):
                 waiting.append(need)
@@ -39,7 +39,7 @@ def _needed(waiting: list[Requirement]) -> list[Distribution]:
 
 
 def _pack(one: Distribution, folder: Path) -> None:
-    tag = (one.read_text("WHEEL") or "").rpartition("Tag: ")[2].splitlines()[0]  # py3, if there is a py2
+    tag = (one.read_text("WHEEL") or "").rpartition("Tag: ")[2].splitlines()[0]  # py3, also if py2 is listed
     name = one.metadata["Name"].replace("-", "_").replace(".", "_")
     stem = f"{name}-{one.version}"
     made = {script.name for script in one.entry_points.select(group="console_scripts")}
@@ -49,7 +49,7 @@ def _pack(one: Distribution, folder: Path) -> None:
             path = PurePosixPath(file)
             if path.suffix == ".pyc" or path.name in _INSTALLERS:
                 continue
-            if path.parts[0] == "..":  # a program; pip makes those of entry points itself
+            if path.parts[0] == "..":  # a program; pip creates the programs of entry points itself
                 if path.parts[-2] != "bin" or path.name in made:
                     continue
                 path = PurePosixPath(f"{stem}.data/scripts/{path.name}")

@@ -1,4 +1,4 @@
-"""An archive is whole or not there, and written once."""
+"""A class data archive is complete or missing, and is written once."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def archive(tmp_path: Path) -> ClassArchive:
-    """Of a program on a Java that is a file and no more; it brings an archive of its own classes."""
+    """The archive of a program on a fake Java, which has an archive of its own classes."""
     java = tmp_path / "java"
     java.write_text("#!/bin/sh\n")
     java.chmod(0o700)
@@ -34,7 +34,7 @@ def archive(tmp_path: Path) -> ClassArchive:
 
 
 def written(options: Sequence[str]) -> Path:
-    """The place at which a JVM of these options writes its archive."""
+    """Return the path to which a JVM with these options writes its archive."""
     (option,) = (one for one in options if one.startswith(AT_EXIT))
     return Path(option.partition("=")[2])
 
@@ -64,7 +64,7 @@ def test_archive_is_of_one_java(archive: ClassArchive, tmp_path: Path) -> None:
 
 
 def test_cut_archives_are_written_again(archive: ClassArchive) -> None:
-    """Java 17 would die of one."""
+    """Java 17 would crash with a truncated archive."""
     cut = put(archive, b"cla", size=7)
     assert archive.options == []
     path = archive.write(lambda options: written(options).write_bytes(b"all classes"), never)
@@ -73,7 +73,7 @@ def test_cut_archives_are_written_again(archive: ClassArchive) -> None:
 
 @pytest.mark.parametrize("left", [None, bytes(4096)], ids=["nothing", "one without a beginning"])
 def test_archives_that_fail_are_told(archive: ClassArchive, cache: Path, left: bytes | None) -> None:
-    """A JVM that was killed while it wrote left zeros at the beginning."""
+    """A JVM that was killed while writing leaves zeros at the start."""
     with pytest.raises(CqrsError, match="Java wrote no class data archive"):
         archive.write(lambda options: left and written(options).write_bytes(left), never)
     assert [one.suffix for one in cache.iterdir()] == [".lock"]
@@ -86,7 +86,7 @@ def test_cache_that_is_no_folder_is_named(archive: ClassArchive, cache: Path) ->
 
 
 def test_java_without_an_archive_gets_one(archive: ClassArchive, cache: Path) -> None:
-    """That of PyPI brings none, and writes no other without."""
+    """The Java on PyPI has no base archive, and writes no other archive without one."""
     archive.java.write_text(
         '#!/bin/sh\n[ "$1" = -Xshare:dump ] && echo base >"${2#-XX:SharedArchiveFile=}"\nexit 1\n'
     )
@@ -117,7 +117,7 @@ def test_warm_writes_no_archive_twice(capfd: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.parametrize("content", [b"", b"no archive", bytes(1 << 20)])
 def test_java_goes_on_without_what_is_none(content: bytes) -> None:
-    """It says nothing of it: what it prints is its program's."""
+    """Java must not print about it, because its output belongs to the program."""
     archive = ClassArchive(find_java(), "program-1", Path("/"))
     put(archive, content)
     done = subprocess.run([archive.java, *archive.options, "--version"], capture_output=True)

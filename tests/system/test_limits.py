@@ -1,4 +1,4 @@
-"""The limits of a process are raised as far as its user may, and named where that is not enough."""
+"""The limits of a process are raised as far as its user may, and reported if that is not sufficient."""
 
 import resource
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 from cqrs_cli.system.limits import Allowance, Needs, hard_limits, owner_needs
 
-#: Prints the soft limits after making room, or the error.
+#: Prints the soft limits after raising them, or the error.
 MAKE_ROOM = """\
 import resource, sys
 from cqrs_cli.errors import ConfigurationError
@@ -23,7 +23,7 @@ else:
 
 
 def made_room(kind: int, soft: int, hard: int) -> str:
-    """The result in a process with these limits."""
+    """Return the output of a process with these limits."""
     done = subprocess.run(
         [sys.executable, "-c", MAKE_ROOM],
         preexec_fn=lambda: resource.setrlimit(kind, (soft, hard)),

@@ -44,7 +44,7 @@ def test_limited_process_takes_half() -> None:
     assert subprocess.check_output([sys.executable, "-c", LIMITED], text=True) == "True\n"
 
 
-#: Starts threads that take memory from the C library at the same time, and prints the number of its arenas.
+#: Starts threads that allocate from the C library concurrently, and prints the number of its arenas.
 THREADS = """
 import ctypes, re, sys, threading
 from cqrs_cli.system.memory import bound_arenas

@@ -38,7 +38,7 @@ def test_zombie_counts_as_gone() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of a program's other threads")
 def test_zombie_with_threads_still_lives(tmp_path: Path) -> None:
-    """As a JVM that was killed, whose last threads hold its ports."""
+    """A killed JVM can be in this state, and its last threads hold its ports."""
     program = (
         "import ctypes, threading; threading.Thread(target=threading.Event().wait).start(); "
         "print('ready', flush=True); ctypes.CDLL(None).pthread_exit(None)"

@@ -1,4 +1,4 @@
-"""Calls that are made at once, and waited for with a bound."""
+"""Concurrent calls with a time limit."""
 
 import threading
 from functools import partial
@@ -20,7 +20,7 @@ def test_calls_outlast_one_that_hangs() -> None:
 
 
 def test_as_many_are_under_way_as_asked() -> None:
-    """Each waits for all the others: with fewer workers none would return."""
+    """Each call waits for all others, so with fewer workers no call would return."""
     meeting, met = threading.Barrier(20), list[int]()
 
     def call() -> None:

@@ -1,4 +1,4 @@
-"""Counting a batch's ages at once gives what counting each would."""
+"""Counting a batch of ages at once gives the same as counting them one by one."""
 
 from bisect import bisect_left
 
@@ -28,7 +28,7 @@ def test_ages_in_order_are_exact(times: list[int]) -> None:
 
 @given(_times)
 def test_no_age_is_lost_or_negative(times: list[int]) -> None:
-    """A leader whose clock is behind gives times out of order, or later than ours."""
+    """A leader whose clock lags gives times out of order, or later than our clock."""
     found = ages(times)
     assert sum(found.counts) == len(times) and min(found.counts) >= 0
     assert found.total == max(0, sum(NOW - time for time in times)) / 1000

@@ -1,4 +1,4 @@
-"""The driver's port: any, or one that a firewall knows."""
+"""The driver's port for reports: any port, or a fixed port for a firewall."""
 
 import socket
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ HOST = "127.0.0.1"
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A port that was free a moment ago, with some after it."""
+    """A port that was free a moment ago, with some ports after it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind((HOST, 0))
         chosen = min(probe.getsockname()[1], 65_000)
@@ -43,14 +43,14 @@ def test_taken_ports_are_refused(port: int) -> None:
     with ExitStack() as stack:
         for number in range(port, port + 16):
             held = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-            with suppress(OSError):  # another program has it
+            with suppress(OSError):  # another program uses it
                 held.bind(("", number))
         with pytest.raises(ConfigurationError, match=f"no UDP port from {port} to {port + 15} is free"):
             TaskNotes(f"{HOST}:{port}")
 
 
 def context(**conf: str) -> Any:
-    """Spark's, with these settings."""
+    """Return Spark's context with these settings."""
     return SimpleNamespace(_conf={name.replace("_", "."): text for name, text in conf.items()})
 
 

@@ -1,4 +1,4 @@
-"""Notes of tasks on their way to the driver."""
+"""Notes that tasks send to the driver."""
 
 from cqrs_cli.telemetry.datagrams import DatagramSender, tell_driver
 from cqrs_cli.telemetry.notes import TaskNotes
@@ -6,7 +6,7 @@ from tests.support.waiting import eventually
 
 
 def test_notes_come_while_tasks_work() -> None:
-    """Each comes once, also where the task hands it on at its end."""
+    """Each note arrives once, even if the task returns it again at its end."""
     said: list[str] = []
     with TaskNotes("127.0.0.1") as notes:
         stranger = DatagramSender(notes.address)

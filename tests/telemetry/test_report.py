@@ -1,4 +1,4 @@
-"""Reports: what is sent is what is read, and only by whom it is for."""
+"""Reports are read as they were sent, and only by the driver for which they are meant."""
 
 import socket
 

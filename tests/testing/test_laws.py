@@ -1,4 +1,4 @@
-"""Each law is broken once, on purpose, by an aggregate that is well apart from that."""
+"""Each law is broken once on purpose, by an otherwise correct aggregate."""
 
 import importlib
 import itertools
@@ -47,7 +47,7 @@ MakeBag = Callable[..., ModuleType]
 
 @pytest.fixture
 def bag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeBag]:
-    """Makes a module from `SOURCE`, importable by its name in other processes too."""
+    """A function that makes a module from `SOURCE`, which other processes can also import by its name."""
     monkeypatch.syspath_prepend(tmp_path)
     made: list[str] = []
 
@@ -65,7 +65,7 @@ def bag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeBag]:
 
 @pytest.fixture
 def unshrunk() -> Iterator[None]:
-    """The verdict alone is asked for: making its example small takes seconds."""
+    """Tests need only the verdict, and shrinking its example takes seconds."""
     before = hypothesis.settings.get_current_profile_name()
     hypothesis.settings.load_profile("unshrunk")
     yield
@@ -156,7 +156,7 @@ def test_order_of_a_set_is_caught(bag: MakeBag, parts: dict[str, str]) -> None:
 
 
 def test_chance_is_reported_as_chance(bag: MakeBag) -> None:
-    """Hypothesis cannot repeat such a failure; ours is shown instead of its complaint."""
+    """Hypothesis cannot repeat such a failure, so our message replaces its complaint."""
     module = bag(decide="yield Added(command.tag, float(next(calls) == 7))")
     module.calls = itertools.count()  # type: ignore[attr-defined]
     with pytest.raises(BrokenLaw, match="depends on chance or time"):
@@ -182,7 +182,7 @@ def test_verdict_comes_first_with_its_line(bag: MakeBag) -> None:
 
 @pytest.mark.slow
 def test_only_lines_of_the_author_show(bag: MakeBag) -> None:
-    """Neither the package nor hypothesis stands between the test and the verdict."""
+    """The traceback shows neither the package nor hypothesis between the test and the verdict."""
     for parts in ({"decide": "raise KeyError('x')"}, {"evolve": "return None"}):
         with pytest.raises(BrokenLaw) as failure:
             check_laws(bag(**parts))
@@ -199,7 +199,7 @@ def test_laws_name_the_missing_package(bag: MakeBag, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def timed_bag(bag: MakeBag) -> MakeBag:
-    """As `bag`, of aggregates whose `decide` asks for the context."""
+    """Like `bag`, for aggregates whose `decide` takes the context."""
     source = SOURCE.replace("(command: Add, bag: Bag)", "(command: Add, bag: Bag, at: cqrs.Context)")
     return partial(bag, source)
 
@@ -214,7 +214,7 @@ def test_rule_about_time_keeps_the_laws(timed_bag: MakeBag) -> None:
 
 
 def test_laws_let_time_and_versions_pass(timed_bag: MakeBag) -> None:
-    """A rule that fails only days later, at a version above 1, is found with its circumstances."""
+    """A rule that fails only days later, at a version above 1, is found with its context."""
     started = "at.version > 1 and at.time.timestamp() > bag.weight + 86_000"
     module = timed_bag(
         decide=f"assert not ({started}); yield Added(command.tag, at.time.timestamp())",

@@ -15,7 +15,7 @@ Evolve = Callable[[Customer, Registered | Ordered], Customer]
 
 
 class Strict(cqrs.State):
-    """A state that takes no placeholder."""
+    """A state that refuses redacted values."""
 
     name: Personal[str] = "nobody"
 
@@ -77,7 +77,7 @@ def test_classes_take_placeholders() -> None:
 
 
 def test_specifications_erase() -> None:
-    """With the mask that owners fold, whether `evolve` takes the event or not."""
+    """They fold an erasure to the redacted state as owners do, whether or not `evolve` handles the event."""
     ann = spec(customer.decider).given(Registered("Ann", "ann@home", "free"))
     assert ann.given(cqrs.Erased("a key")).state == Customer(plan="free")
     with pytest.raises(BrokenLaw, match="is not an event of this aggregate"):

@@ -73,7 +73,7 @@ def evolve(nothing: Nothing, event: Done) -> Nothing:
 aggregate = Aggregate.of("everything", cqrs.Decider(decide, evolve, initial=Nothing()))
 anything = commands(aggregate)
 
-#: The first that is found will do: making it small took a minute.
+#: The first example is sufficient, because shrinking it took a minute.
 AT_ONCE = settings(max_examples=5_000, phases=[Phase.generate])
 
 
@@ -96,7 +96,7 @@ def test_types_that_contain_themselves_are_drawn() -> None:
 
 
 def test_texts_meet_again() -> None:
-    """Two commands may name the same thing: by chance alone they hardly would."""
+    """Two commands may name the same thing, which would rarely happen by chance."""
     both = st.tuples(anything, anything)
     assert find(both, _same_name, settings=AT_ONCE)
 

@@ -1,1 +1,1 @@
-"""The checks of `cqrs doctor`, given what they look at."""
+"""The checks of `cqrs doctor`, with the objects that they examine."""

@@ -1,4 +1,4 @@
-"""The doctor's checks of the cluster, and of what the project has there and in its store of checkpoints."""
+"""The doctor's checks of the cluster, and of the project's data on it and in its checkpoint store."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_brokers(cli: Cli, settings: "Settings", role: Role | None) -> "Iterator[Check]":
-    """The cluster's checks, if there is one to ask: the embedded broker is not started."""
+    """Yield the checks of the cluster, if a broker runs: the embedded broker is not started."""
     from cqrs_cli.doctor import cluster
     from cqrs_cli.doctor.check import examined
 
@@ -43,14 +43,14 @@ def check_brokers(cli: Cli, settings: "Settings", role: Role | None) -> "Iterato
 
 
 def _has_broker(settings: "Settings") -> bool:
-    """True if there is a broker to ask: the embedded one is not started."""
+    """True if a broker is available: the embedded broker is not started."""
     from cqrs_cli.kafka.embedded.broker import broker_status
 
     return settings.bootstrap_server is not None or broker_status(settings.root) is not None
 
 
 def check_stored_events(cli: Cli, settings: "Settings") -> "Iterator[Check]":
-    """Check that the code reads the events, where there is a broker to ask."""
+    """Check that the code reads the stored events, if a broker is available."""
     from cqrs_cli.doctor.check import examined
 
     if not _has_broker(settings):
@@ -60,7 +60,7 @@ def check_stored_events(cli: Cli, settings: "Settings") -> "Iterator[Check]":
 
 
 def _events_of(cli: Cli, name: str) -> "Iterator[Check]":
-    """Check the events of one aggregate; without topics, of which another check has told, there is nothing to read."""
+    """Check the events of one aggregate. Another check reports missing topics."""
     from cqrs_cli.doctor.events import check_events
     from cqrs_cli.errors import ConfigurationError
 
@@ -70,7 +70,7 @@ def _events_of(cli: Cli, name: str) -> "Iterator[Check]":
 
 
 def check_stored_keys(cli: Cli, settings: "Settings") -> "Iterator[Check]":
-    """Check that the ring has the master keys that are in use, where there is a ring and a broker to ask."""
+    """Check that the keyring has the KEKs that are in use, if a keyring is set and a broker is available."""
     from cqrs_cli.doctor.check import examined
 
     address = settings.keys()
@@ -80,7 +80,7 @@ def check_stored_keys(cli: Cli, settings: "Settings") -> "Iterator[Check]":
 
 
 def _masters_of(cli: Cli, address: "KeyRingAddress", name: str) -> "Iterator[Check]":
-    """Check the keys of one aggregate; of a ring or a topic that cannot be read another check has told."""
+    """Check the data keys of one aggregate. Another check reports a keyring or a topic that cannot be read."""
     from cqrs_cli.doctor.keys import check_masters
     from cqrs_cli.errors import ConfigurationError
     from cqrs_cli.keys.address import ring_at
@@ -90,7 +90,7 @@ def _masters_of(cli: Cli, address: "KeyRingAddress", name: str) -> "Iterator[Che
 
 
 def check_stored_checkpoints(cli: Cli, settings: "Settings", uri: str, is_reached: bool) -> "Iterator[Check]":
-    """Check the store of the checkpoints and, where it and the broker can be used, the newest of each aggregate."""
+    """Check the checkpoint store and, if it and the broker can be used, the newest checkpoints of each aggregate."""
     from cqrs_cli.doctor.check import examined
     from cqrs_cli.doctor.checkpoints import check_checkpoint_store
 
@@ -102,7 +102,7 @@ def check_stored_checkpoints(cli: Cli, settings: "Settings", uri: str, is_reache
 
 
 def _newest_of(cli: Cli, settings: "Settings", uri: str, name: str) -> "Iterator[Check]":
-    """Check the newest checkpoints of one aggregate; of its topics another check has told."""
+    """Check the newest checkpoints of one aggregate. Another check reports errors of its topics."""
     from cqrs_cli.deciding.plan import shard_folder, shard_identity
     from cqrs_cli.doctor.checkpoints import check_newest
     from cqrs_cli.errors import ConfigurationError

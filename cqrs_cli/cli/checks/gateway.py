@@ -1,4 +1,4 @@
-"""The doctor's checks of a gateway that serves somewhere."""
+"""The doctor's checks of a running gateway."""
 
 from collections.abc import Collection, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The doctor's check of the partitions: what `cqrs status` remarks about them."""
+"""The doctor's check of the partitions: the remarks of `cqrs status`."""
 
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -18,7 +18,7 @@ _NAME = "partitions"
 
 
 def check_places(cli: Cli, settings: "Settings") -> "Iterator[Check]":
-    """Look at all partitions once. What keeps it from looking has checks of its own."""
+    """Poll all partitions once. Other checks report the errors that prevent the poll."""
     from cqrs_cli.doctor.check import examined
     from cqrs_cli.errors import CqrsError
     from cqrs_cli.status.reader import StatusReader
@@ -40,7 +40,7 @@ def check_places(cli: Cli, settings: "Settings") -> "Iterator[Check]":
 
 
 def _processes(settings: "Settings") -> "Iterator[LoadedProcess]":
-    """Those whose code can be loaded."""
+    """Yield the processes whose code can be loaded."""
     from cqrs_cli.errors import CqrsError
     from cqrs_cli.following.processes.load import load_process, process_names
 
@@ -50,7 +50,7 @@ def _processes(settings: "Settings") -> "Iterator[LoadedProcess]":
 
 
 def judge_places(look: "Look") -> "Iterator[Check]":
-    """A warning for each remark, else what there is. Transactions that hide commands have a check of their own."""
+    """Yield a warning for each remark, else a summary. Another check reports transactions that hide commands."""
     from cqrs_cli.doctor.check import ok, warn
     from cqrs_cli.words import counted
 

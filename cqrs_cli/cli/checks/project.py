@@ -24,7 +24,7 @@ def check_this_machine() -> "Iterator[Check]":
 
 
 def _archives() -> "Iterator[Check]":
-    """Say which JVMs have a class data archive. Without one they only start later."""
+    """Report the JVMs that have a class data archive. Without an archive a JVM only starts more slowly."""
     from cqrs_cli.doctor.check import ok
     from cqrs_cli.jobs.engine.spark_archive import spark_archive
     from cqrs_cli.kafka.embedded.jars import cache_folder
@@ -43,7 +43,7 @@ def _archives() -> "Iterator[Check]":
 
 
 def check_project(settings: "Settings", runs: bool = True) -> "Iterator[Check]":
-    """`runs`: what `cqrs run` needs is judged, too."""
+    """Yield the checks of the project. `runs`: include the requirements of `cqrs run`."""
     from cqrs_cli.doctor import machine
     from cqrs_cli.doctor.check import examined
     from cqrs_cli.doctor.gateway import check_gateway_extra
@@ -62,7 +62,7 @@ def check_project(settings: "Settings", runs: bool = True) -> "Iterator[Check]":
     yield from examined("keys", lambda: check_ring(settings.keys(), personal_aggregates(settings), runs))
     yield from examined("gateway", check_gateway_extra)
     yield from examined("limits", lambda: machine.check_limits(settings))
-    if not in_memory:  # which holds nothing of older code
+    if not in_memory:  # the in-memory store holds no state from older code
         yield from examined("revision", lambda: _revisions(settings))
 
 
@@ -81,7 +81,7 @@ def _processes(settings: "Settings") -> "Iterator[Check]":
 
 
 def process_uses(settings: "Settings") -> "list[ProcessUse]":
-    """The topics of each process whose code can be loaded; the others have their own check."""
+    """Return the topics of each process whose code can be loaded; another check reports the other processes."""
     from cqrs_cli.following.processes.load import load_process, process_names
 
     found = []
@@ -92,7 +92,7 @@ def process_uses(settings: "Settings") -> "list[ProcessUse]":
 
 
 def _aggregates(settings: "Settings") -> "Iterator[Aggregate]":
-    """Each aggregate whose code can be loaded; the others have their own check."""
+    """Yield each aggregate whose code can be loaded; another check reports the other aggregates."""
     from cqrs_cli import registry
 
     for name in registry.names(settings.aggregates, settings.root):
@@ -101,7 +101,7 @@ def _aggregates(settings: "Settings") -> "Iterator[Aggregate]":
 
 
 def personal_aggregates(settings: "Settings") -> list[str]:
-    """The names of those with personal fields."""
+    """Return the names of the aggregates with personal fields."""
     return [one.name for one in _aggregates(settings) if one.has_personal_fields]
 
 

@@ -9,11 +9,11 @@ import tty
 
 
 class Keys:
-    """Reads keys without waiting for Enter, and without showing them. Use as a context manager.
+    """Reads keys without Enter, and without an echo. Use as a context manager.
 
-    Where stdin is not a terminal there are no keys.
+    If stdin is not a terminal there are no keys.
 
-    Afterwards the terminal is as it was, whatever ended the block. Ctrl-C raises `KeyboardInterrupt`, as ever.
+    The terminal's mode is restored at the end of the block, also after an error. Ctrl-C raises `KeyboardInterrupt`.
     """
 
     def __enter__(self) -> "Keys":
@@ -28,7 +28,7 @@ class Keys:
             termios.tcsetattr(self._input, termios.TCSADRAIN, self._before)
 
     def pressed(self, timeout: float) -> str:
-        """The keys that were pressed; waits at most `timeout` seconds for the first. `q` where the terminal is gone."""
+        """Return the pressed keys; wait at most `timeout` seconds for the first key. `q` if the terminal is gone."""
         if self._input is None:
             time.sleep(timeout)
             return ""

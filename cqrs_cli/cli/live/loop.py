@@ -1,4 +1,4 @@
-"""Looks again and again. The one live display, of `cqrs top` and `cqrs status --watch`: it draws and hears the keys."""
+"""Polls repeatedly: the live display of `cqrs top` and `cqrs status --watch`, which draws and reads the keys."""
 
 import threading
 import time
@@ -13,13 +13,13 @@ from cqrs_cli.status.rates import Look, rated
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-#: Seconds that a key may wait to be seen to.
+#: The longest delay of a key in seconds.
 _TICK = 0.1
 
-#: Seconds that the end waits for a look that is under way: one at a broker that is gone takes longer.
+#: Timeout in seconds for a poll in progress at the end: without a broker a poll takes longer.
 _LAST = 1.0
 
-#: Reasons that are kept to be shown.
+#: The number of reasons to display.
 _MOST = 6
 
 
@@ -29,9 +29,9 @@ def looks(
     say: Callable[[str], None],
     sleep: Callable[[float], object],
 ) -> Iterator[Look]:
-    """A look every `interval` seconds, with the rates since the one before; the first one has none.
+    """Yield a snapshot every `interval` seconds, with the rates since the previous snapshot; the first has no rates.
 
-    `say` is told why there is none, if the broker is away. `sleep` returns True to end it.
+    If the broker is away, `say` gets the reason. `sleep` returns True to end the loop.
     """
     before: Look | None = None
     while True:
@@ -48,7 +48,7 @@ def looks(
 
 
 class LiveLook(NamedTuple):
-    """The look and the trouble to show, handed from the looking thread to the drawing one as one value."""
+    """The snapshot and the error to show, passed from the polling thread to the drawing thread as one value."""
 
     look: Look | None = None
     reasons: Sequence[tuple[str, str, int]] = ()
@@ -56,7 +56,7 @@ class LiveLook(NamedTuple):
 
 
 class _Watch:
-    """Looks in a thread of its own: a broker that is slow to answer holds up no key."""
+    """Polls in a thread of its own, so that a slow broker does not delay the keys."""
 
     def __init__(self, look: Callable[[], Look], close: Callable[[], None], interval: float) -> None:
         self._look, self._close, self._interval = look, close, interval
@@ -96,10 +96,10 @@ def show_live(
     draw: "Callable[[LiveLook, Look, Choices], RenderableType]",
     screen: bool = True,
 ) -> None:
-    """Draw looks until `q` is pressed, then `close`. Afterwards the terminal is as it was.
+    """Draw snapshots until `q` is pressed, then call `close`. The terminal's mode is restored.
 
-    On a `screen` of its own, or in place of what was drawn before. `look` is called in another thread; an error that it
-    raises is raised here, unless the broker is away.
+    `screen`: draw on a separate screen, else replace the last drawing. `look` is called in another thread; its error is
+    raised here, unless the broker is away.
     """
     from rich.live import Live
 
@@ -117,7 +117,7 @@ def show_live(
                 shown = watch.seen
             if shown.look is not None:
                 seen = shown._replace(trouble=watch.seen.trouble)
-                if screen or (seen, choices) != drawn:  # text that stands still can be selected
+                if screen or (seen, choices) != drawn:  # unchanged text can be selected
                     live.update(draw(seen, shown.look, choices), refresh=True)
                 drawn = seen, choices
             elif watch.seen.trouble:

@@ -9,7 +9,7 @@ from cqrs_cli.status.columns import COLUMNS, PlaceColumn, Row, row, total
 from cqrs_cli.status.place import PlaceStatus
 from cqrs_cli.status.rates import Look
 
-#: Seconds of which the reasons are shown.
+#: The period of the displayed reasons in seconds.
 REASONS_FOR = 60.0
 
 #: Key → the column by which rows are sorted.
@@ -26,7 +26,7 @@ class Choices:
     ended: bool = False
 
     def press(self, key: str) -> "Choices":
-        """The choices after a key; other keys change nothing."""
+        """Return the choices after a key; unknown keys change nothing."""
         if key in SORTS:
             return replace(self, sort=SORTS[key])
         match key:
@@ -39,7 +39,7 @@ class Choices:
         return self
 
     def rows(self, places: Iterable[PlaceStatus], columns: Sequence[PlaceColumn]) -> list[Row]:
-        """The rows to show, in order: the largest first, but for names."""
+        """Return the rows to show, in order: the largest value first, names in alphabetical order."""
         ordered = sorted(places, key=lambda place: (place.subject, place.partition))
         rows = [row(place, columns) for place in ordered]
         if self.folded:
@@ -60,14 +60,14 @@ class Reasons:
         self._seen: deque[tuple[float, str, Mapping[str, int]]] = deque()
 
     def add(self, look: Look) -> None:
-        """Take in a look, and drop what is older than a minute."""
+        """Add a snapshot, and remove snapshots that are older than a minute."""
         self._seen += [(place.at, place.name, place.reasons) for place in look.places if place.reasons]
         now = max((place.at for place in look.places), default=0.0)
         while self._seen and self._seen[0][0] < now - REASONS_FOR:
             self._seen.popleft()
 
     def most(self, count: int) -> list[tuple[str, str, int]]:
-        """The most frequent (aggregate, reason, how often)."""
+        """Return the most frequent reasons as (aggregate, reason, count)."""
         sums: Counter[tuple[str, str]] = Counter()
         for _, aggregate, reasons in self._seen:
             for reason, times in reasons.items():

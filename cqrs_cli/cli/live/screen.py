@@ -1,4 +1,4 @@
-"""The picture of `cqrs top`: a table of rows, the reasons of the last minute, remarks and keys."""
+"""The screen of `cqrs top`: a table of rows, the reasons of the last minute, remarks and keys."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -15,12 +15,12 @@ from cqrs_cli.status.columns import COLUMNS, PlaceColumn, View, row, total
 from cqrs_cli.status.place import DECIDED, standing_by
 from cqrs_cli.status.rates import Look
 
-#: The width below which the head says less.
+#: The width below which the header is shortened.
 NARROW = 80
 
 _KEYS = "q quit  p pause  a aggregates  sort: " + "  ".join(f"{key} {name}" for key, name in SORTS.items())
 
-#: Reasons and remarks that have a place.
+#: The largest number of reasons and remarks.
 MOST = 6
 
 
@@ -33,7 +33,7 @@ def picture(
     height: int,
     of: Sequence[PlaceColumn] = COLUMNS,
 ) -> RenderableType:
-    """The whole screen, at most `height` lines high: rows that find no place are counted."""
+    """Return the whole screen, at most `height` lines high; rows that do not fit are counted."""
     columns = columns_of(View.TOP, [DECIDED, *(place.kind for place in look.places)], of)
     rows = choices.rows(look.places, columns)
     sums = total("total", [row(place, columns) for place in look.places], columns)
@@ -67,7 +67,7 @@ def _head(look: Look, choices: Choices, width: int) -> Text:
 
 
 def _told(look: Look, trouble: str, width: int, most: int) -> list[str]:
-    """The trouble and the remarks that find room in so many lines, the first one in any case."""
+    """Return the error and the remarks that fit into `most` lines; the first text is always included."""
     remarks = [f"{place.label}: {remark}" for place in look.places for remark in place.remarks()]
     told: list[str] = []
     for text in [*([f"{trouble}; still trying"] if trouble else []), *remarks][:MOST]:

@@ -1,1 +1,1 @@
-"""`cqrs run --reload`: the run in a process of its own, started again when the code has changed."""
+"""`cqrs run --reload`: the run is a child process, which is restarted when the code has changed."""

@@ -1,4 +1,4 @@
-"""The files of a project whose change means other code."""
+"""The source files of a project, whose changes restart a run."""
 
 import concurrent.futures
 import hashlib
@@ -15,25 +15,25 @@ from cqrs_cli.following.processes.load import PROCESSES, load_process, process_n
 #: Path → content.
 Sources = Mapping[Path, bytes]
 
-#: Tells a run which code was judged: the digest of its files.
+#: Passes to a run the digest of the files that were checked.
 JUDGED_CODE = "CQRS_RELOAD_JUDGED"
 
 
 def read_sources(root: Path, package: str) -> Sources:
-    """The Python files of the project's aggregates and processes and its settings, with what is in them."""
+    """Return the Python files of the project's aggregates and processes, and its settings, each with its content."""
     folders = root / package.replace(".", "/"), root / PROCESSES
     files = [*(file for folder in folders for file in folder.rglob("*.py")), root / "cqrs.toml"]
     found = {}
     for file in files:
         try:
             found[file] = file.read_bytes()
-        except OSError:  # gone meanwhile, or being replaced
+        except OSError:  # deleted, or being replaced
             continue
     return found
 
 
 def sources_digest(sources: Sources) -> str:
-    """A text that is another one for other files."""
+    """Return a digest of paths and contents, which differs for different files."""
     whole = hashlib.sha256()
     for path, content in sorted(sources.items()):
         whole.update(f"{path} {len(content)} ".encode(errors="surrogateescape") + content)
@@ -41,9 +41,10 @@ def sources_digest(sources: Sources) -> str:
 
 
 def check_judged(root: Path, package: str) -> None:
-    """In a run that --reload started, once it has its code: raise `CqrsError` if the files changed meanwhile.
+    """Raise `CqrsError` if the files have changed since --reload checked them; a reloaded run calls this after its
+    imports.
 
-    It may then have other code than the one that was judged.
+    The run may then have loaded code that was not checked.
     """
     judged = os.environ.get(JUDGED_CODE)
     if judged is not None and judged != sources_digest(read_sources(root, package)):
@@ -53,13 +54,13 @@ def check_judged(root: Path, package: str) -> None:
 
 
 def changed_names(before: Sources, today: Sources, root: Path) -> list[str]:
-    """The files that differ, by their paths in the project."""
+    """Return the files that differ, by their paths in the project."""
     paths = {path for path in before.keys() | today.keys() if before.get(path) != today.get(path)}
     return sorted(str(path.relative_to(root)) for path in paths)
 
 
 def load_contracts(names: Sequence[str] | None, package: str, root: Path) -> dict[str, dict[str, Any]]:
-    """The contracts of these aggregates (None: all) as the files have them now, loaded by a process of their own.
+    """Return the contracts of these aggregates (None: all) in the current files, which a process of its own loads.
 
     Raises `CqrsError` for code that cannot be loaded; without names the project's processes are loaded, too.
     """
@@ -79,7 +80,7 @@ def _load(names: Sequence[str] | None, package: str, root: Path) -> "dict[str, d
         found = {name: contract(registry.load(name, package, root)) for name in chosen}
         for process in (
             () if names else process_names(root)
-        ):  # they import aggregates, whose errors come first
+        ):  # processes import aggregates, whose errors come first
             load_process(process, root, package)
         return found
     except CqrsError as error:

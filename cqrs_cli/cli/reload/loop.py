@@ -1,4 +1,4 @@
-"""The loop of `cqrs run --reload`: a run as a child process, watched files, and a restart where the rules allow it."""
+"""The loop of `cqrs run --reload`: a run as a child process, watched files, and a restart if the rules allow it."""
 
 import os
 import signal
@@ -18,12 +18,12 @@ from cqrs_cli.cli.reload.files import (
 from cqrs_cli.cli.reload.rules import Contracts, objections
 from cqrs_cli.errors import CqrsError, TakenOverError
 
-#: Seconds between two looks at the files. A change counts once a second look finds the same.
+#: Seconds between two polls of the files. A change counts if a second poll finds the same content.
 LOOK_EVERY = 0.3
 
 
 class Reloader:
-    """Keeps a run going, and starts it again with changed code. `command` is the run without --reload."""
+    """Keeps a run alive, and restarts it with changed code. `command` is the run without --reload."""
 
     def __init__(
         self,
@@ -38,11 +38,11 @@ class Reloader:
         self._command, self._names, self._package, self._root = list(command), names, package, root
         self._note = note
         self._child: subprocess.Popen[bytes] | None = None
-        self._sources: Sources = {}  # of the code that runs
+        self._sources: Sources = {}  # of the running code
         self._contracts: Contracts = {}
 
     def run(self) -> int:
-        """Until Ctrl-C, or until another run takes over (`TakenOverError`); then the run is stopped."""
+        """Watch until Ctrl-C, or until another run takes over (`TakenOverError`); then stop the run."""
         self._sources = judged = read_sources(self._root, self._package)
         self._contracts = load_contracts(self._names, self._package, self._root)
         try:
@@ -55,12 +55,12 @@ class Reloader:
             self._stop()
 
     def _start(self) -> None:
-        # In a group of its own: of a Ctrl-C on the terminal it is told once, by us.
+        # A process group of its own: the terminal does not send Ctrl-C to it, so it gets a signal only once, from here.
         environment = {**os.environ, JUDGED_CODE: sources_digest(self._sources)}
         self._child = subprocess.Popen(self._command, env=environment, process_group=0)
 
     def _stop(self) -> None:
-        """End the run as Ctrl-C does, and wait for its end. A second Ctrl-C is handed on."""
+        """Stop the run as Ctrl-C does, and wait for its end. A second Ctrl-C is forwarded."""
         child, self._child = self._child, None
         if child is None:
             return
@@ -74,7 +74,7 @@ class Reloader:
                 child.send_signal(signal.SIGTERM)
 
     def _tell_end(self) -> None:
-        """Say that the run has ended by itself. Raises `TakenOverError` if another one took over."""
+        """Report that the run has ended by itself. Raises `TakenOverError` if another run took over."""
         if self._child is None or (status := self._child.poll()) is None:
             return
         self._child = None
@@ -83,13 +83,13 @@ class Reloader:
         self._note(f"the run ended with {status}; it starts again when a file changes")
 
     def _judge(self, judged: Sources) -> Sources:
-        """Start the run again if the files have changed, and rested, and the rules allow it; what was judged."""
+        """Restart the run if the files have changed, are stable, and the rules allow it; return the checked files."""
         today = read_sources(self._root, self._package)
         if today == judged:
             return judged
         time.sleep(LOOK_EVERY)
         if read_sources(self._root, self._package) != today:
-            return judged  # somebody is still writing
+            return judged  # an editor is still writing
         names = changed_names(self._sources, today, self._root)
         if not names and self._child is not None:
             self._note("the files are again as the run has them")

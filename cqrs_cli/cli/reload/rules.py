@@ -1,4 +1,4 @@
-"""The changes of code with which a run may go on, and what stands against the others. Pure."""
+"""The rules for code changes: which changes a run may load, and the objections against other changes. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,10 +10,10 @@ Contracts = Mapping[str, Contract]
 
 
 def objections(before: Contracts, today: Contracts, in_memory: bool = False) -> list[str]:
-    """The reasons why the code of today must not go on where the code before decided; none if it may.
+    """Return the reasons why the current code must not continue after the code before; empty if it may.
 
-    Events on the log must stay readable, and states keep their meaning: a changed `evolve` needs another revision, but
-    where states are kept `in_memory`: each start makes them from the log.
+    Events in the log must stay readable, and states keep their meaning: a changed `evolve` needs another revision.
+    States that are kept `in_memory` are an exception, because each start folds them from the log.
     """
     found = []
     for name in sorted(before.keys() & today.keys()):
@@ -25,7 +25,7 @@ def objections(before: Contracts, today: Contracts, in_memory: bool = False) -> 
 
 
 def _events_alone(before: Contract, today: Contract) -> list[Any]:
-    """Changes of commands break no log: while one develops they are the point."""
+    """Return the breaking changes of events. Changes of commands break no log, and are usual in development."""
     same = {**before, "commands": {}}
     return [one for one in changes(same, {**today, "commands": {}}) if one.level == "red"]
 

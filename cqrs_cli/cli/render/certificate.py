@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def certified(aggregate: str, done: "Certified", target: Path | None, against: Path | None) -> Result:
-    """The records that were hashed, and those that have changed."""
+    """Return the number of hashed records, and the changed records."""
     document: dict[str, Any] = {"aggregate": aggregate, "records": done.records}
     document["seconds"] = round(done.seconds, 3)
     lines, records = listed(done.changes), counted(done.records, "record")

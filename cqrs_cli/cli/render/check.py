@@ -15,7 +15,7 @@ _COLOURS = {"green": "green", "amber": "yellow", "red": "red", "": ""}
 
 
 class LogRead(NamedTuple):
-    """The number of events in an aggregate's log, and those that the code cannot read."""
+    """The number of events in an aggregate's log, and the events that the code cannot read."""
 
     events: int
     unreadable: "list[Unreadable]"
@@ -35,13 +35,13 @@ _COLUMNS: tuple[Column[_Line], ...] = (
 
 
 def gravest(compared: "Sequence[Compared]", logs: Mapping[str, LogRead]) -> "Level":
-    """Red if anything breaks, amber if anything is to be written, else green."""
+    """Return red for a breaking change, amber for a contract that must be written, else green."""
     levels = {one.level for one in compared} | {"red" for log in logs.values() if log.unreadable}
     return "red" if "red" in levels else "amber" if "amber" in levels else "green"
 
 
 def checked(compared: "Sequence[Compared]", logs: Mapping[str, LogRead], written: bool) -> Result:
-    """The changes in each aggregate, and the events that the code cannot read."""
+    """Return the changes in each aggregate, and the events that the code cannot read."""
     document: dict[str, Any] = {
         "level": gravest(compared, logs),
         "written": written,

@@ -1,4 +1,4 @@
-"""Dead letters."""
+"""The output of `cqrs dead-letters`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 def letter(one: "FailedCommand") -> Result:
-    """A dead letter, on one line."""
+    """Return a dead letter, on one line."""
     return Result(*_told(one))
 
 
 def whole_letter(one: "FailedCommand") -> Result:
-    """A dead letter with its record."""
+    """Return a dead letter with its record."""
     from cqrs_cli.cli.render.record import record_document
 
     document, line = _told(one)

@@ -1,4 +1,4 @@
-"""Commands that wait."""
+"""The output of `cqrs deferred`: deferred commands."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def deferral(entry: "Deferral", mask: "Callable[[bytes], bytes]") -> Result:
-    """A command that waits, on one line; in the document as `mask` gives it."""
+    """Return a deferred command, on one line; in the document, `mask` redacts the command."""
     due = rfc3339(entry.due)
     state = "cancelled" if entry.cancelled else "released" if entry.said is not None else "parked"
     document = {

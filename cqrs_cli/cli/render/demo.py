@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cqrs_cli.demo.play import Performance, StepOutcome, Tally
 
 
-#: The looks of an outcome on a terminal.
+#: The style of an outcome on a terminal.
 COLOURS = {"accepted": "green", "rejected": "yellow", "duplicate": "cyan", "failed": "red"}
 
 
@@ -41,7 +41,7 @@ ACCOUNTS: "tuple[Column[tuple[str, AggregateHistory]], ...]" = (
 
 
 def read_model_columns(rows: list[dict[str, Any]]) -> tuple[Column[dict[str, Any]], ...]:
-    """The columns of a read model's rows."""
+    """Return the columns of a read model's rows."""
     return tuple(Column(name, itemgetter(name), name, str) for name in (rows[0] if rows else ()))
 
 

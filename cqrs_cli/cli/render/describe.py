@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
     from cqrs_cli.core.aggregate.fields import FieldShape
 
-#: A name, its type and default, and what is said about it.
+#: A name, its type and default, and its description.
 _Row = tuple[str, str, str]
 
 
 def overview_text(aggregates: "Mapping[str, Aggregate]") -> str:
-    """Each aggregate with its first sentence and the names of its commands."""
+    """Return each aggregate with its first sentence and the names of its commands."""
     from cqrs_cli.core.aggregate.json_schema import about_aggregate
 
     parts = []
@@ -28,7 +28,7 @@ def overview_text(aggregates: "Mapping[str, Aggregate]") -> str:
 
 
 def aggregate_text(aggregate: "Aggregate") -> str:
-    """Its docstring, then commands, events and state, each with its fields."""
+    """Return the aggregate's docstring, then commands, events and state, each with its fields."""
     from cqrs_cli.core.aggregate.json_schema import about_aggregate
 
     parts = [f"{aggregate.name}\n{_indented(about_aggregate(aggregate))}".rstrip()]
@@ -47,7 +47,7 @@ def aggregate_text(aggregate: "Aggregate") -> str:
 
 
 def message_text(aggregate: "Aggregate", cls: type) -> str:
-    """One message with its fields, and for a command a line that sends it."""
+    """Return one message with its fields, and for a command a line that sends it."""
     from cqrs_cli.core.aggregate.fields import fields_of
 
     fields = fields_of(cls)
@@ -72,7 +72,7 @@ def _rows_of_message(cls: type) -> Iterator[_Row]:
 
 
 def _rows(fields: "Iterable[FieldShape]", indent: str, prefix: str = "") -> Iterator[_Row]:
-    """A row for each field; those of a nested object under it, as `send` takes them: `lines[0][sku]`."""
+    """Yield a row for each field; the fields of a nested object follow it, as `send` takes them: `lines[0][sku]`."""
     for field in fields:
         path = f"{prefix}[{field.name}]" if prefix else field.name
         default = "" if field.default is None else f" = {field.default}"
@@ -82,12 +82,12 @@ def _rows(fields: "Iterable[FieldShape]", indent: str, prefix: str = "") -> Iter
 
 
 def _first(field: "FieldShape") -> str:
-    """The text between a field and its fields: of the first item, as each `[]` would begin another one."""
+    """Return the text between a field and its nested fields: `[0]` for a list, as each `[]` would begin a new item."""
     return field.holds.replace("[]", "[0]")
 
 
 def _sample(field: "FieldShape") -> str:
-    """A field as one would begin to type it."""
+    """Return a field as the start of its input."""
     if field.fields:
         return " ".join(
             f"{field.name}{_first(field)}[{one.name}]=…" for one in field.fields if one.default is None
@@ -96,7 +96,7 @@ def _sample(field: "FieldShape") -> str:
 
 
 def _table(rows: Sequence[_Row]) -> list[str]:
-    """Columns two spaces apart, below a title."""
+    """Return lines with columns two spaces apart, below a title."""
     widths = [max((len(row[column]) for row in rows if row[1]), default=0) for column in (0, 1)]
     lines = []
     for name, kind, about in rows:
@@ -112,7 +112,7 @@ def _indented(text: str) -> str:
 
 
 def indented(document: Mapping[str, Any]) -> str:
-    """A document as JSON that people can read, too."""
+    """Return a document as indented JSON."""
     import msgspec
 
     return msgspec.json.format(json_line(document), indent=2).decode()

@@ -1,4 +1,4 @@
-"""The progress of a long job: a live line on a terminal, plain lines elsewhere, and metrics if asked for."""
+"""The progress of a long job: a live line on a terminal, plain lines elsewhere, and metrics if requested."""
 
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -21,7 +21,7 @@ class Timed(Protocol):
 
 
 class Followed(Timed, Protocol):
-    """The progress of a job that reads records: those that are read, and those that are not."""
+    """The progress of a job that reads records: the numbers of read and unread records."""
 
     @property
     def position(self) -> int: ...
@@ -35,14 +35,14 @@ _F = TypeVar("_F", bound=Followed)
 
 
 class JobDisplay(Generic[_T]):
-    """Shows how far a job is, and serves it to Prometheus if an address is given. Use as a context manager."""
+    """Shows the progress of a job, and serves it to Prometheus if an address is given. Use as a context manager."""
 
     every = PLAIN_EVERY  # seconds between two lines
 
     def __init__(self, cli: Cli, metrics: "tuple[tuple[str, int], Served[_T]] | None" = None) -> None:
-        """`metrics`: the host and port to serve them at, and what collects them."""
+        """`metrics`: the host and port of the endpoint, and the collector."""
         self.cli = cli
-        self.last: _T | None = None  # what was shown last
+        self.last: _T | None = None  # the last shown progress
         self.rate = 0.0
         self._stack, self._metrics = ExitStack(), metrics
         self._endpoint: Endpoint[_T] | None = None
@@ -64,13 +64,13 @@ class JobDisplay(Generic[_T]):
         self._stack.close()
 
     def note(self, text: str) -> None:
-        """A line that stays: something that an operator should look at."""
+        """Print a permanent line, for a message that needs an operator's attention."""
         if self._endpoint is not None:
             self._endpoint.beat()
         self.cli.note(text, "warning")
 
     def show(self, now: _T) -> None:
-        """Take in how far it is."""
+        """Show the current progress."""
         before, self.last = self.last, now
         if self._endpoint is not None:
             self._endpoint.update(now)
@@ -89,22 +89,22 @@ class JobDisplay(Generic[_T]):
         self.cli.note(self.line(now))
 
     def tell(self, now: _T) -> None:
-        """Note what is said once."""
+        """Print messages that appear only once."""
 
     def is_worth(self, now: _T) -> bool:
-        """True if there is something to say in a plain line."""
+        """True if a plain line would have content."""
         return True
 
     def facts(self, now: _T) -> Any:
-        """The parts of a line that a reader waits for: without a change of them no plain line is written."""
+        """Return the facts in a line that matter to a reader: a plain line is written only after they change."""
         return self.done(now)
 
     def done(self, now: _T) -> int:
-        """The number whose growth in a second is the rate."""
+        """Return the number whose growth per second is the rate."""
         raise NotImplementedError
 
     def line(self, now: _T) -> str:
-        """The line."""
+        """Return the progress line."""
         raise NotImplementedError
 
 
@@ -118,14 +118,14 @@ class RecordsDisplay(JobDisplay[_F]):
         return f"{self.rate:,.0f} records/s · lag {now.lag:,}"
 
     def is_worth(self, now: _F) -> bool:
-        """False at first: it has no rate yet."""
+        """Always True, but the first progress, which has no rate yet, counts as shown."""
         if self._shown is None:
             self._shown, self._shown_at = self.facts(now), now.at
         return True
 
 
 def _serve(cli: Cli, stack: ExitStack, address: tuple[str, int], metrics: "Served[_T]") -> "Endpoint[_T]":
-    """Serve metrics at this host and port until the stack is closed, and say where."""
+    """Serve metrics at this host and port until the stack is closed, and print the address."""
     from cqrs_cli.runs.endpoint import Endpoint
 
     host, port = address

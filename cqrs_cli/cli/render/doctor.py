@@ -28,7 +28,7 @@ SETTINGS: "tuple[Column[SettingRow], ...]" = (
 
 
 def doctor_result(checks: "list[Check]", held: "list[SettingRow]") -> Result:
-    """The checks, and the settings in force."""
+    """Return the checks, and the effective settings."""
 
     def text() -> "RenderableType":
         from rich.console import Group

@@ -1,4 +1,4 @@
-"""The records of an aggregate with personal fields."""
+"""The output of `cqrs erase`: the records of an aggregate with personal fields."""
 
 from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.result import Result
@@ -7,7 +7,7 @@ from cqrs_cli.words import counted
 
 
 def personal_data(aggregate: str, id: str, found: PersonalRecords) -> Result:
-    """The records that there are, and what becomes of them when it is erased."""
+    """Return the aggregate's records, and the effect of an erasure on them."""
     document = {
         "aggregate": aggregate,
         "id": id,
@@ -31,7 +31,7 @@ def personal_data(aggregate: str, id: str, found: PersonalRecords) -> Result:
 
 
 def words_of_plain(count: int) -> str:
-    """Events that no key was for."""
+    """Return the text about events from before the annotation of the fields, which are not encrypted."""
     return (
         f"{counted(count, 'event')} of before the fields were marked: plain text, which stays;"
         " only a new topic, copied without them, is free of it"

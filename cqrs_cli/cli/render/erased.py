@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def proved_erased(aggregate: str, done: "ErasedProof") -> Result:
-    """The things that are left, and those that still wait."""
+    """Return the findings of erased data, and the erased data that waits for retention or compaction."""
     return Result(_document(aggregate, done), _lines(aggregate, done))
 
 

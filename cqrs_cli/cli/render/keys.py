@@ -1,4 +1,4 @@
-"""The findings of `cqrs keys`. No master key is ever printed, but for its name."""
+"""The findings of `cqrs keys`. Only ids of KEKs are printed, never a KEK."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ _BY_HAND = {
 
 
 def changed_ring(file: Path, how: str, master: str) -> Result:
-    """A ring in a file, made or rotated."""
+    """Return the result for a keyring in a file, created or rotated."""
     done = (
         f"{file}: made, with the master key {master}"
         if how == "made"
@@ -38,7 +38,7 @@ def changed_ring(file: Path, how: str, master: str) -> Result:
 
 
 def ring_by_hand(address: "KeyRingAddress", how: str, month: str) -> Result:
-    """The next step for a ring that is in no file."""
+    """Return the next step for a keyring that is not in a file."""
     form = f'{{"{month}": "KEY IN BASE64"{"" if how == "made" else ", …"}}}'
     lines = [
         f"{address.shown} is not a file: {_BY_HAND[how]}, as JSON:",
@@ -50,7 +50,7 @@ def ring_by_hand(address: "KeyRingAddress", how: str, month: str) -> Result:
 
 
 class _Row(NamedTuple):
-    """A master key and its use by one aggregate."""
+    """A KEK and its use by one aggregate."""
 
     aggregate: str
     master: str
@@ -69,7 +69,7 @@ _COLUMNS: Sequence[Column[_Row]] = (
 
 
 def keys_in_use(ring: Sequence[str], found: "Mapping[str, Mapping[str, MasterUse]]") -> Result:
-    """The use of each master key by each aggregate; then those that nothing needs. `ring`: names, the current first."""
+    """Return the use of each KEK by each aggregate, then the unused KEKs. `ring`: key ids, the current id first."""
     rows = [
         _Row(aggregate, name, *(masters.get(name) or (0, 0)), _state(ring, name))
         for aggregate, masters in found.items()
@@ -84,7 +84,7 @@ def keys_in_use(ring: Sequence[str], found: "Mapping[str, Mapping[str, MasterUse
 
 
 def free_master(name: str) -> str:
-    """The next step for a master key that nothing needs."""
+    """Return the next step for a KEK without use."""
     return (
         f"nothing of these aggregates is under {name}: destroy it if nobody else has this ring;"
         " nobody can read backups of before then"

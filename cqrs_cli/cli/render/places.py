@@ -1,4 +1,4 @@
-"""Tables of partitions, by the one list of columns."""
+"""Tables of partitions, from the list of columns."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -11,14 +11,14 @@ from cqrs_cli.cli.output import printable
 from cqrs_cli.status.columns import COLUMNS, PlaceColumn, Row, View, texts
 from cqrs_cli.status.place import PlaceKind
 
-#: Between two columns.
+#: Characters between two columns.
 _GAP = 2
 
 
 def columns_of(
     view: View, kinds: Iterable[PlaceKind], columns: Sequence[PlaceColumn] = COLUMNS
 ) -> list[PlaceColumn]:
-    """The columns of a table with these kinds of partitions."""
+    """Return the columns of a table with these kinds of partitions."""
     there = set(kinds)
     return [one for one in columns if one.header and view in one.view and there & set(one.kinds)]
 
@@ -31,9 +31,9 @@ def place_table(
     width: int,
     sort: str = "",
 ) -> Table:
-    """Headers in the words of `kind`; the column that the rows are sorted by is underlined.
+    """Return a table with the headers of `kind`; the column by which the rows are sorted is underlined.
 
-    What finds no room in `width` is left out: columns that can be spared, then the ends of owners' names.
+    If `width` is too small, spare columns are left out, then owners' names are shortened.
     """
     numbers, names = _fitting(kind, [*rows, sums], columns, width)
     table = Table(
@@ -58,7 +58,7 @@ def place_table(
 
 
 def header_of(column: PlaceColumn, kind: PlaceKind) -> str:
-    """A column's header in the words of `kind`."""
+    """Return a column's header with the texts of `kind`."""
     return column.header.format(**kind.words)
 
 
@@ -67,22 +67,20 @@ def _marked(is_sorted: bool) -> str:
 
 
 def _style(row: Row, columns: Sequence[PlaceColumn]) -> str:
-    """Red for commands that wait for an owner."""
+    """Return red for commands that wait for an owner."""
     found = {column.name: value for column, value in zip(columns, row.values, strict=True)}
     return "" if found.get("owner") is not None else "red" if found.get("lag") else "dim"
 
 
 class _Fit(NamedTuple):
-    """The numbers of the columns that find room, and the width that is left for names of owners."""
+    """The numbers of the columns that fit, and the remaining width for names of owners."""
 
     numbers: list[int]
     names: int
 
 
 def _fitting(kind: PlaceKind, rows: Sequence[Row], columns: Sequence[PlaceColumn], width: int) -> _Fit:
-    """Leave out columns that say nothing if they are rare, and that can be spared until the rest finds room; then names
-    are cut.
-    """
+    """Leave out rare columns without values, then spare columns until the other columns fit; then shorten names."""
     cells = [list(texts(row, columns)) for row in rows]
     widths = [
         _GAP + max(cell_len(text) for text in (header_of(column, kind), *(line[number] for line in cells)))

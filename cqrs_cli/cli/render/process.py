@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def reacted(done: "ProcessProgress") -> Result:
-    """The positions of processes, and what their events led to."""
+    """Return the positions of processes, and the number of commands that their events led to."""
     document = {
         "events": done.events,
         "commands": done.commands,
@@ -28,13 +28,13 @@ def reacted(done: "ProcessProgress") -> Result:
 
 
 def listening(progress: "ProcessProgress") -> str:
-    """It is said once, when each partition has been claimed."""
+    """Return the message that is printed once, when each partition has been claimed."""
     names = ", ".join(progress.lags())
     return f"{names}: listening; what is recorded from now on is reacted to, whatever happens"
 
 
 class ProcessDisplay(RecordsDisplay["ProcessProgress"]):
-    """Shows how far processes are."""
+    """Shows the progress of processes."""
 
     _listens = False
 
@@ -45,7 +45,7 @@ class ProcessDisplay(RecordsDisplay["ProcessProgress"]):
 
 
 def proved(name: str, found: "Reactions") -> Result:
-    """The findings of `cqrs verify process`."""
+    """Return the findings of `cqrs verify process`."""
     document = {
         "process": name,
         "events": found.events,

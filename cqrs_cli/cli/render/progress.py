@@ -14,25 +14,25 @@ from cqrs_cli.words import counted
 if TYPE_CHECKING:
     from cqrs_cli.runs.snapshot import Rebuild, Snapshot
 
-#: The statuses that a line of text names only if there are any.
+#: The statuses that a line of text contains only if their count is not 0.
 _SELDOM = ("unchanged", "deferred")
 
-#: Seconds between two JSON Lines; one is written only if it differs from the one before.
+#: Seconds between two JSON Lines; a line is written only if it differs from the previous line.
 STREAM_EVERY = 1.0
 
 
 class RunDisplay(JobDisplay["Snapshot"]):
-    """Shows snapshots."""
+    """Shows snapshots of a run."""
 
     def __init__(self, cli: Cli, metrics: tuple[str, int] | None = None) -> None:
-        """`metrics`: host and port to serve them at."""
+        """`metrics`: the host and port of the endpoint."""
         from cqrs_cli.runs.metrics import Metrics
 
         super().__init__(cli, None if metrics is None else (metrics, Metrics()))
         self.every = STREAM_EVERY if cli.streaming else PLAIN_EVERY
         self.began = time.monotonic()
         self._listens = False
-        self._largest: Rebuild | None = None  # of the rebuild that goes on, when most was to be folded
+        self._largest: Rebuild | None = None  # the current rebuild at its largest number of events
 
     def done(self, now: "Snapshot") -> int:
         return now.total("commands")
@@ -47,7 +47,7 @@ class RunDisplay(JobDisplay["Snapshot"]):
             self.cli.event("progress", progress_document(now, self.rate))
 
     def tell(self, now: "Snapshot") -> None:
-        """Say that a rebuild which was shown has ended, and that processes have begun to listen."""
+        """Report once that a displayed rebuild has ended, and that processes listen."""
         rebuild, largest = now.rebuild(), self._largest
         if rebuild is None and largest is not None:
             self._largest = None
@@ -59,18 +59,18 @@ class RunDisplay(JobDisplay["Snapshot"]):
             self.cli.note(listening(now.processes))
 
     def is_worth(self, now: "Snapshot") -> bool:
-        """True in a stream; a log is told nothing before the first decision but of a rebuild."""
+        """True in a stream; in a log, True only during a rebuild or after the first decision."""
         return self.cli.streaming or now.total("commands") > 0 or now.rebuild() is not None
 
     def facts(self, now: "Snapshot") -> tuple[object, ...]:
-        """All but the speed."""
-        waiting = now.waiting() if self.cli.streaming else None  # a plain line does not tell it
+        """Return all facts except the speed."""
+        waiting = now.waiting() if self.cli.streaming else None  # a plain line does not contain it
         reacted = None if now.processes is None else (now.processes.position, now.processes.lag)
         return now.total("commands"), now.lag, now.rebuild(), waiting, reacted
 
 
 def progress_line(snapshot: "Snapshot", rate: float) -> str:
-    """One line: a rebuild, if there is one, speed, lag, and what became of the commands."""
+    """Return one line: a rebuild if there is one, speed, lag, and the number of outcomes by status."""
     rebuild = snapshot.rebuild()
     rebuilding = "" if rebuild is None else f"rebuilding {_shards(rebuild)}, {rebuild.percent} %"
     if rebuilding and not snapshot.total("commands"):
@@ -88,7 +88,7 @@ def _shards(rebuild: "Rebuild") -> str:
 
 
 def progress_document(snapshot: "Snapshot", rate: float) -> dict[str, Any]:
-    """The same for programs, with a part for each aggregate."""
+    """Return the progress for programs, with a part for each aggregate."""
     rebuild = snapshot.rebuild()
     aggregates = sorted({name for name, _ in [*snapshot.counts, *snapshot.lags]})
     reacting = {} if snapshot.processes is None else {"processes": snapshot.processes.by_process()}
@@ -114,7 +114,7 @@ def _sums(snapshot: "Snapshot", aggregate: str | None) -> dict[str, int]:
 
 
 def run_result(done: "Snapshot") -> Result:
-    """The decisions of a run, and the reactions of its processes.
+    """Return the decisions of a run, and the reactions of its processes.
 
     Its seconds are from the first commit to the last: a run may wait longer than it decides.
     """

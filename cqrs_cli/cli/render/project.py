@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def projected(name: str, revision: int, done: "ProjectionProgress") -> Result:
-    """The positions of a projection, and how many events it took."""
+    """Return the positions of a projection, and the number of projected events."""
     positions: dict[str, dict[str, int]] = {}
     for source, position in sorted(done.positions.items()):
         positions.setdefault(source.topic, {})[str(source.partition)] = position

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def rebuilding_text(now: "Rebuilding", bar: bool = True) -> str:
-    """The part that is done, the rate, and the time that is left at this rate."""
+    """Return the part that is done, the rate, and the remaining time at this rate."""
     return share_text("rebuilding", (now.done, now.records), now.done, "records", now.seconds, bar)
 
 
 def rebuilt_shards(done: "Mapping[Partition, Rebuilt]", seconds: float) -> Result:
-    """Each shard, and for people the sums of each aggregate."""
+    """Return each shard, and for people the sums of each aggregate."""
     lines = []
     for name in sorted({partition.aggregate for partition in done}):
         shards = [rebuilt.shard for partition, rebuilt in done.items() if partition.aggregate == name]

@@ -1,4 +1,4 @@
-"""A record of a topic, for programs and for people, whatever its bytes are."""
+"""A record of a topic, for programs and for people, for any bytes in it."""
 
 import base64
 from typing import Any
@@ -12,7 +12,8 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 
 
 def record_document(partition: int, record: Record) -> dict[str, Any]:
-    """`{"partition","offset","timestamp","key","message"}`, and `headers` where they say more than the content type.
+    """Return `{"partition","offset","timestamp","key","message"}`, and `headers` unless they contain only the content
+    type.
 
     A message that is not JSON is text with `"encoding":"text"`; if it is not UTF-8 either, base64 with `"base64"`. A
     key that is not UTF-8 has `"keyencoding":"base64"`. The last of repeated headers counts.
@@ -37,7 +38,7 @@ def record_document(partition: int, record: Record) -> dict[str, Any]:
 
 def _message(value: bytes | None) -> tuple[Any, str]:
     if value is not None and value.strip() and _is_json(value):
-        # JSON Lines: a document of several lines becomes one
+        # JSON Lines: a document of several lines becomes one line
         return msgspec.Raw(
             msgspec.json.format(value, indent=-1) if b"\n" in value or b"\r" in value else value
         ), ""
@@ -63,7 +64,7 @@ def _text(content: bytes | None) -> tuple[str | None, str]:
 
 
 def record_line(partition: int, record: Record) -> str:
-    """Time, place, key and what matters of the message, on one line without control characters."""
+    """Return time, location, key and the main parts of the message, on one line without control characters."""
     when = rfc3339(record.timestamp)
     key = _shown(record.key)
     return printable(f"{when}  {partition}/{record.offset}  {key}  {_summary(record)}")

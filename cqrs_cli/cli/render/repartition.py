@@ -26,7 +26,7 @@ MOVING: "tuple[Column[MovingKeys], ...]" = (
 
 
 def growth_preview(aggregate: str, planned: "PlannedGrowth", work: "GrowthWork") -> Result:
-    """The preview of a growth."""
+    """Return the preview of a repartitioning."""
     document = {
         **_growth(aggregate, planned, dry_run=True),
         "partitions": [one._asdict() for one in work.moving],
@@ -49,7 +49,7 @@ def growth_preview(aggregate: str, planned: "PlannedGrowth", work: "GrowthWork")
 
 
 def grown_topics(aggregate: str, planned: "PlannedGrowth") -> Result:
-    """The topics have grown: what is left is the next run's."""
+    """Return the result after partitions were added to the topics: the next run does the remaining steps."""
     left = planned.lineage.unfinished(planned.after)
     document = {**_growth(aggregate, planned, dry_run=False), "left": left}
     said = f"{_counts(aggregate, planned)}: "

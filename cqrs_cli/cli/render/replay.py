@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def replaying_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
-    """The part of the log that is done, the rate, and the time that is left at this rate."""
+    """Return the part of the log that is done, the rate, and the remaining time at this rate."""
     return job_text(f"folding {aggregate}", now, "events", bar)
 
 
 def replayed(
     aggregate: str, until: str | Mapping[int, int] | None, done: "Replayed", target: "Target | None"
 ) -> Result:
-    """The result of a replay: the number of events, the time until which they are folded, the place of states."""
+    """Return the result of a replay: the number of events, the time up to which they are folded, and the folder."""
     from cqrs_cli.core.digest import as_hex
 
     total, digest = done.total, as_hex(done.total.digest)

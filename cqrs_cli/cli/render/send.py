@@ -18,15 +18,15 @@ from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, Unavailable
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.words import counted
 
-#: Ids that a line of text names at most; JSON has all of them.
+#: The largest number of ids in a line of text; JSON has all ids.
 IDS_IN_TEXT = 3
 
-#: The advice if nobody decides: without names, as a run of some aggregates ends the one of all others.
+#: The advice if there is no owner. It has no names, because a run of some aggregates ends a run of all aggregates.
 _START = "unless a run is starting, start it"
 
 
 def sent(one: SentCommand) -> Result:
-    """One sent command."""
+    """Return the result for one sent command."""
     composed, partition, offset = one
     document = {
         "id": composed.id,
@@ -41,13 +41,13 @@ def sent(one: SentCommand) -> Result:
 
 
 def all_sent(many: SentCommands, **more: int) -> Result:
-    """Many sent commands."""
+    """Return the result for many sent commands."""
     document = {"sent": many.total, "seconds": many.seconds, "aggregates": many.aggregates, **more}
     return Result(document, f"sent {counted(many.total, 'command')} in {many.seconds} s")
 
 
 class OutcomePrinter:
-    """Prints outcomes and counts them by status. `flag` stands before an id in a hint: how to send it again."""
+    """Prints outcomes and counts them by status. `flag` precedes an id in a hint about a second send."""
 
     def __init__(self, cli: Cli, waiter: OutcomeWaiter, patience: float, flag: str = "") -> None:
         self.cli = cli
@@ -68,7 +68,7 @@ class OutcomePrinter:
         self.cli.flush()
 
     def say_nobody_decides(self, connection: Connection) -> None:
-        """Note the aggregates whose commands wait in partitions that nobody decides."""
+        """Print a message about each aggregate whose commands wait in partitions without an owner."""
         from cqrs_cli.cli.ownerless import ownerless
 
         waiting: dict[str, set[int]] = {}
@@ -85,7 +85,7 @@ class OutcomePrinter:
 
     @contextmanager
     def naming_what_is_open(self) -> Iterator[None]:
-        """Name the commands that may still be decided, if the waiting is stopped or the broker is lost."""
+        """Report the commands that may still be decided, if the wait is interrupted or the broker is lost."""
         try:
             yield
         except KeyboardInterrupt:
@@ -98,7 +98,7 @@ class OutcomePrinter:
             raise
 
     def conclude(self) -> None:
-        """Raise `RefusedError` if there was a refusal, else `NoOutcomeError` if an outcome is missing."""
+        """Raise `RefusedError` if a command was rejected or failed, else `NoOutcomeError` if an outcome is missing."""
         missing = self.waiter.outstanding
         total = self._total()
         if self.refusals:
@@ -111,7 +111,7 @@ class OutcomePrinter:
             self.cli.note(", ".join(f"{count:,} {status}" for status, count in self.counts.most_common()))
 
     def with_what_is_open(self, error: CqrsError) -> CqrsError:
-        """The error, which also names the commands without an outcome, if there are any."""
+        """Return the error, extended by the commands without an outcome, if there are any."""
         missing = self.waiter.outstanding
         if not missing:
             return error
@@ -140,7 +140,7 @@ def _listed(ids: Sequence[str]) -> dict[str, object]:
 
 
 def refusal_of(refused: Sequence[OutcomeEnvelope], total: int) -> RefusedError:
-    """The error for outcomes that were printed. It does not say them again: it names the first, and what to do."""
+    """Return the error for printed outcomes. It does not repeat them: it has the id of the first, and the next step."""
     first = refused[0]
     more = {"refused": len(refused), "first": first.causationid}
     if total == 1:
@@ -150,7 +150,7 @@ def refusal_of(refused: Sequence[OutcomeEnvelope], total: int) -> RefusedError:
 
 
 def _advice(outcome: OutcomeEnvelope) -> str:
-    """The advice for the sender of the one command."""
+    """Return the advice for the sender of a single command."""
     verdict = outcome.data
     if verdict.reason == Reason.HANDLER_ERROR.name:
         return "correct the aggregate's code, deploy it, and send the command again"
@@ -165,17 +165,17 @@ def _advice(outcome: OutcomeEnvelope) -> str:
 
 
 def outcome_line(outcome: OutcomeEnvelope) -> str:
-    """An outcome as one line of text: what was decided, on what, and why."""
+    """Return an outcome as one line of text: the status, the aggregate and the reason."""
     verdict = outcome.data
     kind = outcome.type.rpartition(".")[0]
-    kind = kind if "." in kind else "?"  # of a command that could not be read, or whose type there is not
+    kind = kind if "." in kind else "?"  # for an unreadable command, or an unknown type
     return printable(
         f"{verdict.status:<9}  {outcome.subject or '?'}  {kind}  version {verdict.version}  {_reason(verdict)}".rstrip()
     )
 
 
 def _reason(verdict: Verdict) -> str:
-    """The reason, code and message; a duplicate names the outcome that it repeats first."""
+    """Return the reason, code and message; for a duplicate, first the outcome that it repeats."""
     original = (
         f"first {verdict.original.status} at offset {verdict.original.offset}" if verdict.original else ""
     )

@@ -1,4 +1,4 @@
-"""A look at all partitions: as JSON, and as tables for people."""
+"""A snapshot of all partitions: as JSON, and as tables for people."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def status_document(
     look: "Look", store: str, with_digest: bool = False, columns: "Sequence[PlaceColumn] | None" = None
 ) -> dict[str, Any]:
-    """`store`: the setting."""
+    """Return the snapshot as JSON. `store`: the setting."""
     from cqrs_cli.core.messages.timestamps import rfc3339
     from cqrs_cli.status.columns import COLUMNS, place_document
     from cqrs_cli.status.place import DECIDED, HEARD, PROJECTED, standing_by
@@ -62,7 +62,7 @@ def _sums(places: "Sequence[PlaceStatus]") -> dict[str, Any]:
 
 
 def _digest(places: "Iterable[PlaceStatus]") -> str | None:
-    """The sum over the shards; None where one is not on this machine."""
+    """Return the sum over the shards; None if a shard is not on this machine."""
     from cqrs_cli.core import digest
 
     total = 0
@@ -80,9 +80,9 @@ def status_text(
     columns: "Sequence[PlaceColumn] | None" = None,
     width: int = WIDE,
 ) -> "RenderableType":
-    """The same for people: a table for each kind of partition, and what an operator should look at.
+    """Return the snapshot for people: a table for each kind of partition, and remarks for an operator.
 
-    On a narrow screen columns are left out that can be spared.
+    A narrow screen leaves out spare columns.
     """
     from rich.console import Group
     from rich.text import Text

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cqrs_cli.scans.verify.state import ShardComparison
     from cqrs_cli.telemetry.task_reports import JobProgress
 
-#: The counts, and the word for one of each.
+#: The counts, each with its noun in the singular.
 _COUNTS = {
     "commands": "command",
     "outcomes": "outcome",
@@ -27,12 +27,12 @@ _KEPT: "Mapping[Kind, str]" = {"commands": "command", "outcomes": "outcome", "de
 
 
 def proving_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
-    """The part of the logs that is proved, the rate, and the time that is left at this rate."""
+    """Return the part of the logs that is verified, the rate, and the remaining time at this rate."""
     return job_text(f"proving {aggregate}", now, "records", bar)
 
 
 def verified(aggregate: str, done: "Verified") -> Result:
-    """All counts and violations."""
+    """Return all counts and violations."""
     return Result(_document(aggregate, done), _lines(aggregate, done))
 
 
@@ -93,12 +93,12 @@ def _lines(aggregate: str, done: "Verified") -> list[str]:
 
 
 def violations_text(count: int) -> str:
-    """Their number, in words."""
+    """Return the number of violations, in words."""
     return counted(count, "violation") if count else "no violation"
 
 
 def nothing_compared(done: "Verified") -> bool:
-    """True if shards were to be compared, and each was skipped or empty though there are events."""
+    """True if shards were to be compared, and each was skipped or empty although there are events."""
     compared = done.compared.values()
     return bool(compared) and all(
         found.skipped or (found.behind is not None and found.behind[0] == 0) for found in compared

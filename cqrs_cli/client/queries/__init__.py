@@ -1,1 +1,1 @@
-"""Questions about what was decided, or would be: answered from the committed records, without Spark."""
+"""Queries of committed records, without Spark: dead letters, deferred commands, traces, and simulated decisions."""

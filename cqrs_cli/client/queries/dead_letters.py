@@ -1,4 +1,4 @@
-"""The commands of an aggregate that failed, as its dead letters have them, and the way back into the log."""
+"""The failed commands of an aggregate, read from its dead letters, and how to retry them."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -17,15 +17,15 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: The headers that a dead letter has besides the command's own.
+#: The prefix of the headers that a dead letter has in addition to the command's own headers.
 _WHY = "cqrs."
 
-#: Attributes that belong to the command's first way through the log.
+#: Attributes of the first attempt, which a retry leaves out.
 _SPENT = ("notbefore", "deferredfrom", "attempt")
 
 
 class FailedCommand(msgspec.Struct, frozen=True):
-    """A dead letter. `command` is None where the record is not one that could be read."""
+    """A dead letter. `command` is None if the record cannot be read as a command."""
 
     partition: int
     offset: int
@@ -38,14 +38,14 @@ class FailedCommand(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """The command's id; empty where it is not known."""
+        """The command's id; empty if unknown."""
         return "" if self.command is None else self.command.id
 
 
 def failed_commands(
     placed: Iterator[tuple[int, Record]], keep: Callable[[FailedCommand], bool]
 ) -> Iterator[FailedCommand]:
-    """The dead letters among these records that `keep` keeps."""
+    """Yield the dead letters in `placed` (partition, record) that the filter `keep` accepts."""
     for partition, record in placed:
         told = {name: (content or b"").decode(errors="replace") for name, content in record.headers or []}
         own = [header for header in record.headers or [] if not header[0].startswith(_WHY)]
@@ -71,9 +71,10 @@ def failed_commands(
 def open_letters(
     connection: Connection, topics: Topics, letters: Iterable[FailedCommand]
 ) -> Callable[[FailedCommand], bool]:
-    """A filter of these dead letters: the last of each command, unless the command was decided after it.
+    """Return a filter for open dead letters: the last letter of each command, if no decision followed it.
 
-    Reads the outcomes from the time of the oldest letter on, and keeps the commands' ids in memory.
+    Reads the outcomes from the time of the oldest letter on, and keeps the commands' ids in memory. The filter also
+    accepts letters whose command cannot be read.
     """
     last: dict[tuple[str, str], tuple[int, int]] = {}  # by subject and id: partition and offset
     times: dict[tuple[int, int], int] = {}
@@ -94,7 +95,7 @@ def open_letters(
             for record in records:
                 try:
                     outcome = read_outcome(record.value)
-                except ValueError:  # foreign: `verify` names it
+                except ValueError:  # a foreign record, which `verify` reports
                     continue
                 if outcome.data.status in REMEMBERED or outcome.data.original is not UNSET:
                     decided = last.get((outcome.subject or "", outcome.causationid or ""))
@@ -106,7 +107,7 @@ def open_letters(
 def oldest_letters(
     letters: Iterable[FailedCommand], keep: Callable[[FailedCommand], bool]
 ) -> Iterator[FailedCommand]:
-    """The letters of each partition before the first one that `keep` does not keep."""
+    """Yield the letters of each partition before the first letter that `keep` rejects."""
     ended: set[int] = set()
     for one in letters:
         if one.partition not in ended and keep(one):
@@ -116,7 +117,7 @@ def oldest_letters(
 
 
 def retried(aggregate: str, failed: FailedCommand) -> Composed | None:
-    """The command once more, with its id, to be decided now; None where it would fail again for its form."""
+    """Return the command with its id, to send it again; None for a malformed command, which would fail again."""
     if failed.command is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The commands of an aggregate that wait, as its deferred topic has them."""
+"""The deferred commands of an aggregate, read from its deferred topic."""
 
 from collections.abc import Callable, Iterator
 
@@ -21,7 +21,9 @@ from cqrs_cli.kafka.topics.topics import Topics
 def waiting(
     connection: Connection, topics: Topics, partitioner: Partitioner, keep: Callable[[Deferral], bool]
 ) -> list[Deferral]:
-    """The deferred commands that `keep` keeps, by due time. One that has moved is in two topics, but counts once."""
+    """Return the deferred commands that `keep` accepts, sorted by due time. A command that has moved has entries in
+    two partitions, but counts once.
+    """
     found: list[Deferral] = []
     count = readers.partitions(connection, topics.deferred)
     keeper = _keeper(connection, topics, partitioner, count)
@@ -35,7 +37,7 @@ def waiting(
 def _keeper(
     connection: Connection, topics: Topics, partitioner: Partitioner, count: int
 ) -> Callable[[Deferral], int] | None:
-    """The partition that keeps a deferred command, by its entry; None for an aggregate that never grew."""
+    """Return a function from a deferred command to its current partition; None if partitions were never added."""
     if not readers.exists(connection, topics.lineage):
         return None
     lineage = read_lineage(connection, topics, count)
@@ -44,7 +46,7 @@ def _keeper(
 
 
 def deferred_entries(log: PartitionLog, keep: Callable[[Deferral], bool]) -> list[Deferral]:
-    """The deferred commands of a partition that `keep` keeps."""
+    """Return the deferred commands of a partition that `keep` accepts."""
     latest: dict[bytes | None, Deferral] = {}
     for key, entry in _changes(log):
         latest.pop(key, None)
@@ -54,7 +56,7 @@ def deferred_entries(log: PartitionLog, keep: Callable[[Deferral], bool]) -> lis
 
 
 def has_due(log: PartitionLog, moment: int) -> bool:
-    """True if a command of the partition waits that is due at `moment`, ms since 1970."""
+    """True if the partition has a deferred command that is due by `moment`, ms since 1970."""
     due: set[bytes | None] = set()
     for key, entry in _changes(log):
         if entry is not None and entry.due <= moment:
@@ -65,7 +67,7 @@ def has_due(log: PartitionLog, moment: int) -> bool:
 
 
 def _changes(log: PartitionLog) -> Iterator[tuple[bytes | None, Deferral | None]]:
-    """The records of the partition: a key, and the command that waits since then, None for one that waits no longer."""
+    """Yield the records of the partition: the key, and the deferred command, or None after it was decided."""
     for records in log.read("deferred", *log.bounds("deferred")):
         for record in records:
             if record.value is None:
@@ -78,12 +80,12 @@ def _changes(log: PartitionLog) -> Iterator[tuple[bytes | None, Deferral | None]
 
 
 def command_type(entry: Deferral) -> str:
-    """The wire type of a deferred command."""
+    """Return the wire type of a deferred command."""
     return read_command(Record(entry.offset, entry.timestamp, b"", entry.command, [*HEADERS])).type
 
 
 def requests(aggregate: str, entries: list[Deferral], request: str) -> Iterator[Composed]:
-    """The commands that cancel or release these: `request` is `cqrs.Cancel` or `cqrs.Release`."""
+    """Yield commands that cancel or release the deferred commands: `request` is `cqrs.Cancel` or `cqrs.Release`."""
     for entry in entries:
         data = msgspec.json.encode({"id": entry.id})
         yield write_command(aggregate, entry.subject, request, data, SOURCE)

@@ -1,4 +1,7 @@
-"""Messages that belong together, as trees: commands, their outcomes and events, and the commands of these. Pure."""
+"""Related messages as trees for `cqrs trace`: commands, their outcomes and events, and the commands that they caused.
+
+Pure.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,44 +13,44 @@ from cqrs_cli.client.queries.messages import CommandPlace, LinkedMessage
 
 @dataclass
 class CommandNode:
-    """A command and all that came of it. `command` is None if its record was not found: deleted, or sent earlier."""
+    """A command and its results. `command` is None if its record is deleted, or older than the search."""
 
     place: CommandPlace
     command: LinkedMessage | None = None
     outcome: LinkedMessage | None = None
     dead_letter: LinkedMessage | None = None
     events: list["EventNode"] = field(default_factory=list)
-    commands: list["CommandNode"] = field(default_factory=list)  # those that name this one as their cause
+    commands: list["CommandNode"] = field(default_factory=list)  # whose causation id is this command
 
     @property
     def messages(self) -> list[LinkedMessage]:
-        """Its own message and those that it led to."""
+        """The command's own message, outcome, dead letter and events."""
         events = [event.message for event in self.events]
         return [one for one in (self.command, self.outcome, self.dead_letter, *events) if one is not None]
 
     @property
     def time(self) -> tuple[int, CommandPlace]:
-        """The time at which it was sent; what came of a command carries its time."""
+        """The command's time for sorting, with its position: the earliest timestamp of its messages."""
         return min(message.record.timestamp for message in self.messages), self.place
 
 
 @dataclass
 class EventNode:
-    """An event and the commands that it caused."""
+    """An event, and the commands that it caused."""
 
     message: LinkedMessage
     commands: list[CommandNode] = field(default_factory=list)
 
 
 class Lineage(NamedTuple):
-    """The commands without a cause among those found, the oldest first, and all correlation ids."""
+    """The commands whose cause was not found, the oldest first, and all correlation ids."""
 
     roots: list[CommandNode]
     correlations: list[str]
 
 
 def lineage(messages: Iterable[LinkedMessage]) -> Lineage:
-    """The messages as trees: from each command to its outcome, events and dead letter, and to what those caused."""
+    """Return the messages as trees: each command with its results, and the commands that the results caused."""
     nodes: dict[CommandPlace, CommandNode] = {}
     anonymous: list[LinkedMessage] = []
     for message in messages:
@@ -81,7 +84,7 @@ def lineage(messages: Iterable[LinkedMessage]) -> Lineage:
 
 
 class _Cause(NamedTuple):
-    """A command, or an event of it, with the list of the commands that it caused."""
+    """A possible cause of a command: a command or one of its events, with the list of the commands that it caused."""
 
     node: CommandNode
     commands: list[CommandNode]
@@ -90,9 +93,11 @@ class _Cause(NamedTuple):
 def _choose(
     named: list[_Cause], node: CommandNode, parents: dict[CommandPlace, CommandNode]
 ) -> _Cause | None:
-    """The cause of a command among those that have the id it names: an event's id is unique in its topic only.
+    """Return the cause of a command among the candidates with its causation id. There may be several candidates,
+    because an event id is unique only in its topic.
 
-    The last that is not later, as far as the brokers' clocks agree; never one that the command itself led to.
+    Prefer the latest candidate that is not later than the command, as far as the brokers' clocks agree. Never return a
+    descendant of the command.
     """
     named = _of_its_topic(named, "" if node.command is None else node.command.id)
     earlier = [cause for cause in named if cause.node.time <= node.time]
@@ -106,7 +111,9 @@ def _choose(
 
 
 def _of_its_topic(named: list[_Cause], id: str) -> list[_Cause]:
-    """The causes from the topic that a process's command names, `<process>/<events topic>/…`; all for other ids."""
+    """Return the candidates from the events topic in a process manager's command id, `<process>/<events topic>/…`; for
+    other ids, all candidates.
+    """
     _, _, rest = id.partition("/")
     topic, at, _ = rest.partition("/")
     found = [cause for cause in named if at and topic.endswith(f"{cause.node.place[0]}.events")]

@@ -1,4 +1,4 @@
-"""Records read as messages that name each other: commands, outcomes, events and dead letters. Pure."""
+"""Records as messages that refer to each other: commands, outcomes, events and dead letters. Pure."""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -12,14 +12,15 @@ from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 
-#: A command record: its aggregate's name, partition and offset. What came of it names it.
+#: The position of a command record: aggregate name, partition and offset, e.g. `("bank_account", 3, 17)`. Outcomes,
+#: events and dead letters refer to it.
 CommandPlace = tuple[str, int, int]
 
 
 class LinkedMessage(NamedTuple):
-    """A record that was read as a message; `caused_by` is the place of the command record that it came from.
+    """A record that was read as a message; `caused_by` is the position of its command record.
 
-    `id`, `causation` and `correlation` are empty where the message has none.
+    `id`, `causation` and `correlation` are empty if the message lacks them.
     """
 
     kind: str
@@ -36,11 +37,16 @@ class LinkedMessage(NamedTuple):
 
     @property
     def is_anonymous(self) -> bool:
-        """True for what became of a command that was given up: it names the command's place alone."""
+        """True for a message without ids, e.g. the outcome of a command that an operator gave up. It refers to its
+        command only by the position.
+        """
         return not (self.causation or self.correlation or self.id)
 
     def belongs(self, wanted: Collection[str]) -> bool:
-        """True if this is about one of these commands or correlations. Ids of outcomes and events are places."""
+        """True if the message is about a command or correlation in `wanted`.
+
+        The ids of outcomes and events are positions, so they are not compared.
+        """
         ids = [self.causation, self.correlation]
         if self.kind in ("commands", "dead-letters"):
             ids.append(self.id)
@@ -48,9 +54,10 @@ class LinkedMessage(NamedTuple):
 
 
 def message_reader(wanted: Collection[str]) -> Callable[[str, str, int, Record], LinkedMessage | None]:
-    """A function (kind, aggregate, partition, record) that reads a record, None if it cannot belong.
+    """Return a function (kind, aggregate, partition, record) that reads a record; None if it cannot belong to `wanted`.
 
-    Most records are told apart by their bytes alone: JSON without a backslash spells a text in one way.
+    Most records are excluded by a search in their bytes, without parsing. Without a backslash, JSON has only one
+    spelling of a text.
     """
     needles = [msgspec.json.encode(text)[1:-1] for text in wanted]
 
@@ -145,12 +152,12 @@ _READERS: dict[str, Callable[[str, int, Record], LinkedMessage]] = {
 
 
 def reason_of(message: LinkedMessage) -> str:
-    """The reason of a dead letter."""
+    """Return the reason and message of a dead letter."""
     headers = dict(message.record.headers or ())
     texts = [(headers.get(name) or b"").decode(errors="replace") for name in ("cqrs.reason", "cqrs.message")]
     return ": ".join(text for text in texts if text)
 
 
 def data_of(message: LinkedMessage) -> Raw:
-    """The message's data as it is."""
+    """Return the message's data as raw JSON."""
     return Raw(message.data)

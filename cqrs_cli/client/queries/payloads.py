@@ -1,4 +1,4 @@
-"""The payloads that the records of an aggregate refer to: commands, events, dead letters, and what is deferred."""
+"""The payloads to which the records of an aggregate refer, for `cqrs payloads gc`."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -16,16 +16,17 @@ from cqrs_cli.kafka.topics.topics import Kind, Topics
 #: The topics whose records refer to payloads. Outcomes do not.
 _REFERRING: tuple[Kind, ...] = ("commands", "events", "dead-letters", "deferred")
 
-#: Partitions of topics that are read at once.
+#: Partitions that are read concurrently.
 _AT_ONCE = 8
 
 _SUM = re.compile(rb"[0-9a-f]{64}")
 
 
 def named_payloads(connection: Connection, topics: Topics, questioned: Collection[str]) -> set[str]:
-    """Those of the questioned sums that a record names. Raises for a topic that is missing, or not read to its end.
+    """Return the sums in `questioned` to which a record refers. Raises `CqrsError` for a missing or unreadable topic.
 
-    Also by a record whose transaction is open, or was aborted: rather one too many than one too few.
+    Reads uncommitted records on purpose, so records of open and aborted transactions count as references: the caller
+    deletes the other payloads, and must never delete a payload that may be referenced.
     """
     if not questioned:
         return set()
@@ -50,21 +51,21 @@ def named_payloads(connection: Connection, topics: Topics, questioned: Collectio
 
 
 def sums_in(record: Record) -> set[str]:
-    """All that a record says and that looks like a sum."""
+    """Return all texts in a record that have the form of a SHA-256 sum."""
     headers = [] if record.headers is UNREADABLE else record.headers or []
     texts = [text for _, text in headers if text is not None]
     value = record.value or b""
     found = {sum.decode() for text in (value, *texts) for sum in _SUM.findall(text)}
-    if b"\\" in value and MARK in value:  # a sum may be spelt with escapes
+    if b"\\" in value and MARK in value:  # a sum may be written with escapes
         try:
             found.update(_texts(msgspec.json.decode(value)))
-        except (ValueError, RecursionError):  # no owner reads it either
+        except (ValueError, RecursionError):  # no owner can read it either
             pass
     return found
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts in a JSON document, at any depth."""
+    """Yield the strings in a JSON document, at any depth."""
     match value:
         case str():
             yield value

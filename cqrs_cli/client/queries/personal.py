@@ -1,4 +1,4 @@
-"""The records of one aggregate with personal fields, before it is erased and after."""
+"""Counts of the records of one aggregate with personal fields, before and after it is erased."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from cqrs_cli.payloads.check_out import checked_out
 
 @dataclass
 class PersonalRecords:
-    """The records of one aggregate. `plain`: events with a personal value that is not sealed."""
+    """Counts of the records of one aggregate. `plain`: events with a personal value that is not encrypted."""
 
     events: int = 0
     plain: int = 0
@@ -30,7 +30,7 @@ class PersonalRecords:
     commands: int = 0
     ended: dict[str, str] = field(
         default_factory=dict
-    )  # the command that erased → the id of the key that ended
+    )  # id of the erase command → id of the deleted data key
 
 
 def personal_records(
@@ -40,9 +40,9 @@ def personal_records(
     aggregate_id: str,
     partitioner: Partitioner,
 ) -> PersonalRecords:
-    """Count them; reads the partitions in which the aggregate is or was.
+    """Count the records of an aggregate in all partitions of its segments.
 
-    Raises `ContradictionError` for an event that is none.
+    Raises `ContradictionError` for an event that cannot be read.
     """
     key = aggregate_id.encode(errors="surrogateescape")
     partitions = [place.partition for place in find_ranges(connection, topics, key, partitioner)]
@@ -51,7 +51,7 @@ def personal_records(
         for (whole,) in checked_out(connection.payloads, topics.events, partition, [[record]]):
             try:
                 _count(found, aggregate, read_event(whole.value))
-            except ValueError as error:  # msgspec's errors are
+            except ValueError as error:  # msgspec's errors are ValueErrors
                 place = (topics.events, partition, record.offset)
                 raise record_fault(topics.aggregate, "events", *place, error) from error
     found.commands = sum(1 for _ in _of_key(connection, topics.commands, key, partitions))
@@ -62,7 +62,7 @@ def personal_records(
 
 
 def _count(found: PersonalRecords, aggregate: Aggregate, event: EventEnvelope) -> None:
-    """Count an event; it is plain if it was written before its fields were marked."""
+    """Count an event. It is plain if it was written before its fields were annotated as personal."""
     found.events += 1
     if event.type == ERASED:
         found.ended[event.causationid] = read_erased(event.data).key

@@ -1,4 +1,4 @@
-"""Deciding commands here, without sending them: against the states that the committed events make."""
+"""Simulation: decide commands locally, without sending them, against the states of the committed events."""
 
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -39,12 +39,12 @@ from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.keys.opener import EventOpener
 from cqrs_cli.payloads.check_in import referring
 
-#: Seconds to wait for the owners' position. It only makes a note: the group may be hidden from a sender.
+#: Timeout in seconds for reading the owners' position. The position is optional, because an ACL may hide the group.
 _PATIENCE = 2.0
 
 
 class Rehearsed(NamedTuple):
-    """The outcome that a command would have, as bytes and decoded, and the events that it would make."""
+    """The simulated outcome of a command, as bytes and decoded, and its simulated events."""
 
     value: bytes
     read: OutcomeEnvelope
@@ -52,7 +52,9 @@ class Rehearsed(NamedTuple):
 
 
 class Rehearsal:
-    """Decides commands to one aggregate as its owners would now, in the order given; each sees those before it."""
+    """Decides commands to one aggregate as its owners would now, in the given order. Each command sees the results of
+    the earlier commands.
+    """
 
     def __init__(
         self,
@@ -63,14 +65,14 @@ class Rehearsal:
         commands: Iterable[Composed],
         ids_may_repeat: bool = True,
     ) -> None:
-        """Read the states of the aggregates that `commands` name and, unless all ids are new, what was decided within
-        the dedup window and what is deferred.
+        """Read the states of the aggregates in `commands`. If ids may repeat, also read the decisions within the dedup
+        window, and the deferred commands.
         """
         self.topics = _described(connection, topics)
         count = self.topics.partitions
         lineage = find_lineage(connection, topics, count) or PartitionLineage((count,))
         self._place = connection.payloads
-        self._payloads: dict[PayloadReference, bytes] = {}  # of the commands so far
+        self._payloads: dict[PayloadReference, bytes] = {}  # payloads of the commands so far
         self._deciding = deciding
         subjects: dict[int, set[bytes]] = {}
         for composed in commands:
@@ -78,7 +80,7 @@ class Rehearsal:
             subjects.setdefault(target(deciding.partitioner, key, self.topics.partitions), set()).add(key)
         self._marks = event_marks(aggregate)
         self._opener = event_opener(connection, connection.keys, topics, self._marks)
-        self._keys: dict[str, DataKey] = {}  # that may have sealed what is decided here, by their ids
+        self._keys: dict[str, DataKey] = {}  # data keys for the simulated events, by id
         self._batches: dict[int, Batch] = {}
         self._ends: dict[int, int] = {}
         for partition, keys in subjects.items():
@@ -94,11 +96,11 @@ class Rehearsal:
             waiting = _waiting(keeper, keys) if ids_may_repeat else []
             self._batches[partition] = Batch(aggregate, self._context(partition, states, decided, waiting))
         self._opener.conclude()
-        #: Commands in these partitions that no owner has decided yet; an upper bound, as offsets have holes.
+        #: Commands in these partitions that no owner has decided yet. An upper bound, because offsets have gaps.
         self.undecided = _undecided(connection, topics, self._ends)
 
     def decide(self, composed: Composed) -> Rehearsed:
-        """The outcome of the command if it were sent now; raises `CqrsError` if it cannot be decided here."""
+        """Return the outcome that the command would have now; raise `CqrsError` if it cannot be decided here."""
         key = composed.subject.encode()
         partition = target(self._deciding.partitioner, key, self.topics.partitions)
         value = composed.value
@@ -119,11 +121,11 @@ class Rehearsal:
         return Rehearsed(value, read_outcome(value), events)
 
     def close(self) -> None:
-        """Let go of the keys to personal fields. Idempotent."""
+        """Release the data keys. Idempotent."""
         self._opener.close()
 
     def _opened(self, event: bytes) -> bytes:
-        """An event that was decided here, as its sender would have it."""
+        """Return a simulated event with its personal fields decrypted."""
         marked = None if self._marks is None else read_marked(event)
         if self._marks is None or marked is None:
             return event
@@ -170,9 +172,10 @@ def present_states(
     before: Mapping[str, Folded] | None,
     opener: EventOpener,
 ) -> dict[str, Folded]:
-    """The aggregates with these keys as the partition's committed events make them, by id; `before` these they were so.
+    """Fold the partition's committed events of these keys, and return the states by aggregate id. `before` holds the
+    states from the earlier segments.
 
-    Raises `ContradictionError` naming the place of an event that does not follow.
+    Raises `ContradictionError` with the position of an invalid event.
     """
     states = dict(before or {})
     batches = log.read("events", *log.bounds("events"))
@@ -190,7 +193,7 @@ def present_states(
 def recent_decisions(
     log: PartitionLog, keys: Collection[bytes], since: int
 ) -> dict[tuple[str, str], DedupEntry]:
-    """The decisions since then (ms) that an owner remembers, by subject and command id."""
+    """Return the decisions after `since` (ms) that an owner remembers, by subject and command id."""
     decided: dict[tuple[str, str], DedupEntry] = {}
     _, end = log.bounds("outcomes")
     start = log.offset_at("outcomes", since)
@@ -202,7 +205,7 @@ def recent_decisions(
 
 
 def _waiting(log: PartitionLog, keys: Collection[bytes]) -> list[Deferral]:
-    """The deferred commands of the aggregates with these keys."""
+    """Return the deferred commands of these keys."""
     return deferred_entries(log, lambda entry: entry.subject.encode() in keys)
 
 

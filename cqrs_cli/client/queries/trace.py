@@ -1,4 +1,4 @@
-"""Reads all that belongs to a correlation or a command, in all topics of several aggregates, bounded by time."""
+"""Find all messages of a correlation or a command, in all topics of several aggregates, since a given time."""
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,21 +14,22 @@ from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
 from cqrs_cli.keys.opener import EventOpener
 from cqrs_cli.payloads.check_out import look_up
 
-#: Partitions of topics that are read at once.
+#: Partitions that are read concurrently.
 READERS = 8
 
-#: Rounds of reading the topics, at most: the first finds the correlation of a command, the next one all that has it.
+#: The maximal number of passes over the topics. The first pass finds the correlation of a command, the second pass
+#: finds all messages with this correlation.
 ROUNDS = 3
 
-#: Correlations of one aggregate that are followed; of an aggregate with more only its own messages are shown.
+#: The maximal number of an aggregate's correlations to follow. With more, only the aggregate's own messages are shown.
 FOLLOWED = 50
 
 
 class Traced(NamedTuple):
-    """The messages that were found, and where they were searched: aggregates, and records that were read.
+    """The messages that were found, the aggregates that were searched or missing, and the number of records read.
 
-    `of_aggregate`: no command and no correlation has the id, so it was taken as that of an aggregate. `unfollowed`: its
-    correlations, if they are too many to be followed.
+    `of_aggregate`: no command and no correlation has the id, so the id was taken as an aggregate id. `unfollowed`: the
+    number of the aggregate's correlations if it exceeds `FOLLOWED`, else 0.
     """
 
     messages: list[LinkedMessage]
@@ -47,10 +48,11 @@ def trace_messages(
     progress: Callable[[str], None],
     openers: Mapping[str, EventOpener | None] | None = None,
 ) -> Traced:
-    """All messages since then (ms) about a command or correlation, and about the correlations of those found.
+    """Return all messages since `since` (ms) about a command or correlation, and about their correlations.
 
-    `openers`: what opens the events of an aggregate, by its name. If there are none, those of the aggregates with this
-    id. Aggregates without topics are left out; raises `ConfigurationError` if none has any.
+    If no command and no correlation has the id `wanted`, return the messages of the aggregates with this id, and of
+    their correlations. `openers`: the decryptors of events, by aggregate name. Aggregates without topics are skipped;
+    raises `ConfigurationError` if no aggregate has topics.
     """
     parts, missing = _partitions(connection, topics)
     if not parts and missing:
@@ -83,7 +85,7 @@ def trace_messages(
 def _partitions(
     connection: Connection, topics: Mapping[str, Topics]
 ) -> tuple[dict[str, int], dict[str, ConfigurationError]]:
-    """The number of partitions of each aggregate; why it has none."""
+    """Return the partition count of each aggregate, and the error of each aggregate without topics."""
     parts: dict[str, int] = {}
     missing: dict[str, ConfigurationError] = {}
     for name, of_one in topics.items():
@@ -100,7 +102,7 @@ _Stretch = tuple[PartitionLog, Kind, int, int]
 def _stretches(
     connection: Connection, topics: Mapping[str, Topics], parts: Mapping[str, int], since: int
 ) -> list[_Stretch]:
-    """The part of each log that is not older than `since`."""
+    """Return the part of each log since `since`."""
 
     def of_topic(name: str, kind: Kind) -> list[_Stretch]:
         bounds = readers.bounds(connection, topics[name].name(kind), range(parts[name]))
@@ -113,7 +115,7 @@ def _stretches(
         return found
 
     with ThreadPoolExecutor(READERS) as pool:
-        kinds = [kind for kind in KINDS if kind != "deferred"]  # it repeats the commands
+        kinds = [kind for kind in KINDS if kind != "deferred"]  # its records repeat commands
         each = pool.map(lambda one: of_topic(*one), [(name, kind) for name in parts for kind in kinds])
         return [stretch for found in each for stretch in found]
 
@@ -124,7 +126,7 @@ def _read(
     subject: str | None,
     openers: Mapping[str, EventOpener | None],
 ) -> tuple[list[LinkedMessage], int]:
-    """The messages that may be about these ids, or about the aggregates of this one; how many records were read."""
+    """Return the messages that may be about `ids` or the aggregate id `subject`, and the number of records read."""
     wanted = set(ids)
     read = message_reader(wanted)
     stopped = Event()
@@ -155,6 +157,6 @@ def _read(
         try:
             each = list(pool.map(of_stretch, stretches))
         finally:
-            stopped.set()  # an error or Ctrl-C ends the others, too
+            stopped.set()  # an error or Ctrl-C stops the other threads, too
             pool.shutdown(cancel_futures=True)
     return [message for found, _ in each for message in found], sum(count for _, count in each)

@@ -1,4 +1,4 @@
-"""An aggregate made ready for the wire: its decider, the types it is annotated with, and their codecs."""
+"""`Aggregate`: a decider with its message types and their codecs."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -27,32 +27,32 @@ _M = TypeVar("_M", bound=Struct)
 
 @dataclass(frozen=True, eq=False)
 class Aggregate:
-    """Everything `core` needs of one aggregate. Wire types are `<name>.<Class>`."""
+    """The code and the codecs of an aggregate. The dicts have wire types as keys: `<name>.<Class>`."""
 
     name: str
     decider: Decider[Any, Any, Any]
     commands: dict[str, type[Command]]
-    events: dict[str, type[Event]]  # the present ones, without the reserved one
+    events: dict[str, type[Event]]  # current events, without the reserved `Erased`
     state: type[State]
     upcasters: dict[str, Upcaster]
     decode_command: dict[str, Callable[[bytes], Command]]
-    decode_event: dict[str, Callable[[bytes], Event]]  # with the reserved one, and all that have an upcaster
+    decode_event: dict[str, Callable[[bytes], Event]]  # also `Erased`, and old events with an upcaster
     decode_state: Callable[[bytes], State]
     event_types: dict[type, str]
     may_be_inexact: bool
     may_nest: bool
-    decide_with_context: bool  # its third parameter
-    package: str  # where its code is, for the place of an error; its module where it is in no package
+    decide_with_context: bool  # `decide` has a third parameter
+    package: str  # the package or module of its code; errors name lines within it
     ce_source: str  # the CloudEvents source of its events and outcomes
     has_personal_fields: bool  # in any message or in its state
-    hears_erased: bool  # `evolve` takes the reserved event `cqrs.Erased`
+    hears_erased: bool  # `evolve` accepts the reserved event `cqrs.Erased`
 
     @classmethod
     def of(cls, name: str, decider: Decider[Any, Any, Any]) -> "Aggregate":
-        """Read the types from the annotations of `decide` and `evolve`.
+        """Create an aggregate; the annotations of `decide` and `evolve` give the message types.
 
-        Raises `InvalidAggregate`, a `TypeError`, for a type that is missing, doubled or has no form in JSON, and for a
-        personal mark that cannot be kept.
+        Raises `InvalidAggregate`, a `TypeError`, for a type that is missing, duplicate or without a form in JSON, and
+        for an invalid personal-data annotation.
         """
         types = types_of(decider)
         for message in (*types.commands, *types.events, types.state):
@@ -93,7 +93,9 @@ class Aggregate:
         return made
 
     def _upcast(self, today: dict[str, Callable[[bytes], Event]]) -> None:
-        """Decode by upcaster each event that has one. Its event is read back as if it had been written `today`."""
+        """Replace the decoders of events with an upcaster. The upcaster's result is encoded and decoded by `today`, the
+        decoders of current events, so it equals an event that was written in its current form.
+        """
 
         def read_back(event: Event) -> Event:
             kind = self.event_types.get(type(event))
@@ -110,40 +112,41 @@ class Aggregate:
             self.decode_event[kind] = decode
 
     def type_of(self, event: Event) -> str:
-        """The type of an event on the wire."""
+        """Return the type of an event on the wire."""
         kind = type(event)
         return ERASED if kind is Erased else self.event_types.get(kind, f"{self.name}.{kind.__name__}")
 
     def raised(self, error: BaseException, package: str | None = None) -> str:
-        """The place and the words of an exception of this code; with personal fields its class in place of the words.
+        """Return line and message of an exception of the aggregate's code: `wallet.py:12: KeyError: 'EUR'`.
 
-        A value may stand in its words. `package`: of other code that was given one of its events.
+        If the aggregate has personal fields, the exception's class replaces the message, which may contain a value.
+        `package` is the package of other code, such as a projection, that raised while it handled an event.
         """
         return raised(error, package or self.package, not self.has_personal_fields)
 
     def shown(self, error: BaseException) -> BaseException:
-        """The exception as tracebacks may show it: without words if any field is personal."""
+        """Return the exception for a traceback; without its message if the aggregate has personal fields."""
         return without_words(error) if self.has_personal_fields else error
 
     def raise_shown(self, error: BaseException) -> NoReturn:
-        """Raise an error of the process as tracebacks may show it. What led to it is told where its words are."""
+        """Raise a process error (`PROCESS_ERRORS`); without message and cause if the aggregate has personal fields."""
         raise self.shown(error)
 
     @cached_property
     def schema_digest(self) -> str:
-        """A digest of the fields of events and state and the names with an upcaster: part of a shard's identity.
+        """A digest of the fields of events and state, and of the events with an upcaster: part of a shard's identity.
 
-        So a shard is rebuilt when an event or an upcaster is gone, and what nobody can read is found before anything is
-        decided. Docstrings do not count.
+        So a shard is rebuilt after an event or an upcaster was removed, and the rebuild finds unreadable events before
+        the owner decides. Docstrings do not change the digest.
         """
         return schema.schema_digest([*self.events.values(), self.state], self.upcasters)
 
     @cached_property
     def fold_digest(self) -> str:
-        """A digest of the code that folds: `evolve`, the upcasters and all that they use, and the initial state.
+        """A digest of the initial state and of the code that folds: `evolve`, the upcasters and the code that they use.
 
-        When it changes under one revision, `run`, `check` and `doctor` say so. The fields of messages do not count:
-        they are compared one by one.
+        `run`, `check` and `doctor` warn if it changes without a new revision. The fields of messages are left out: they
+        are compared one by one.
         """
         decider = self.decider
         functions = [decider.evolve, *decider.upcasters.values()]
@@ -154,16 +157,16 @@ class Aggregate:
         return hashlib.sha256(code.encode() + initial).hexdigest()[:16]
 
     def encode_state(self, state: State) -> bytes:
-        """The canonical bytes of a state: equal states are equal bytes, in any process."""
+        """Return the canonical bytes of a state: equal states give equal bytes, in every process."""
         return encode_json(state)
 
     @cached_property
     def quick_encode(self) -> Callable[[Any], bytes]:
-        """`encode_checked` for a hot path: where nothing has to be checked, the encoder itself."""
+        """`encode_checked` for the hot path: if no check is necessary, the encoder itself."""
         return self.encode_checked if self.may_be_inexact or self.may_nest else encode_json
 
     def encode_checked(self, value: Event | State) -> bytes:
-        """The JSON of an event or a state; raises `ValueError` for a value that readers could not read back."""
+        """Return the JSON of an event or a state; raises `ValueError` for a value that readers could not read back."""
         if self.may_be_inexact:
             self.check_values(value)
         data = encode_json(value)
@@ -175,9 +178,11 @@ class Aggregate:
     def step(self) -> Callable[[State, str, Raw | bytes], State]:
         """The step of every fold: from a state, and the type and data of an event, to the next state.
 
-        The event is taken as it is read, and the state as a shard may give it back before the next event: encoded, then
-        decoded. Raises `KeyError` for an event that the code does not know, `TypeError` if `evolve` returns something
-        else than a state, `ValueError` for data or a state that cannot be read back, and whatever `evolve` raises.
+        Events are decoded from their written form. The new state is encoded and decoded after each event, so that
+        storing it in a shard makes no difference.
+
+        Raises `KeyError` for an unknown event type, `TypeError` if `evolve` returns no state, `ValueError` for data or
+        a state that cannot be read back, and the errors of `evolve`.
         """
         evolve = self.decider.evolve
         if self.has_personal_fields:
@@ -186,8 +191,9 @@ class Aggregate:
 
     @cached_property
     def step_decided(self) -> Callable[[State, str, Raw | bytes], State]:
-        """`step` for events of `decide`, which are still plain: a member with the shape of a sealed value is read as it
-        stands, and fits no class that is not in `may_look_sealed`.
+        """`step` for events of `decide`, which are not encrypted yet: it decrypts nothing.
+
+        A member with the shape of an encrypted value is an object, so it matches only classes in `may_look_sealed`.
         """
         if not self.has_personal_fields:
             return self.step
@@ -197,8 +203,9 @@ class Aggregate:
 
     @cached_property
     def may_look_sealed(self) -> frozenset[type]:
-        """The commands and events in whose JSON a member may have the shape of a sealed value: all others need not be
-        searched for one. None of an aggregate without personal fields.
+        """The commands and events whose JSON may have a plain member with the shape of an encrypted value.
+
+        No other class has to be searched for such a member. Empty for an aggregate without personal fields.
         """
         if not self.has_personal_fields:
             return frozenset()
@@ -211,7 +218,7 @@ class Aggregate:
         self, evolve: Callable[[State, Event], State], decoders: Mapping[str, Callable[[bytes], Event]]
     ) -> Callable[[State, str, Raw | bytes], State]:
         cls, encode = self.state, self.quick_encode
-        decode_state = msgspec.json.Decoder(cls).decode  # nothing is sealed in between
+        decode_state = msgspec.json.Decoder(cls).decode  # the state is not encrypted here
 
         def step(state: State, kind: str, data: Raw | bytes) -> State:
             after = evolve(state, decoders[kind](data))
@@ -222,9 +229,9 @@ class Aggregate:
         return step
 
     def check_values(self, value: Event | State) -> None:
-        """Refuse what readers could not read back as it is: NaN and infinities, in an event also times without offset.
+        """Raise `ValueError` for values that readers could not read back: NaN, infinities, and times without offset.
 
-        Free for aggregates without such fields. A state may hold such a time: old events have put it there.
+        An aggregate without such fields pays nothing. A state may contain a time without offset, from an old event.
         """
         if self.may_be_inexact:
             if isinstance(value, Event):
@@ -234,6 +241,6 @@ class Aggregate:
 
 
 def _decoder(cls: type[_M]) -> Callable[[bytes], _M]:
-    """The decoder of events or states. Placeholders stand for members that are still sealed."""
+    """Return a decoder of events or states, which redacts encrypted members."""
     decode = msgspec.json.Decoder(cls).decode
     return sealed_as_placeholders(decode, cls) if personal_fields(cls) else decode

@@ -1,4 +1,4 @@
-"""The types of an aggregate, read from the annotations of its `decide` and `evolve`."""
+"""Reads the message types of an aggregate from the annotations of its `decide` and `evolve`."""
 
 import inspect
 import types
@@ -13,7 +13,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 class Types(typing.NamedTuple):
-    """The classes of an aggregate's messages; commands and events in the order of the annotations."""
+    """The message classes of an aggregate, with commands and events in the order of the annotations."""
 
     commands: list[type[Command]]
     events: list[type[Event]]
@@ -22,7 +22,10 @@ class Types(typing.NamedTuple):
 
 
 def types_of(decider: Decider[Any, Any, Any]) -> Types:
-    """The classes that `decide` and `evolve` say they take; raises `InvalidAggregate` saying what to write."""
+    """Return the classes in the annotations of `decide` and `evolve`.
+
+    Raises `InvalidAggregate` for a missing or wrong annotation; its message contains the correct form.
+    """
     command, decide_state, *at = _parameters(decider.decide, "decide(command, state)", most=3)
     evolve_state, event = _parameters(decider.evolve, "evolve(state, event)")
     commands = _messages(decider.decide, command, Command)
@@ -51,7 +54,7 @@ def _parameters(function: Callable[..., Any], form: str, most: int = 2) -> list[
 
 
 def _require_evolved(decide: Callable[..., Any], events: list[type[Event]]) -> None:
-    """Refuse an event in what `decide` says it gives that `evolve` does not take."""
+    """Raise `InvalidAggregate` if the return annotation of `decide` has an event that `evolve` does not accept."""
     for given in _classes(_annotation(decide, "return")):
         if issubclass(given, Event) and given is not Event and given not in events:
             raise InvalidAggregate(
@@ -62,7 +65,7 @@ def _require_evolved(decide: Callable[..., Any], events: list[type[Event]]) -> N
 
 
 def _classes(annotation: Any) -> Iterator[type]:
-    """Every class within an annotation: `Iterator[Opened | Closed]` has two, and `Iterator`."""
+    """Yield every class within an annotation: `Opened`, `Closed` and `Iterator` for `Iterator[Opened | Closed]`."""
     annotation = getattr(annotation, "__value__", annotation)
     if isinstance(annotation, type):
         yield annotation
@@ -113,7 +116,7 @@ def _messages(function: Callable[..., Any], parameter: str, base: type) -> list[
 
 
 def union_members(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union, at any depth, in order; of anything else itself."""
+    """Return the members of a union, at any depth, in order; for any other annotation the annotation itself."""
     # `type Commands = Open | Close`, from Python 3.12.
     annotation = getattr(annotation, "__value__", annotation)
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
@@ -148,7 +151,7 @@ def _require_state(function: Callable[..., Any], parameter: str, state: type[Sta
 
 
 def _require_plain(cls: type[Any]) -> None:
-    """Frozen, not generic, an object of its fields in JSON: nothing else has one name and form on the wire."""
+    """Require a class that is frozen, not generic, and a JSON object of its fields, so its wire form is unambiguous."""
     config = cls.__struct_config__
     for name in _unannotated(cls):
         value = vars(cls)[name]
@@ -170,7 +173,7 @@ def _require_plain(cls: type[Any]) -> None:
 
 
 def _unannotated(cls: type[Any]) -> list[str]:
-    """The values in a class's body that look like fields and are not: all but functions, classes and `ClassVar`."""
+    """Return the names in a class's body that look like fields but have no annotation, such as `cents = 0`."""
     known = {*cls.__annotations__, *cls.__struct_fields__}
     return [
         name
@@ -187,7 +190,7 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def spell(annotation: object) -> str:
-    """An annotation as an error names it."""
+    """Return an annotation as text for an error."""
     if annotation is None:
         return "no annotation"
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)

@@ -1,4 +1,4 @@
-"""A digest of an aggregate's code: the same on every machine, from a folder as from an archive."""
+"""Digests of an aggregate's code, equal on every machine, and equal for a folder and an archive."""
 
 import ast
 import hashlib
@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Iterator
 
 
 def code_digest(module: str) -> str:
-    """16 hex digits that change when the module's code changes, or code that it imports from its package.
+    """Return 16 hex digits that change with the code of the module and of modules that it imports from its package.
 
-    Comments, docstrings and layout do not count. Empty where there is no source (code typed into a prompt).
+    Comments, docstrings and layout do not count. Empty without source, such as code typed into a prompt.
     """
     trees: dict[str, ast.Module] = {}
     waiting = [module]
@@ -22,7 +22,7 @@ def code_digest(module: str) -> str:
         waiting.extend(_siblings(trees[name], name))
     if module not in trees:
         return ""
-    package = module.rpartition(".")[0]  # what the package is called does not count either
+    package = module.rpartition(".")[0]  # the name of the package does not count either
     text = "\0".join(
         f"{name.removeprefix(package)}\0{ast.unparse(_without_docstrings(trees[name]))}"
         for name in sorted(trees)
@@ -31,11 +31,11 @@ def code_digest(module: str) -> str:
 
 
 def reach_digest(module: str, names: Iterable[str], messages: Collection[str] = ()) -> str:
-    """16 hex digits that change when one of these functions and classes of the module does, or what they are made of.
+    """Return 16 hex digits that change with the given functions and classes of a module, and the code that they use.
 
-    Of classes called as one of the `messages` the fields do not count: their schemas are compared. What they are made
-    of is all they name at the top of the module, and the modules of its package that these lines import. It is the
-    `code_digest` where one of the names is not to be found.
+    The digest covers all top-level statements that they reach by name, and the modules of the package that these
+    statements import. The fields of classes named in `messages` are left out, since their schemas are compared. If a
+    name is not found, the result is the `code_digest` of the module.
     """
     source = _source(module)
     tree = ast.parse(source or "")
@@ -61,7 +61,7 @@ def _without_fields(node: ast.stmt) -> ast.stmt:
 
 
 def _defined(node: ast.stmt) -> list[str]:
-    """The names that a line at the top of a module gives a meaning."""
+    """Return the names that a top-level statement of a module defines."""
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]
@@ -83,7 +83,7 @@ def _source(name: str) -> str | None:
 
 
 def _siblings(tree: ast.Module, module: str) -> Iterator[str]:
-    """Modules of the same package that `module` imports."""
+    """Yield the modules of the same package that `module` imports."""
     package = module.rpartition(".")[0]
     if not package:
         return

@@ -1,7 +1,6 @@
-"""The changes from the committed messages to the present ones, and what to do about each.
+"""Compares the committed contract of an aggregate with its current code, for `cqrs check`: changes and advice.
 
-Both are as `contract` has them: events on the log and commands of clients were made by the one, and are read by the
-code of today.
+Events on the log and commands of clients were made by the committed contract, and are read by the current code.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,14 +17,14 @@ Contract = Mapping[str, Any]
 
 
 class Change(NamedTuple):
-    """A change: `red` breaks what was written, `amber` only has to be committed."""
+    """A change: `red` breaks existing events or clients, `amber` only has to be committed."""
 
     level: Literal["amber", "red"]
     what: str
     do: str = ""
 
 
-#: The advice for a difference that breaks, by where it is.
+#: The advice for breaking differences, by their kind: in events and in commands.
 _EVENT = {
     "gone": "events on the log have it: keep it, or make a new event and read this one by an upcaster",
     "required": "events on the log lack it: give it a default, or make a new event and read this one by an upcaster",
@@ -43,7 +42,7 @@ _COMMAND = {
 
 
 def contract(aggregate: Aggregate) -> dict[str, Any]:
-    """The messages of an aggregate as they are committed: JSON Schema without prose, revision and meaning."""
+    """Return the contract of an aggregate, which is committed: JSON Schema without prose, revision and fold digest."""
     schema = without_prose(aggregate_schema(aggregate))
     schema |= {
         "aggregate": aggregate.name,
@@ -55,7 +54,7 @@ def contract(aggregate: Aggregate) -> dict[str, Any]:
 
 
 def changes(before: Contract, today: Contract) -> list[Change]:
-    """All changes between two contracts of an aggregate, those that break first."""
+    """Return all changes between two contracts of an aggregate, breaking changes first."""
     found = [*_commands(before, today), *_events(before, today), *_folding(before, today)]
     return sorted(found, key=lambda change: change.level, reverse=True)
 

@@ -1,4 +1,4 @@
-"""The vocabulary of an aggregate: what its author writes against."""
+"""The API for authors of aggregates."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
@@ -11,21 +11,21 @@ from msgspec import Struct, field
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Command(Struct, frozen=True, forbid_unknown_fields=True):
-    """A wish, named in the imperative: `Withdraw`. It may be rejected."""
+    """A request, named in the imperative: `Withdraw`. It may be rejected."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Event(Struct, frozen=True):
-    """A fact, named in the past tense: `Withdrawn`. Never rejected; fields it does not know are ignored."""
+    """A fact, named in the past tense: `Withdrawn`. It is never rejected. Decoding ignores unknown fields."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class State(Struct, frozen=True):
-    """The state of an aggregate, as an immutable value: every field needs a default."""
+    """The state of an aggregate, as an immutable value. Every field needs a default."""
 
 
 class Rejected(Exception):
-    """The aggregate says no. Raised by `decide`; becomes an outcome `rejected` with reason `BUSINESS_RULE`.
+    """Raised by `decide` to reject the command: the outcome is `rejected` with the reason `BUSINESS_RULE`.
 
     `message` is for people, `code` (upper case, stable) for programs.
     """
@@ -37,16 +37,16 @@ class Rejected(Exception):
 
 
 class Context(Struct, frozen=True, gc=False):
-    """The circumstances of a command, for a `decide` that asks for them: the same whenever the command is decided.
+    """The metadata of a command, for a `decide` with a third parameter. It is equal in each decision of the command.
 
-    `time` is aware, in UTC: when the broker took the command, and the `time` of its events.
+    `time` is aware, in UTC: the broker's timestamp of the command, and the `time` of its events.
     """
 
     aggregate_id: str
     version: int  # before the command; 0: the aggregate does not exist
     time: datetime
     command_id: str
-    correlation_id: str  # the command's id if it was sent without one
+    correlation_id: str  # the command's id if the command has no correlation id
 
 
 _C = TypeVar("_C")
@@ -58,13 +58,13 @@ _E = TypeVar("_E")
 class Decider(Generic[_C, _S, _E]):
     """An aggregate as a value.
 
-    `decide(command, state)` gives the events, or raises `Rejected`; `evolve(state, event)` gives the next state.
-    Both are pure: no clock, no randomness, no I/O. A `decide` with a third parameter, `at: Context`, is told when.
-    `initial` is the state at version 0. Raise `revision` whenever the meaning of `evolve` changes: shards of another
-    revision are rebuilt from the events.
+    `decide(command, state)` returns or yields events, or raises `Rejected`. `evolve(state, event)` returns the next
+    state. Both are pure: no clock, no randomness, no I/O. A `decide` with a third parameter, `at: Context`, gets the
+    command's time and ids. `initial` is the state at version 0. Raise `revision` whenever the meaning of `evolve`
+    changes: shards of another revision are rebuilt from the events.
 
-    `upcasters` read what older code wrote: from the name of an event to a function that gets its data as a dict and
-    gives an event of today, `{"Deposited": from_v1}`. It gets all data under this name, whenever it was written.
+    `upcasters` convert events of older code: `{"Deposited": from_v1}` maps the name of an event to a function from the
+    data, a dict, to a current event. The function gets old and new data of this name.
     """
 
     decide: Callable[[_C, _S], Iterable[_E]] | Callable[[_C, _S, Context], Iterable[_E]]

@@ -1,10 +1,10 @@
-"""A type as a tree: each node has the annotation that its author wrote, and the type that msgspec reads from it.
+"""A type as a tree: each node has the author's annotation, and the type that msgspec derives from it.
 
-Messages are looked into in many ways: as columns, as fields on a command line, as random values, for what JSON cannot
-hold. All of them walk this tree, so a kind of type is taken apart in one place only. The annotation has the author's
-words in their order; msgspec's type has limits and tags.
+Many modules inspect messages: for columns, for fields on the command line, for random values, and for types that JSON
+cannot hold. They all walk this tree, so only this module takes types apart. The annotation has the author's order of
+names; msgspec's type has limits and tags.
 
-Contracts do not walk it: of the messages as they once were, there is only the JSON Schema (`shapes`).
+Contracts do not use the tree: of earlier versions of messages, only the JSON Schema exists (`shapes`).
 """
 
 import types
@@ -37,7 +37,7 @@ _WRAPPERS = (typing.Annotated, typing.Final, typing.Required, typing.NotRequired
 
 
 class Described:
-    """A type. Its parts and fields are made when they are first asked for, since a type may contain itself."""
+    """A node of the tree. Parts and fields are created on first use, because a type may contain itself."""
 
     def __init__(self, annotation: Any, wire: Any) -> None:
         while isinstance(wire, msgspec_types.Metadata):
@@ -47,17 +47,17 @@ class Described:
 
     @property
     def is_list(self) -> bool:
-        """True if it is a list in JSON."""
+        """True if the type is a list in JSON."""
         return self.form in ("list", "set", "tuple", "row") or getattr(self.wire, "array_like", False)
 
     @cached_property
     def plain(self) -> Any:
-        """The annotation without what stands around it: `Annotated`, the name of an alias, `| UnsetType`."""
+        """The annotation without wrappers: `Annotated`, the name of an alias, `| UnsetType`."""
         return _plain(self.annotation)
 
     @cached_property
     def parts(self) -> tuple["Described", ...]:
-        """The item of a list or a set, the items of a tuple, key and value of a dict, the members of a union."""
+        """The item type of a list or set, item types of a tuple, key and value of a dict, members of a union."""
         wire, wires = self.wire, tuple[Any, ...]()
         match self.form:
             case "list" | "set":
@@ -73,7 +73,7 @@ class Described:
 
     @cached_property
     def fields(self) -> tuple[tuple[msgspec_types.Field, "Described"], ...]:
-        """The fields of an object or of a named tuple, each with its type."""
+        """The fields of an object or a named tuple, each with its type."""
         if self.form not in ("object", "row"):
             return ()
         cls = typing.get_origin(self.wire.cls) or self.wire.cls
@@ -84,12 +84,12 @@ class Described:
         )
 
     def within(self) -> Iterator["Described"]:
-        """The types that it is directly made of."""
+        """Yield the types of which this type directly consists."""
         yield from self.parts
         yield from (kind for _, kind in self.fields)
 
     def everything(self) -> Iterator["Described"]:
-        """Every type within it, itself included, each once."""
+        """Yield this type and every type within it, each once."""
         seen: set[int] = set()
         waiting = [self]
         while waiting:
@@ -101,7 +101,7 @@ class Described:
 
 
 def tree_of(annotation: Any) -> Described:
-    """The tree of a type; raises what msgspec raises for one that it cannot describe."""
+    """Return the tree of a type; raises msgspec's errors for a type that msgspec cannot describe."""
     return Described(annotation, msgspec_types.type_info(annotation))
 
 
@@ -116,7 +116,7 @@ def _plain(annotation: Any) -> Any:
 
 
 def _filled(annotation: Any, given: Mapping[Any, Any]) -> Any:
-    """The annotation of a field of a generic class with the types that are `given` to the class."""
+    """Return the annotation of a field of a generic class, with its type variables replaced by the `given` types."""
     if not given:
         return annotation
     wanted = tuple(given.get(one, one) for one in getattr(annotation, "__parameters__", ()))
@@ -124,5 +124,5 @@ def _filled(annotation: Any, given: Mapping[Any, Any]) -> Any:
 
 
 def is_union(annotation: Any) -> bool:
-    """Tell whether it is `X | Y`, in either spelling."""
+    """True for `X | Y` and `Union[X, Y]`."""
     return typing.get_origin(annotation) in (typing.Union, types.UnionType)

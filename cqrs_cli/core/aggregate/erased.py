@@ -1,4 +1,4 @@
-"""`Erased`: the reserved event that says that the personal fields of an aggregate are gone, and its fold."""
+"""`Erased`, the reserved event after an erasure of an aggregate's personal fields, and its folding."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,24 +9,25 @@ from msgspec import Raw
 from cqrs_cli.core.aggregate.decider import Event, State
 from cqrs_cli.core.personal.masking import mask
 
-#: Its type on the wire, the same for all aggregates.
+#: The type of the event on the wire, equal for all aggregates.
 ERASED = "cqrs.Erased"
 
 
 class Erased(Event):
-    """The personal fields of this aggregate were erased: the key with this id is gone, and with it what it sealed."""
+    """The personal fields of this aggregate were erased: the data key with the id `key` was deleted."""
 
     key: str
 
 
-#: The event in its data; raises `ValueError` (msgspec's errors are) for any other data.
+#: Decodes the data of the event; raises `ValueError` (or a subclass of msgspec) for any other data.
 read_erased: Callable[[Raw | bytes], Erased] = msgspec.json.Decoder(Erased).decode
 
 
 def with_erasing(evolve: Callable[[Any, Any], State], hears_erased: bool) -> Callable[[State, Event], State]:
-    """`evolve`, and the fold of `Erased`: the masked state, which `evolve` is asked about if it takes the event.
+    """Return `evolve`, extended by the folding of `Erased`: it redacts the state.
 
-    Personal values that it gives are dropped: there is no key for them.
+    If `evolve` accepts the event (`hears_erased`), it is called with the redacted state, and its result is redacted,
+    too, because there is no key for new personal values.
     """
 
     def evolve_or_erase(state: State, event: Event) -> State:
@@ -36,6 +37,6 @@ def with_erasing(evolve: Callable[[Any, Any], State], hears_erased: bool) -> Cal
         if not hears_erased:
             return left
         after = evolve(left, event)
-        return mask(after) if type(after) is type(left) else after  # the step refuses what is no state
+        return mask(after) if type(after) is type(left) else after  # `step` raises if it is no state
 
     return evolve_or_erase

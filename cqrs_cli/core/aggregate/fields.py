@@ -1,4 +1,4 @@
-"""The fields of messages in words: types, defaults and values as their authors and senders know them."""
+"""Describes the fields of messages for people: types, defaults and values as text."""
 
 import enum
 import types
@@ -18,28 +18,28 @@ _LENGTHS = {"min_length": "at least {} long", "max_length": "at most {} long"}
 
 
 class FieldShape(NamedTuple):
-    """A field of a message. `fields`: the fields of the object that it holds, directly or in a list or dict."""
+    """A field of a message. `fields` are the fields of the object that it holds, directly or in a list or dict."""
 
     name: str  # on the wire
-    type: str  # as one would write it: `int`, `'a' | 'b'`
-    default: str | None  # as JSON; None if it is required
-    about: str
-    holds: str  # what stands between it and its fields: `[]` in a list, `[KEY]` in a dict
+    type: str  # as Python source: `int`, `'a' | 'b'`
+    default: str | None  # as JSON; None if the field is required
+    about: str  # the description in its annotation
+    holds: str  # the path from the field to `fields`: `[]` for a list, `[KEY]` for a dict
     fields: tuple["FieldShape", ...]
     is_personal: bool
 
     def spelled(self) -> str:
-        """`amount: int = 1`."""
+        """Return the field as text: `amount: int = 1`."""
         return f"{self.name}: {self.type}" + ("" if self.default is None else f" = {self.default}")
 
 
 def fields_of(cls: type) -> tuple[FieldShape, ...]:
-    """The fields of a message, or of an object nested in one."""
+    """Return the fields of a message, or of an object within a message."""
     return _fields(tree_of(cls), ())
 
 
 def _fields(kind: Described, above: tuple[type, ...]) -> tuple[FieldShape, ...]:
-    """A type within itself is named, not opened again."""
+    """Return the fields of a type. A type that contains itself is not expanded again."""
     above = (*above, kind.wire.cls)
     return tuple(_field(field, of_field, above) for field, of_field in kind.fields)
 
@@ -59,7 +59,7 @@ def _field(field: msgspec_types.Field, kind: Described, above: tuple[type, ...])
 
 
 def _objects_in(kind: Described, holds: str) -> Iterator[tuple[str, Described]]:
-    """The objects that a field may hold, each with how it is held: `[]` in a list, `[KEY]` in a dict."""
+    """Yield the objects that a field may hold, each with its path: `[]` in a list, `[KEY]` in a dict."""
     if kind.form == "object":
         yield holds, kind
     elif kind.form == "dict":
@@ -80,7 +80,7 @@ def _default(field: msgspec_types.Field) -> str:
 
 
 def values_of(annotation: Any) -> list[str]:
-    """The values that a field admits, as JSON, if they are a closed set."""
+    """Return the permitted values of an enum or a literal, also within a union, as JSON; [] for any other type."""
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
         return [encode_json(member.value).decode() for member in annotation]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
@@ -94,7 +94,7 @@ def values_of(annotation: Any) -> list[str]:
 
 
 def spell_type(annotation: Any) -> str:
-    """The annotation as one would write it: `str | None`, `list[Line]`, `"red" | "blue"`, `int ≥ 0`."""
+    """Return an annotation as text: `str | null`, `list[Line]`, `"red" | "blue"`, `int ≥ 0`."""
     if annotation in (None, types.NoneType):
         return "null"
     if annotation is Ellipsis:

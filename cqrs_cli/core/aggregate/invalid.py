@@ -1,11 +1,11 @@
-"""Errors in the code of an aggregate."""
+"""Errors in the code of an aggregate, and the text of exceptions that this code raises."""
 
 import inspect
 import re
 from pathlib import Path
 from types import TracebackType
 
-#: The words of msgspec, and ours.
+#: Replacements for msgspec's error messages.
 _WORDS = (
     (r"^Missing required argument ('\w+')$", r"the field \1 has no default and was not given"),
     (r"^Unexpected keyword argument ('\w+')$", r"there is no field \1"),
@@ -22,12 +22,12 @@ _WORDS = (
 )
 
 
-#: Errors of the process, not of the code that was running: they may pass when it is tried again. Not `RecursionError`.
+#: Errors of the process, not of the running code: a retry may succeed. `RecursionError` is an error of the code.
 PROCESS_ERRORS = (MemoryError, OSError, SystemExit)
 
 
 class InvalidAggregate(TypeError):
-    """A decider cannot be put on the wire as it is written; `where` is the function or class to correct."""
+    """A decider that cannot be used; `where` is the function or class to correct."""
 
     def __init__(self, message: str, where: object) -> None:
         super().__init__(message)
@@ -35,40 +35,41 @@ class InvalidAggregate(TypeError):
 
 
 def raised(error: BaseException, package: str = "", in_words: bool = True) -> str:
-    """The words of an exception of an aggregate's code, after its place in `package` if it has one there.
+    """Return line and message of an exception: `wallet.py:12: KeyError: 'EUR'`; the line only if it is in `package`.
 
-    Asking for the words runs that code again, which may raise again. Without words it is the exception's class.
+    Without `in_words` the class of the exception replaces the message. Formatting a message runs the aggregate's code,
+    which may raise again.
     """
     place, said = raised_at(error.__traceback__, package), _words(error) if in_words else type(error).__name__
     return f"{place}: {said}" if place else said
 
 
 def without_words(error: BaseException) -> BaseException:
-    """An exception of the same name, from the same place, without words, notes and what led to it: for tracebacks. An
-    error of the process stays one.
+    """Return a copy of an exception for tracebacks: same name and line, without message, notes, cause and context. The
+    copy of a process error is a process error.
     """
     kind = type(error)
     base = next((one for one in PROCESS_ERRORS if isinstance(error, one)), Exception)
     bare: type[BaseException] = type(kind.__name__, (base,), {"__module__": kind.__module__})
     shown = bare().with_traceback(error.__traceback__)
-    shown.__suppress_context__ = True  # where it is raised while `error` is handled, that is not told either
+    shown.__suppress_context__ = True  # a traceback would print `error` as its context
     return shown
 
 
 def raised_at(traceback: TracebackType | None, package: str) -> str:
-    """`subscription.py:126`: the innermost line of the package, or module, that the exception came through."""
+    """Return the innermost line of the package or module in a traceback, such as `subscription.py:126`."""
     place = ""
     while traceback is not None and package:
         file = traceback.tb_frame.f_code.co_filename
         module = f"{traceback.tb_frame.f_globals.get('__name__')}."
-        if module.startswith(f"{package}.") and not file.startswith("<"):  # as of a dataclass's `__init__`
+        if module.startswith(f"{package}.") and not file.startswith("<"):  # not generated code
             place = f"{Path(file).name}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
     return place
 
 
 def written_at(cls: type | None) -> str:
-    """`bank_account.py:38`: where a class begins; empty where there is none, or its source is not at hand."""
+    """Return the first line of a class, such as `bank_account.py:38`; empty without a class or its source."""
     if cls is None:
         return ""
     try:

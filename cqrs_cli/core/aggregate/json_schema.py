@@ -1,4 +1,4 @@
-"""An aggregate's messages as JSON Schema (draft 2020-12)."""
+"""The messages of an aggregate as JSON Schema (draft 2020-12)."""
 
 import inspect
 import sys
@@ -15,14 +15,14 @@ from cqrs_cli.core.personal.marks import personal_fields
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-#: The keyword of personal fields: `{"erased": …}` has what stands there when the key is gone.
+#: The keyword of personal fields; its value `{"erased": …}` contains the redacted value.
 PERSONAL = "x-personal"
 
 
 def message_classes(aggregate: Aggregate) -> dict[str, type[msgspec.Struct]]:
-    """Every message of an aggregate by its class's name: commands, then events, then the state.
+    """Return every message of an aggregate by the name of its class: commands, then events, then the state.
 
-    Where a command and an event share a name, it is the command's.
+    If a command and an event have the same name, the name gives the command.
     """
     known: dict[str, type[msgspec.Struct]] = {}
     for cls in (*aggregate.commands.values(), *aggregate.events.values(), aggregate.state):
@@ -31,13 +31,13 @@ def message_classes(aggregate: Aggregate) -> dict[str, type[msgspec.Struct]]:
 
 
 def about_aggregate(aggregate: Aggregate) -> str:
-    """The docstring of the aggregate's module; empty without one."""
+    """Return the docstring of the aggregate's module; empty without a docstring."""
     module = sys.modules.get(aggregate.decider.decide.__module__)
     return inspect.cleandoc((module and module.__doc__) or "")
 
 
 def aggregate_schema(aggregate: Aggregate) -> dict[str, Any]:
-    """All messages: `commands` and `events` by wire type and the `state`, each a reference into `$defs`."""
+    """Return the schema of all messages: `commands` and `events` by wire type and `state`, as references to `$defs`."""
     classes = [*aggregate.commands.values(), *aggregate.events.values(), aggregate.state]
     references, definitions = components(classes, "#/$defs/{name}")
     commands = len(aggregate.commands)
@@ -54,7 +54,7 @@ def aggregate_schema(aggregate: Aggregate) -> dict[str, Any]:
 
 
 def message_schema(cls: type[msgspec.Struct]) -> dict[str, Any]:
-    """The schema of one message's data."""
+    """Return the schema of a message's data."""
     (reference,), definitions = components([cls], "#/$defs/{name}")
     return {"$schema": DIALECT, **reference, "$defs": definitions}
 
@@ -62,11 +62,11 @@ def message_schema(cls: type[msgspec.Struct]) -> dict[str, Any]:
 def components(
     classes: Iterable[type[msgspec.Struct]], template: str
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """A reference for each class, and what the references lead to; `template` has the form of a reference.
+    """Return a reference for each class, and the definitions by name; `template` is the form of a reference.
 
-    As msgspec has them, and times are said to be times: it leaves their format out where the type admits naive ones.
-    Personal fields of the classes are marked.
-    What only commands hold is closed as they are: a field that it does not know is refused.
+    The schemas are msgspec's, with three additions. Times have a `format`, which msgspec omits if the type permits
+    naive times. Personal fields have the keyword `x-personal`. Objects that occur only in commands forbid unknown
+    fields, as commands do.
     """
     classes = list(classes)
     references, definitions = msgspec.json.schema_components(classes, ref_template=template)
@@ -83,7 +83,7 @@ def components(
 def _close(
     classes: list[type[msgspec.Struct]], references: Iterable[Any], definitions: dict[str, Any]
 ) -> None:
-    """Refuse unknown fields in all objects that are led to by classes which refuse them, and by no other."""
+    """Forbid unknown fields in all objects that are reachable only from classes which forbid them."""
     closed, shared = set[str](), set[str]()
     for cls, reference in zip(classes, references, strict=True):
         _reach(reference, definitions, closed if cls.__struct_config__.forbid_unknown_fields else shared)
@@ -93,7 +93,7 @@ def _close(
 
 
 def _reach(schema: Any, definitions: dict[str, Any], reached: set[str]) -> None:
-    """Add the names of the definitions that a schema leads to."""
+    """Add the names of all definitions that a schema refers to, directly or indirectly."""
     if isinstance(schema, list):
         for part in schema:
             _reach(part, definitions, reached)
@@ -108,13 +108,13 @@ def _reach(schema: Any, definitions: dict[str, Any], reached: set[str]) -> None:
 
 
 def _named(reference: str, definitions: dict[str, Any]) -> str:
-    """The name of the definition that a reference leads to; a template may put names of its own before it."""
+    """Return the definition's name in a reference; a template may put a prefix before the name."""
     name = reference.rpartition("/")[2]
     return name if name in definitions else name.rpartition(".")[2]
 
 
 def _say_times(kind: Described, schema: Any, definitions: dict[str, Any], seen: set[str]) -> None:
-    """Add `format` to the schema of each time, walking through type and schema side by side."""
+    """Add `format` to the schema of each time, in a parallel walk through type and schema."""
     if not isinstance(schema, dict):
         return
     if "$ref" in schema:
@@ -128,7 +128,7 @@ def _say_times(kind: Described, schema: Any, definitions: dict[str, Any], seen: 
     elif kind.form == "union":
         for member, wire in zip(kind.parts, kind.wire.types, strict=True):
             if isinstance(wire, msgspec_types.Metadata):
-                continue  # one with a description stays as msgspec has it, since contracts have it so
+                continue  # with a description, msgspec's schema is unchanged: committed contracts contain it
             for alternative in filter(partial(_is_of, member), alternatives(schema)):
                 _say_times(member, alternative, definitions, seen)
     else:
@@ -137,14 +137,14 @@ def _say_times(kind: Described, schema: Any, definitions: dict[str, Any], seen: 
 
 
 def alternatives(schema: Mapping[str, Any]) -> list[Any]:
-    """The members of a union; of another schema itself. Tagged members are, for msgspec, a union within the union."""
+    """Return the members of a union schema, else the schema itself. msgspec nests tagged members as an inner union."""
     if "anyOf" not in schema:
         return [schema]
     return [one for member in schema["anyOf"] for one in alternatives(member)]
 
 
 def _is_of(member: Described, alternative: dict[str, Any]) -> bool:
-    """Tell the alternatives of a union apart: one of them at most is text that is a time, and one a list or a dict."""
+    """True if `alternative` is the schema of `member` of a union, which has at most one time, one list and one dict."""
     form, reference = alternative.get("type"), alternative.get("$ref", "")
     if isinstance(member.wire, msgspec_types.DateTimeType):
         return bool(form == "string")
@@ -157,7 +157,7 @@ def _is_of(member: Described, alternative: dict[str, Any]) -> bool:
 
 
 def _parts(kind: Described, schema: dict[str, Any]) -> Iterator[tuple[Described, Any]]:
-    """The types that a type is made of, each with its schema."""
+    """Yield the direct parts of a type, each with its schema."""
     match kind.form:
         case "list" | "set":
             yield kind.parts[0], schema.get("items")
@@ -167,5 +167,5 @@ def _parts(kind: Described, schema: dict[str, Any]) -> Iterator[tuple[Described,
             for field, of_field in kind.fields:
                 yield of_field, schema.get("properties", {}).get(field.encode_name)
             types = list(kind.within())
-            items = schema.get("prefixItems", ())  # an object written as a list has its tag before its fields
+            items = schema.get("prefixItems", ())  # an array-like object has its tag before its fields
             yield from zip(types, items[len(items) - len(types) :], strict=False)

@@ -1,4 +1,4 @@
-"""The fields of an aggregate's messages: checked for types that JSON cannot carry, and their digest."""
+"""Checks the field types of an aggregate's messages for their form in JSON, and computes the schema digest."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _INEXACT = (
     msgspec_types.DecimalType,
     msgspec_types.DateTimeType,
     msgspec_types.AnyType,
-)  # an untyped value might be one
+)  # an untyped value (`AnyType`) may be inexact, too
 _NO_OBJECT = (
     msgspec_types.NoneType,
     msgspec_types.BoolType,
@@ -43,7 +43,7 @@ _PROSE = ("title", "description", "examples")
 
 
 def require_json(cls: type[msgspec.Struct]) -> None:
-    """Refuse a class with a field that has no form in JSON; raises `InvalidAggregate` naming the field."""
+    """Raise `InvalidAggregate` for a class with a field that has no form in JSON."""
     try:
         fields = get_type_hints(cls, include_extras=True)
     except (NameError, AttributeError, TypeError) as error:
@@ -51,7 +51,7 @@ def require_json(cls: type[msgspec.Struct]) -> None:
     for field in cls.__struct_fields__:
         try:
             parts = [part.wire for part in tree_of(fields[field]).everything()]
-        except Exception as error:  # msgspec raises what it likes for types it cannot describe
+        except Exception as error:  # msgspec raises various exceptions for types that it cannot describe
             raise InvalidAggregate(f"{cls.__name__}.{field} has no form in JSON: {error}", cls) from error
         for part in parts:
             if isinstance(part, _NO_JSON):
@@ -65,10 +65,10 @@ def require_json(cls: type[msgspec.Struct]) -> None:
 
 
 def require_whole(cls: type[msgspec.Struct]) -> None:
-    """Refuse an event or a state with an object that may lose a field in JSON; raises `InvalidAggregate`.
+    """Raise `InvalidAggregate` for an event or a state with an object whose defaults may be missing in the JSON.
 
-    Later code would read its own default there. msgspec leaves out a default that was not given where an object has a
-    `__dict__`, and all defaults with `omit_defaults`.
+    Later code would read another default. msgspec omits all defaults if a class has `omit_defaults`, and the defaults
+    that were not passed if its objects have a `__dict__`.
     """
     for part in (one.wire for one in tree_of(cls).everything()):
         if isinstance(part, msgspec_types.StructType) and part.cls.__struct_config__.omit_defaults:
@@ -87,12 +87,12 @@ def require_whole(cls: type[msgspec.Struct]) -> None:
 
 
 def may_be_inexact(classes: Iterable[type]) -> bool:
-    """Tell whether a value of these types could hold a number that is not finite, or a time without its offset."""
+    """True if a value of these types can contain a number that is not finite, or a time without an offset."""
     return any(isinstance(part.wire, _INEXACT) for cls in classes for part in tree_of(cls).everything())
 
 
 def may_nest(classes: Iterable[type]) -> bool:
-    """Tell whether a value of these types could nest without end: an untyped field or a type within itself could."""
+    """True if a value of these types can nest without limit: an untyped field, or a type that contains itself."""
     return any(_nests(tree_of(cls), frozenset()) for cls in classes)
 
 
@@ -103,7 +103,7 @@ def _nests(part: Described, above: frozenset[int]) -> bool:
 
 
 def may_hold_objects(cls: type[msgspec.Struct]) -> bool:
-    """Tell whether a field of a message could be an object in JSON."""
+    """True if a field of a message can be an object in JSON."""
     return not all(_is_no_object(field.type) for field in msgspec_types.type_info(cls).fields)  # type: ignore[attr-defined]
 
 
@@ -116,12 +116,12 @@ def _is_no_object(wire: Any) -> bool:
 
 
 def schema_digest(classes: Sequence[type], upcasters: Iterable[str] = ()) -> str:
-    """16 hex digits that change when a field's name, type, default or personal mark does, or the names that have an
-    upcaster; not with docstrings or order.
+    """Return 16 hex digits that change with a field's name, type, default or personal-data annotation, and with the
+    names of events that have an upcaster. Docstrings and the order of fields do not count.
     """
     _, schemas = msgspec.json.schema_components(classes)
     form = {name: without_prose(schema) for name, schema in schemas.items()}
-    form |= {f"upcaster of {name}": {} for name in upcasters}  # no class has spaces in its name
+    form |= {f"upcaster of {name}": {} for name in upcasters}  # no name of a class contains spaces
     for cls in classes:
         for field in personal_fields(cls):
             form[f"personal {cls.__name__}.{field.wire}"] = {"default": field.erased.decode()}
@@ -129,13 +129,13 @@ def schema_digest(classes: Sequence[type], upcasters: Iterable[str] = ()) -> str
 
 
 def class_names(classes: Iterable[type]) -> set[str]:
-    """The names of these messages and of the classes in their fields, as their module has them."""
+    """Return the names of these messages and of the classes in their fields, without module."""
     _, schemas = msgspec.json.schema_components(classes)
     return {name.rpartition(".")[2] for name in schemas}
 
 
 def changed_fields(message: msgspec.Struct) -> dict[str, Any]:
-    """The fields of a message that are not at their defaults."""
+    """Return the fields of a message that differ from their defaults."""
     found = {}
     for field in msgspec.structs.fields(type(message)):
         value = getattr(message, field.name)
@@ -146,7 +146,7 @@ def changed_fields(message: msgspec.Struct) -> dict[str, Any]:
 
 
 def without_prose(schema: Any) -> Any:
-    """A JSON Schema without what is for people. Under `properties` the keys are names, not keywords."""
+    """Return a JSON Schema without titles, descriptions and examples. Keys below `properties` are names of fields."""
     if isinstance(schema, (list, tuple)):
         return [without_prose(item) for item in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Differences between two JSON Schemas of a message, field by field."""
+"""Compares two JSON Schemas of a message, field by field."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
@@ -7,7 +7,7 @@ from cqrs_cli.core.aggregate.json_schema import PERSONAL, alternatives
 
 Schema = Mapping[str, Any]
 
-#: Keywords that hold other schemas, or only a default.
+#: Keywords that contain other schemas or values, and are compared on their own.
 _STRUCTURE = {
     "properties",
     "required",
@@ -20,12 +20,12 @@ _STRUCTURE = {
 }
 
 
-#: A type, and one that takes all of its values.
+#: The shapes (type, format) of a type, and of a wider type that includes all its values.
 _WIDER = (("integer", ""), ("number", ""))
 
 
 class Difference(NamedTuple):
-    """A difference at a field: all but `wider` break what was written before."""
+    """A difference at a field. Every kind except `wider` breaks existing messages."""
 
     path: str
     kind: Literal["gone", "required", "value", "type", "unmarked", "wider"]
@@ -33,17 +33,17 @@ class Difference(NamedTuple):
 
 
 class Comparison:
-    """Two documents with their `$defs`, whose schemas are compared."""
+    """The comparison of two documents with their `$defs`."""
 
     def __init__(self, before: Schema, today: Schema) -> None:
         self._before, self._today = before.get("$defs", {}), today.get("$defs", {})
         self._seen: set[tuple[str, str]] = set()
 
     def of(self, old: Schema, new: Schema, path: str = "") -> Iterator[Difference]:
-        """All differences from a schema of the one document to a schema of the other."""
+        """Yield all differences between a schema of the old document and a schema of the new document."""
         pair = (old.get("$ref", ""), new.get("$ref", ""))
         if all(pair):
-            if pair in self._seen:  # a type within itself
+            if pair in self._seen:  # a type that contains itself
                 return
             self._seen.add(pair)
         old, new = _resolved(old, self._before), _resolved(new, self._today)
@@ -59,7 +59,7 @@ class Comparison:
             yield from self._same_shape(old, new, path)
 
     def _unions(self, ours: list[Schema], theirs: list[Schema], path: str) -> Iterator[Difference]:
-        """Each alternative of before needs one of today that has its shape."""
+        """Compare two unions: each old alternative needs a new alternative of the same shape."""
         left = list(theirs)
         for old in ours:
             same = [one for one in left if self._kin(old, one)]
@@ -129,7 +129,7 @@ def _defaults(name: str, old: Schema, new: Schema, path: str) -> Iterator[Differ
 
 
 def _bounds(old: Schema, new: Schema, path: str) -> Iterator[Difference]:
-    """Limits like `minimum`: without one more is taken, with another one perhaps less."""
+    """Compare limits like `minimum`: a removed limit is wider, a new or changed limit may reject old values."""
     ignored = {*_STRUCTURE, "type", "format", "default", PERSONAL}
     before = {key: value for key, value in old.items() if key not in ignored}
     today = {key: value for key, value in new.items() if key not in ignored}

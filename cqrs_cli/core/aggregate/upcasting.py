@@ -1,4 +1,4 @@
-"""Upcasters: functions that turn the data of an event as it was once written into an event of today."""
+"""Upcasters: user functions that convert the data of an old event into a current event."""
 
 import inspect
 import typing
@@ -10,18 +10,18 @@ import msgspec
 from cqrs_cli.core.aggregate.decider import Decider, Event
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, InvalidAggregate
 
-#: From the data of an event, a dict, to an event of today.
+#: From the data of an event, a dict, to a current event.
 Upcaster = Callable[[dict[str, Any]], Event]
 
 
 class UpcastError(ValueError):
-    """An upcaster raised, or gave something that is not an event of today."""
+    """An upcaster raised, or returned a value that is not a current event."""
 
 
 def upcasters_of(decider: Decider[Any, Any, Any], events: Mapping[str, type[Event]]) -> dict[str, Upcaster]:
-    """The decider's upcasters by the name of their event, checked; raises `InvalidAggregate` saying what to write.
+    """Return the decider's upcasters by the name of their event; raises `InvalidAggregate` for an invalid upcaster.
 
-    `events` are the events of today by name. An upcaster may bear the name of one: then it gets old and new data alike.
+    `events` are the current events by name. The upcaster of a current event gets old and new data.
     """
     if not isinstance(decider.upcasters, Mapping):
         raise InvalidAggregate(
@@ -52,11 +52,11 @@ def _require_function(name: str, upcaster: object, decider: Decider[Any, Any, An
 
 
 def _require_events(name: str, upcaster: Upcaster, events: Mapping[str, type[Event]]) -> None:
-    """Refuse a function whose annotation says that it gives an event that `evolve` does not take."""
+    """Raise `InvalidAggregate` if the return annotation has an event that `evolve` does not accept."""
     try:
         said = typing.get_type_hints(upcaster).get("return")
     except (NameError, AttributeError, TypeError):
-        return  # no function with annotations, or a name that only type checkers know: found when it is called
+        return  # unreadable annotations, such as names for type checkers only: `decode` checks the actual result
     for member in typing.get_args(said) or (said,):
         is_event = isinstance(member, type) and issubclass(member, Event) and member is not Event
         if is_event and member not in events.values():
@@ -72,9 +72,11 @@ def upcasting(
     read_back: Callable[[Event], Event],
     shows_values: bool,
 ) -> Callable[[bytes], Event]:
-    """A decoder of the events called `name`, old and new. `read_back` gives the event as if it had been written today;
-    it raises `TypeError` for what is not one. All errors become `UpcastError`; `raised` puts the upcaster's own into
-    words, and without `shows_values` none has a value: old data have no marks.
+    """Return a decoder of the events with this name, old and new.
+
+    `read_back` encodes and decodes the result as a current event, and raises `TypeError` for any other value. `raised`
+    formats the upcaster's exceptions. All errors become `UpcastError`. Without `shows_values` no message contains data:
+    the personal values in old data are unknown.
     """
 
     def decode(data: bytes) -> Event:
@@ -86,7 +88,7 @@ def upcasting(
             event = upcaster(old)
         except (KeyboardInterrupt, *PROCESS_ERRORS):
             raise
-        except BaseException as error:  # the aggregate's own code: anything may come
+        except BaseException as error:  # the aggregate's code may raise any exception
             raise UpcastError(f"the upcaster of {name} raised {raised(error)}") from error
         try:
             return read_back(event)

@@ -1,6 +1,6 @@
-"""Values that JSON cannot carry from one reader to the next: numbers that are not finite, times without an offset.
+"""Rejects values without an exact form in JSON, numbers that are not finite and times without an offset.
 
-And fields that an object of a command does not know, at any depth: a misspelt one would be lost without a word.
+Also rejects unknown fields of commands at any depth, because a misspelt field would be ignored silently.
 """
 
 import math
@@ -19,14 +19,14 @@ _CHECKED = (msgspec_types.DecimalType, msgspec_types.DateTimeType)
 
 
 def require_finite(value: object) -> None:
-    """Refuse NaN and infinities, which JSON cannot say (msgspec would write null); raises `ValueError`."""
+    """Raise `ValueError` for NaN and infinities, which JSON cannot express (msgspec would write null)."""
     for path, one in _leaves(_plain(value), ""):
         if _is_endless(one):
             raise ValueError(f"{_place(value, path)} is a number that is not finite")
 
 
 def require_exact(value: object) -> None:
-    """Refuse, besides what is not finite, a time without its offset, which each reader would take for another one."""
+    """Raise `ValueError` for a time without an offset, which is ambiguous for readers, and as `require_finite` does."""
     for path, one in _leaves(_plain(value), ""):
         if _is_endless(one):
             raise ValueError(f"{_place(value, path)} is a number that is not finite")
@@ -35,9 +35,9 @@ def require_exact(value: object) -> None:
 
 
 def command_decoder(cls: type[Command]) -> Callable[[bytes], Command]:
-    """A decoder of a command that refuses unknown fields at every depth, and values that are not exact.
+    """Return a decoder of a command that rejects unknown fields at every depth, and inexact values.
 
-    Events ignore fields that they do not know; so the classes within are not asked to refuse them.
+    Events may contain the same nested classes and ignore unknown fields, so these classes cannot forbid them.
     """
     decode = msgspec.json.Decoder(cls).decode
     whole = tree_of(cls)
@@ -64,7 +64,7 @@ def command_decoder(cls: type[Command]) -> Callable[[bytes], Command]:
 
 
 def _refuse_unknown(kind: Described, value: Any, path: str) -> None:
-    """Raise `ValidationError` for a field of an object that its class does not have."""
+    """Raise `ValidationError` for a field that is not in the class of its object."""
     kind = _chosen(kind, value)
     if kind.form == "object" and isinstance(value, dict):
         known = {field.encode_name: of_field for field, of_field in kind.fields}
@@ -82,14 +82,14 @@ def _refuse_unknown(kind: Described, value: Any, path: str) -> None:
     elif isinstance(value, list):
         if kind.form in ("list", "set"):
             items = kind.parts * len(value)
-        else:  # an object written as a list has its tag before its fields
+        else:  # an array-like object has its tag before its fields
             items, value = tuple(kind.within()), value[_tag(kind) is not None :]
         for of_item, item in zip(items, value, strict=False):
             _refuse_unknown(of_item, item, f"{path}[...]")
 
 
 def _chosen(kind: Described, value: Any) -> Described:
-    """The member of a union that a value is of; a union tells its objects by their tags, which come first in a list."""
+    """Return the union member of a value. Tags distinguish objects; in an array-like object, the tag comes first."""
     if kind.form != "union":
         return kind
     members = [_chosen(member, value) for member in kind.parts]

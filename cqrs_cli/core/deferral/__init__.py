@@ -1,1 +1,1 @@
-"""Commands that wait: the state machine of a deferred command, as pure functions."""
+"""The state machine of deferred commands, as pure functions."""

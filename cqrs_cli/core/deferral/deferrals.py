@@ -1,4 +1,4 @@
-"""The deferred commands of a partition while a batch is decided: what it changed, over what was there before."""
+"""The deferred commands of a partition while a batch is decided: the batch's changes on top of the stored entries."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -18,17 +18,17 @@ from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 
-#: The difference between an owner's clock and a broker's that nobody minds, ms.
+#: The tolerated difference between the clocks of owner and broker, ms.
 EARLY = 60_000
 
-#: Bytes of a record that headers, `deferredfrom` and Kafka's own fields take.
+#: Bytes to reserve in a record for headers, `deferredfrom` and Kafka's own fields.
 _AROUND = 1024
 
 
 class DeferralLimits(NamedTuple):
-    """The limits of a command that is put off: `attempts`, or a document that the topics do not take (bytes).
+    """The limits of a deferred command: the number of attempts, and the bytes that the topics accept.
 
-    `early`: how long before it is due it may be decided (ms), by the broker's time of the record that says it again.
+    `early`: a resubmitted command may be decided so many ms before it is due, by the broker's timestamp of its record.
     """
 
     attempts: int = 20
@@ -38,7 +38,7 @@ class DeferralLimits(NamedTuple):
 
 
 class Deferrals:
-    """The entries of a partition as they are now. `active`: there is one, or there may be."""
+    """The present entries of a partition. Unless `active`, there is no entry, and all lookups are skipped."""
 
     def __init__(
         self,
@@ -49,56 +49,56 @@ class Deferrals:
         active: bool = False,
         told: Mapping[int, Deferral] | None = None,
     ) -> None:
-        """`view` is asked inside the block in which the state may be read; `topic` is the commands topic's id.
-        `told`: entries of commands that history says were said again, by offset, where it is decided once more."""
+        """`view` is called while the store may be read. `topic` is the id of the commands topic. `told` is for a
+        simulation: entries by the offset at which, according to the log, their commands were resubmitted."""
         self.active = active or bool(told)
         self._told = told or {}
         self.changed: dict[str, Deferral | None] = {}
-        self._view = view if self.active else DeferralTable  # so that nobody has to ask first
+        self._view = view if self.active else DeferralTable  # so that callers need not check `active`
         self._topic, self._partition, self._limits = topic, partition, limits
-        #: Seals the document of a command that is parked, where an aggregate has personal fields.
+        #: Encrypts the document of a command to defer, if the aggregate has personal fields.
         self.seal: Callable[[CommandEnvelope, bytes], bytes] | None = None
-        self._ids: dict[tuple[str, str], str] = {}  # of what has changed: (subject, command id) → key
+        self._ids: dict[tuple[str, str], str] = {}  # of changed entries: (subject, command id) → key
 
     def said_at(self, offset: int) -> Deferral | None:
-        """The entry whose command an owner has said again at this offset: that record alone is the owner's."""
+        """Return the entry whose command an owner resubmitted at this offset, None for a record of a client."""
         found = self._told.get(offset) or self._view().said_at(self._topic, offset)
         return None if found is None else self.changed.get(found.key, found)
 
     def of_id(self, subject: str, command_id: str) -> Deferral | None:
-        """The entry of a command, None if it is not deferred."""
+        """Return the entry of a command, None if the command is not deferred."""
         if (key := self._ids.get((subject, command_id))) is not None:
             return self.changed[key]
         return self._view().of_id(subject, command_id)
 
     def place(self, entry: Deferral) -> str:
-        """The text of `deferredfrom` for what an entry says again."""
+        """Return the `deferredfrom` of the entry's resubmitted command."""
         return entry.place(self._topic, self._partition)
 
     def put(self, entry: Deferral) -> None:
-        """Make an entry what it is from now on."""
+        """Add or replace an entry."""
         self.active = True
         self.changed[entry.key] = entry
         self._ids[entry.subject, entry.id] = entry.key
 
     def end(self, entry: Deferral) -> None:
-        """Remove an entry: its command has its final outcome."""
+        """Remove an entry whose command has its final outcome."""
         self.changed[entry.key] = None
         self._ids[entry.subject, entry.id] = entry.key
 
     def wait(
         self, record: Record, envelope: CommandEnvelope, moment: datetime, mark: int, version: int
     ) -> Refused | None:
-        """Park a command until its `notbefore`; None if that has come, by the record's time."""
+        """Defer a command until its `notbefore`; return None if the record's time is not before `notbefore`."""
         due = due_of(moment)
         if due <= record.timestamp:
             return None
         return self._park(record, envelope, None, mark, version, due, Reason.NOT_YET, "")
 
     def wait_on(self, record: Record, entry: Deferral) -> Refused | None:
-        """Park a command again that was resubmitted too early, by the broker's time; None if its time has come.
+        """Defer a command again that was resubmitted too early, by the broker's time; return None if it is due.
 
-        The clock of the owner that resubmitted it is ahead of the broker's. Attempt and due time stay.
+        The reason is an owner's clock that is ahead of the broker's clock. Attempt and due time do not change.
         """
         early = entry.due - record.timestamp
         if early <= self._limits.early:
@@ -116,7 +116,7 @@ class Deferrals:
         version: int,
         later: Later,
     ) -> Refused:
-        """Park a command that `decide` puts off, unless it did so too often or cannot be parked."""
+        """Defer a command for which `decide` raised `Later`; GAVE_UP or TOO_LARGE if a limit is exceeded."""
         assert envelope is not None
         attempt = 1 + (entry.attempt if entry else 0)
         if attempt > self._limits.attempts:
@@ -170,7 +170,7 @@ class Deferrals:
         return Refused(reason, cut(message), due=rfc3339(due), attempt=parked.attempt)
 
     def _require_room(self, entry: Deferral) -> None:
-        """Refuse now what could not be said again when it is due."""
+        """Raise `Refused` (TOO_LARGE) for a command that would be too large to resubmit when it is due."""
         said, kept = len(entry.command), len(entry.value())
         sendable = self.may_send(entry.subject.encode(), entry.command)
         if not sendable or kept + _AROUND > self._limits.value_bytes:
@@ -178,13 +178,13 @@ class Deferrals:
             raise Refused(Reason.TOO_LARGE, f"deferred, it would be {said} bytes: the limit is {limit}")
 
     def may_send(self, key: bytes, document: bytes) -> bool:
-        """True if the commands topic takes a command again, with one more attribute."""
+        """True if the commands topic accepts the document, with one more attribute."""
         return len(document) + len(key) + _AROUND <= self._limits.command_bytes
 
     def request(self, subject: str, command_id: str, request: Command) -> DeferredTarget:
-        """Cancel or release a command; raises `Refused` (NOT_FOUND) if it is not deferred.
+        """Cancel or release a deferred command; raises `Refused` (NOT_FOUND) if there is no such command.
 
-        `command_id` is the request's own id. A request that is decided waits no longer, so it is not about itself.
+        `command_id` is the request's own id. A request cannot name itself: it is no longer deferred when it is decided.
         """
         assert isinstance(request, (Cancel, Release))
         entry = None if request.id == command_id else self.of_id(subject, request.id)
@@ -196,7 +196,10 @@ class Deferrals:
         return DeferredTarget(entry.id, entry.offset, entry.inherited_from)
 
     def due(self, now: int, most: int, most_bytes: float) -> list[Deferral]:
-        """Parked commands that are due, before this batch has changed any; at most so many, and bytes."""
+        """Return parked commands that are due at `now` (ms), at most `most`; stop when they exceed `most_bytes`.
+
+        Call it before the batch changes an entry.
+        """
         found: list[Deferral] = []
         for entry in self._view().due(now, most):
             found.append(entry)
@@ -206,9 +209,9 @@ class Deferrals:
         return found
 
     def resubmitted(self, entry: Deferral) -> bytes:
-        """The document that says a command again."""
+        """Return the document that resubmits a command."""
         return entry.resubmitted(self.place(entry))
 
     def note_said(self, entry: Deferral, offset: int) -> None:
-        """Note where a command stands again, from the broker's report."""
+        """Store the offset of a resubmitted command, from the broker's delivery report."""
         self.put(replace(entry, said=offset, said_topic=self._topic))

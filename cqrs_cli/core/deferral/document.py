@@ -1,4 +1,4 @@
-"""The documents that say a command again, here or to another partition: structured JSON, its data verbatim."""
+"""The documents that resubmit or forward a command: structured JSON with the command's data verbatim."""
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,8 +18,9 @@ _forwarded = msgspec.json.Decoder(_Forwarded).decode
 
 
 def plain_document(record: Record, envelope: CommandEnvelope) -> bytes:
-    """The command in a record as a structured CloudEvent without `deferredfrom`; raises `Refused` (INVALID_PAYLOAD)
-    if it could not be read again.
+    """Return the command of a record as a structured CloudEvent without `deferredfrom`.
+
+    Raises `Refused` (INVALID_PAYLOAD) if the document could not be read again.
     """
     members = _members_of(record, envelope)
     members.pop("deferredfrom", None)
@@ -27,16 +28,16 @@ def plain_document(record: Record, envelope: CommandEnvelope) -> bytes:
 
 
 def forwarded_document(record: Record, envelope: CommandEnvelope, place: str) -> bytes:
-    """The command in a record as a structured CloudEvent with `forwardedfrom`, a partition and an offset.
+    """Return the command of a record as a structured CloudEvent with `forwardedfrom`: `place`, such as `3/120`.
 
-    Everything else stays, also a `deferredfrom`: nobody but its own owner may say that it is one. Raises `Refused`
-    as `plain_document` does.
+    All other attributes stay, also `deferredfrom`: only the owner of the target partition can judge it. Raises
+    `Refused` as `plain_document` does.
     """
     return _written(record, {**_members_of(record, envelope), "forwardedfrom": Raw(encode_json(place))})
 
 
 def forwarded_from(value: bytes | None) -> tuple[int, int] | None:
-    """The partition and the offset in a command's `forwardedfrom`; None if it has none that can be read."""
+    """Return partition and offset of a command's `forwardedfrom`; None if it is missing or malformed."""
     try:
         place = _forwarded(value or b"").forwardedfrom
         partition, _, offset = place.partition("/")

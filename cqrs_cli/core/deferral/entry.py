@@ -1,9 +1,11 @@
-"""A deferred command as the topic `<agg>.deferred` and a shard keep it: whole, so that compaction loses nothing.
+"""The entry of a deferred command in the topic `<agg>.deferred` and in a shard, and its life cycle:
 
-parked ──due, or released──► said again ──► decided: the entry ends
+parked ──due, or released──► resubmitted ──► decided: the entry ends
    ▲  │                        │  │
    │  └──cancelled─────────────┼──┴──► rejected, CANCELLED: the entry ends
    └───────another `Later`─────┘
+
+An entry contains the whole command, so compaction of the topic loses nothing.
 """
 
 from datetime import datetime
@@ -15,31 +17,33 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.timestamps import milliseconds_of
 
-#: The last moment that has a text, ms: 9999-12-31T23:59:59.999Z.
+#: The last time that RFC 3339 text can express, ms: 9999-12-31T23:59:59.999Z.
 LAST_MOMENT = 253_402_300_799_999
 
 
 def due_of(moment: datetime) -> int:
-    """The time at which a command with this `notbefore` is due, ms."""
+    """Return the time at which a command with this `notbefore` is due, ms."""
     return min(milliseconds_of(moment), LAST_MOMENT)
 
 
 class EntryKey(NamedTuple):
-    """The place of the command that an entry is of. `partition`: if another one than the entry's has deferred it."""
+    """The location of a deferred command's record. `partition` is set if another partition deferred the command."""
 
     topic: str  # the id of the commands topic
     offset: int
     partition: int | None = None
 
     def __str__(self) -> str:
-        """The key of its records: an offset alone is not unique once the topic was made again, or has grown."""
+        """Return the record key: `aBcD/120` or `aBcD/3/120`. The offset alone is not unique after a recreation of the
+        topic or a repartitioning.
+        """
         if self.partition is None:
             return f"{self.topic}/{self.offset}"
         return f"{self.topic}/{self.partition}/{self.offset}"
 
 
 class _Value(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The value of a record; the command's place is its key."""
+    """The value of an entry's record. The record's key contains the location of the command."""
 
     subject: str
     id: str
@@ -56,54 +60,54 @@ class _Value(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Deferral(Struct, frozen=True, gc=False):
-    """One deferred command, from the decision to defer it until its final outcome.
+    """A deferred command, from its deferral until its final outcome.
 
-    `said` is the offset at which it stands in the commands again, in the topic with the id `said_topic`; None while it
-    is parked. A cancelled one is said again, too: so it has a final outcome under its own id.
+    `said` is the offset of the resubmitted command, in the commands topic with the id `said_topic`; None while the
+    command is parked. A cancelled command is resubmitted, too, so that it has a final outcome under its own id.
     """
 
-    topic: str  # the id of the commands topic that its record lies in
-    offset: int  # of that record
+    topic: str  # the id of the commands topic with the deferred record
+    offset: int  # of the deferred record
     subject: str
     id: str
     fingerprint: int
-    version: int  # of the aggregate, as its outcome told
-    timestamp: int  # of its record, ms
+    version: int  # of the aggregate, as in the outcome of the deferral
+    timestamp: int  # of the deferred record, ms
     due: int  # ms
-    attempt: int  # how often `decide` has put it off
+    attempt: int  # the number of times that `decide` raised `Later`
     reason: str  # NOT_YET or LATER
-    command: bytes  # the CloudEvent to be said again, its data verbatim
+    command: bytes  # the CloudEvent to resubmit, with its data verbatim
     said: int | None = None
     said_topic: str = ""
     cancelled: bool = False
-    partition: int | None = None  # of that record, if another one than the entry's: inherited from a parent
+    partition: int | None = None  # of the deferred record, if the entry is inherited from a parent partition
 
     @property
     def key(self) -> str:
-        """The key of its records."""
+        """The key of the entry's records."""
         return str(EntryKey(self.topic, self.offset, self.partition))
 
     @property
     def inherited_from(self) -> int | UnsetType:
-        """The partition of its record, as outcomes tell it: unset for the entry's own."""
+        """The partition of the deferred record for outcomes; unset if it is the entry's own partition."""
         return UNSET if self.partition is None else self.partition
 
     @property
     def is_parked(self) -> bool:
-        """True if it waits to be said again."""
+        """True if the command waits to be resubmitted."""
         return self.said is None
 
     def place(self, topic: str, partition: int) -> str:
-        """The text of `deferredfrom` in a partition whose commands topic has this id."""
+        """Return the `deferredfrom` for a partition of the commands topic with the id `topic`, such as `3/120`."""
         own = f"{partition if self.partition is None else self.partition}/{self.offset}"
         return own if topic == self.topic else f"{self.topic}/{own}"
 
     def resubmitted(self, place: str) -> bytes:
-        """The command's document with `deferredfrom`."""
+        """Return the command's document with the `deferredfrom` `place`."""
         return self.command[:-1] + b',"deferredfrom":"%s"}' % place.encode()
 
     def value(self) -> bytes:
-        """The value of its record."""
+        """Return the value of the entry's record."""
         return encode_json(
             _Value(
                 self.subject,
@@ -126,7 +130,7 @@ _decode = msgspec.json.Decoder(_Value).decode
 
 
 def read_deferral(key: bytes | None, value: bytes) -> Deferral:
-    """The entry in a record of the deferred topic; raises `ValueError` for any other record."""
+    """Return the entry of a record of the deferred topic; raises `ValueError` for any other record."""
     place = read_deferral_key(key)
     read = _decode(value)
     return Deferral(
@@ -149,7 +153,7 @@ def read_deferral(key: bytes | None, value: bytes) -> Deferral:
 
 
 def read_deferral_key(key: bytes | None) -> EntryKey:
-    """The place in a key; raises `ValueError`."""
+    """Return the location in a record's key; raises `ValueError` for a malformed key."""
     text = (key or b"").decode()
     topic, *numbers = text.split("/")
     if not (1 <= len(numbers) <= 2 and all(one.isascii() and one.isdigit() for one in numbers)):
@@ -158,32 +162,34 @@ def read_deferral_key(key: bytes | None) -> EntryKey:
 
 
 def key_of_place(place: str, topic: str, own: int) -> EntryKey:
-    """The key of the entry that a `deferredfrom` names in the partition `own` of a commands topic with this id."""
+    """Return the key of the entry that `deferredfrom` (`place`) names, for partition `own` of the commands topic with
+    the id `topic`.
+    """
     before, _, offset = place.rpartition("/")
     named, _, partition = before.rpartition("/")
     return EntryKey(named or topic, int(offset), None if int(partition) == own else int(partition))
 
 
 class DeferredView(Protocol):
-    """The entries of a partition, in one consistent look."""
+    """A consistent view of the entries of a partition."""
 
     def find(self, key: str) -> Deferral | None:
-        """The entry under a key."""
+        """Return the entry with a key."""
 
     def of_id(self, subject: str, command_id: str) -> Deferral | None:
-        """The entry of a command."""
+        """Return the entry of a command."""
 
     def said_at(self, topic: str, offset: int) -> Deferral | None:
-        """The entry whose command stands again at this offset."""
+        """Return the entry whose command was resubmitted at this offset."""
 
     def said(self) -> list[Deferral]:
-        """All entries that are said again and not decided."""
+        """Return all entries whose commands are resubmitted and not yet decided."""
 
     def due(self, until: int, most: int) -> list[Deferral]:
-        """The first `most` parked entries that are due at this time (ms), by due time."""
+        """Return the first `most` parked entries that are due at the time `until` (ms), by due time."""
 
     def next_due(self) -> int | None:
-        """The earliest due time of a parked entry, ms."""
+        """Return the earliest due time of a parked entry, ms."""
 
     def is_empty(self) -> bool:
         """True if there is no entry."""

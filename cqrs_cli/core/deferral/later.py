@@ -1,23 +1,23 @@
-"""`Later`: what `decide` raises to be asked again, and how long that takes."""
+"""`Later`, which `decide` raises to defer a command, and the time of the next attempt."""
 
 from datetime import timedelta
 from hashlib import blake2b
 
 from cqrs_cli.core.deferral.entry import LAST_MOMENT
 
-#: The longest wait that doubling leads to, ms, unless `after` itself is longer.
+#: The limit of the doubling of the delay, ms, unless `after` itself is longer.
 LONGEST_WAIT = 3_600_000
 
-#: A wait is longer by up to this part of it: commands put off together do not come back together.
+#: The jitter, as a fraction of the delay: it spreads commands that were deferred at the same time.
 _JITTER = 0.1
 
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 class Later(Exception):
-    """The aggregate cannot say yet. Raised by `decide`; the command is decided again `after` this time.
+    """Raised by `decide` to defer the command: `decide` is called again `after` a delay.
 
-    The wait doubles with each attempt, up to an hour or `after` if that is longer. `reason` is for people.
+    The delay doubles with each attempt, up to an hour, or to `after` if `after` is longer. `reason` is for people.
     """
 
     def __init__(self, after: timedelta = timedelta(seconds=1), reason: str = "") -> None:
@@ -31,9 +31,9 @@ class Later(Exception):
 
 
 def due_again(after: timedelta, attempt: int, command_id: str, timestamp: int) -> int:
-    """The time at which a command is decided again whose record has this timestamp, ms; `attempt` counts from 1.
+    """Return the time of the next attempt, ms; `timestamp` is the record's (ms), `attempt` counts from 1.
 
-    The same for every owner: the jitter is a hash of id and attempt.
+    Every owner computes the same time: the jitter is a hash of id and attempt.
     """
     base = max(1, after // _MILLISECOND)
     wait = min(base << min(attempt - 1, 40), max(base, LONGEST_WAIT))

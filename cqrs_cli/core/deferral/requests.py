@@ -1,4 +1,4 @@
-"""`Cancel` and `Release`: commands about a deferred command, which every aggregate takes."""
+"""`Cancel` and `Release`: reserved commands about a deferred command, which every aggregate accepts."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from cqrs_cli.core.aggregate.values import command_decoder
 
 
 class Cancel(Command):
-    """Do not decide the deferred command with this id: it ends `rejected`, `CANCELLED`."""
+    """Cancel the deferred command with this id: its final outcome is `rejected`, `CANCELLED`."""
 
     id: str
 
@@ -18,7 +18,7 @@ class Release(Command):
     id: str
 
 
-#: The reserved types.
+#: The decoders by type.
 REQUESTS: dict[str, Callable[[bytes], Command]] = {
     "cqrs.Cancel": command_decoder(Cancel),
     "cqrs.Release": command_decoder(Release),

@@ -1,31 +1,31 @@
-"""Entries in the memory of a process: a `DeferredView`, and the changes of it."""
+"""A mutable `DeferredView` in memory, for the store in memory and for a batch without stored entries."""
 
 from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 
 from cqrs_cli.core.deferral.entry import Deferral
 
-#: Bytes that an entry takes besides its texts, roughly.
+#: The approximate bytes of an entry, without its command.
 _AROUND = 1500
 
 
 class DeferralTable:
-    """The entries by key, by command, by the place where they stand again, and by due time."""
+    """Entries, indexed by key, by command, by the offset of the resubmitted command, and by due time."""
 
     def __init__(self, entries: Iterable[Deferral] = ()) -> None:
         self.bytes = 0
         self._entries: dict[str, Deferral] = {}
         self._ids: dict[tuple[str, str], str] = {}
         self._said: dict[tuple[str, int], str] = {}
-        self._due: list[tuple[int, str]] = []  # a heap; what is not so any more stays until it comes up
+        self._due: list[tuple[int, str]] = []  # a heap; outdated items stay until they reach the top
         self.change({entry.key: entry for entry in entries})
 
     def copy(self) -> "DeferralTable":
-        """Another table with the same entries."""
+        """Return a new table with the same entries."""
         return DeferralTable(self._entries.values())
 
     def change(self, changes: Mapping[str, Deferral | None]) -> None:
-        """Make the entries what they are from now on: None removes one."""
+        """Add or replace entries by key; None removes an entry."""
         self.bytes += self.growth(changes)
         for key, entry in changes.items():
             before = self._entries.pop(key, None)
@@ -33,7 +33,7 @@ class DeferralTable:
                 self._said.pop((before.said_topic, before.said or 0), None)
                 if (
                     self._ids.get((before.subject, before.id)) == key
-                ):  # else it is of a later command with this id
+                ):  # otherwise the index names a later command with this id
                     del self._ids[before.subject, before.id]
             if entry is not None:
                 self._entries[key] = entry
@@ -47,7 +47,7 @@ class DeferralTable:
             heapify(self._due)
 
     def growth(self, changes: Mapping[str, Deferral | None]) -> int:
-        """The bytes that these changes would add, roughly."""
+        """Return the approximate bytes that these changes would add."""
         after = sum(_AROUND + len(entry.command) for entry in changes.values() if entry is not None)
         there = (self._entries.get(key) for key in changes)
         return after - sum(_AROUND + len(entry.command) for entry in there if entry is not None)
@@ -67,7 +67,7 @@ class DeferralTable:
         return [self._entries[key] for key in self._said.values()]
 
     def due(self, until: int, most: int) -> list[Deferral]:
-        found: dict[str, Deferral] = {}  # an entry may be in the heap twice
+        found: dict[str, Deferral] = {}  # a dict, since the heap may contain an entry twice
         while len(found) < most and (due := self.next_due()) is not None and due <= until:
             key = heappop(self._due)[1]
             found[key] = self._entries[key]

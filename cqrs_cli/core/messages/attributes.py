@@ -1,4 +1,4 @@
-"""The one list of the attributes that a command hands on to its events and its outcome."""
+"""The attributes that are propagated from a command to its events and its outcome, declared only here."""
 
 from collections.abc import Callable
 from operator import attrgetter
@@ -6,27 +6,28 @@ from typing import Any
 
 from msgspec import Struct, defstruct
 
-#: The longest `tracestate` that is handed on, in characters: W3C asks for these, and lets a longer one be left out.
+#: The longest `tracestate` that is propagated, in characters. W3C asks for this length, and permits to drop more.
 MAX_TRACESTATE = 512
 
 
 class HandedOn(Struct, frozen=True, kw_only=True, gc=False):
-    """The attributes that are handed on as they are, in the order of the wire.
+    """The propagated attributes, in the order of the wire.
 
-    One more line here is all that one more attribute needs. Commands, events and outcomes have it on the wire,
-    `Recorded`, the columns of Spark, SQL and exports, histories, the gateway and AsyncAPI have it by its name.
+    A new attribute needs only one more line here. The line adds the attribute to commands, events and outcomes on the
+    wire, to `Recorded`, to the columns of Spark, SQL and exports, and to histories, the gateway and AsyncAPI.
     """
 
     traceparent: str | None = None
     tracestate: str | None = None
 
     def handed_on(self) -> dict[str, Any]:
-        """The attributes that are handed on."""
+        """Return the propagated attributes that have a value, by name."""
         return {name: text for name, text in zip(HANDED_ON, self.handed_on_texts(), strict=True) if text}
 
     def handed_on_texts(self) -> tuple[str | None, ...]:
-        """The text of each attribute, None for those that are not handed on: a `tracestate` means nothing without a
-        `traceparent`, and a longer one is left out.
+        """Return the text of each attribute, None for an attribute that is not propagated.
+
+        A `tracestate` is dropped if it is too long or has no `traceparent`.
         """
         texts = _texts(self)
         if self.tracestate is None and "" not in texts:
@@ -43,7 +44,7 @@ HANDED_ON: tuple[str, ...] = HandedOn.__struct_fields__
 
 _texts: Callable[[HandedOn], tuple[str | None, ...]] = attrgetter(*HANDED_ON)
 
-#: The attributes that stand in events and outcome of one command alike, in the order of the wire.
+#: The attributes that the events and the outcome of a command have in common, in the order of the wire.
 Shared = defstruct(
     "Shared",
     [
@@ -54,7 +55,7 @@ Shared = defstruct(
     gc=False,
 )
 
-#: The attributes that every message has as text, by the names of their columns.
+#: The text attributes of every message: name of the column → name of the attribute.
 TEXT_COLUMNS = {
     "id": "id",
     "type": "type",

@@ -1,7 +1,7 @@
-"""Reading command records: CloudEvents 1.0 over Kafka, structured and binary mode.
+"""Reads command records: CloudEvents 1.0 over Kafka, in structured and binary mode.
 
-Source: CloudEvents 1.0.2 core, JSON format and Kafka protocol binding. Structured mode goes before binary; of a
-repeated header the last counts; a null attribute is an absent one.
+Source: CloudEvents 1.0.2 core, JSON format and Kafka protocol binding. Structured mode takes precedence over binary
+mode, the last of repeated headers counts, and a null attribute is equal to a missing attribute.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ from cqrs_cli.core.messages.reaction_id import why_reserved
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
 
-#: The longest attribute, in bytes of UTF-8.
+#: The maximal length of an attribute, in bytes of UTF-8.
 MAX_ATTRIBUTE = 1024
 
 STRUCTURED = "application/cloudevents+json"
@@ -30,9 +30,9 @@ _Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class CommandEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
-    """A command as it was received. `data` and `expectedversion` are raw: their own steps judge them.
+    """A received command. `data` and `expectedversion` are raw: checks 7 and 8 decode them.
 
-    Where the record refers to a payload, `data` is the payload's sum as JSON, which no command's data can be.
+    If the record refers to a payload, `data` is the payload's SHA-256 as a JSON text; valid data are never a text.
     """
 
     specversion: Literal["1.0"]
@@ -55,7 +55,7 @@ class CommandEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
     datasize: int | str | None = None
 
     def expected_text(self) -> str | None:
-        """The expected version as text, None if there is none: of a string its content, else the JSON as it stands."""
+        """Return the expected version as text, None if it is missing: the content of a JSON string, else raw JSON."""
         if self.expectedversion is UNSET:
             return None
         raw = bytes(self.expectedversion)
@@ -64,24 +64,25 @@ class CommandEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
         return msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
 
     def reference(self) -> PayloadReference | None:
-        """The payload that the data are, None for data that stand in the record."""
+        """Return the reference to the payload that holds the data; None if the record contains the data."""
         return None if self.datasha256 is None else parse_reference(self.datasha256, self.datasize)
 
     def shared(self, time: str) -> bytes:
-        """The members that events and outcome of the command have alike, as JSON without its braces."""
+        """Return the members that events and outcome of the command have in common, as JSON without the braces."""
         cause = self.id
         alike = Shared(self.subject, time, cause, self.correlationid or cause, *self.handed_on_texts())
         return encode_json(alike)[1:-1]
 
 
 def unnamed(time: str) -> bytes:
-    """The member that stands in an outcome for `CommandEnvelope.shared` if its command cannot be named."""
+    """Return the replacement for `CommandEnvelope.shared` in the outcome of an unreadable command."""
     return b'"time":%b' % encode_json(time)
 
 
 class OrdinaryCommand(CommandEnvelope, frozen=True, kw_only=True, gc=False):
-    """A short command in structured mode without what is rare: it has no time, it waits for nothing, and its data are
-    in the record. Nothing is left to judge in it but key, id, type, `data` and `expectedversion`.
+    """A short command in structured mode without rare attributes: no expiry, no deferral, and no payload reference.
+
+    Only its key, id, type, `data` and `expectedversion` remain to be checked.
     """
 
     id: Annotated[str, Meta(min_length=1)]
@@ -102,19 +103,19 @@ _decode_ordinary = msgspec.json.Decoder(OrdinaryCommand).decode
 
 
 def read_command(record: Record) -> OrdinaryCommand | CommandEnvelope:
-    """The envelope of a command record; raises `Refused` (INVALID_ENVELOPE) for any other record."""
+    """Return the envelope of a command record; raises `Refused` (INVALID_ENVELOPE) for any other record."""
     value = record.value
     if value is None:
         _invalid("the value is null")
     if len(value) <= MAX_ATTRIBUTE and record.headers == HEADERS:
         try:
             if not value.isascii():
-                value.decode()  # msgspec does not look into what it skips
+                value.decode()  # msgspec does not check the UTF-8 of members that it skips
             envelope = _decode_ordinary(value)
             if "@" in envelope.id:
                 _check_names(envelope)
             return envelope
-        except (ValueError, RecursionError):  # another one, or none: below is the reason
+        except (ValueError, RecursionError):  # not ordinary, or invalid: the general decoder finds the reason
             pass
     if record.headers is UNREADABLE:
         _invalid("a header has a name that is not UTF-8")
@@ -124,7 +125,7 @@ def read_command(record: Record) -> OrdinaryCommand | CommandEnvelope:
 
 
 def command_or_none(record: Record | None) -> CommandEnvelope | None:
-    """The envelope of a command record; None for any other record."""
+    """Return the envelope of a command record; None for any other record."""
     try:
         return None if record is None else read_command(record)
     except Refused:
@@ -132,7 +133,7 @@ def command_or_none(record: Record | None) -> CommandEnvelope | None:
 
 
 def _is_binary(headers: Headers) -> bool:
-    """Tell whether the attributes are in the headers; raises `Refused` unless this is one CloudEvent in JSON."""
+    """True if the attributes are in the headers; raises `Refused` unless the record is one CloudEvent in JSON."""
     last = dict(headers)
     media_type = _media_type(last.get("content-type"))
     if media_type == STRUCTURED:
@@ -147,17 +148,17 @@ def _is_binary(headers: Headers) -> bool:
 
 
 def _read_structured(value: bytes) -> CommandEnvelope:
-    # In a shorter document no attribute is longer, nor can it nest too deeply.
+    # A document of at most `MAX_ATTRIBUTE` bytes has no longer attribute, and cannot nest too deeply.
     long = len(value) > MAX_ATTRIBUTE
     try:
         if not value.isascii():
-            value.decode()  # msgspec does not look into what it skips
+            value.decode()  # msgspec does not check the UTF-8 of members that it skips
         if long:
             check_nesting(value, MAX_ENVELOPE_NESTING)
         envelope = _decode(value)
         if long:
             _check_lengths(_attributes(value))
-    except ValueError as error:  # msgspec's errors are
+    except ValueError as error:  # msgspec raises subclasses of `ValueError`
         _invalid(str(error))
     except RecursionError:
         _invalid("nested too deeply")
@@ -190,7 +191,10 @@ def _check_names(envelope: CommandEnvelope) -> None:
 
 
 def _referring(envelope: CommandEnvelope) -> CommandEnvelope:
-    """The envelope, with the sum of its payload, if it has one, as data; `Refused` for both, or half a reference."""
+    """Return the envelope. If it refers to a payload, its data become the payload's SHA-256 as JSON.
+
+    Raises `Refused` for data together with a reference, and for an incomplete reference.
+    """
     if envelope.dataref is None and envelope.datasha256 is None:
         return envelope
     here = bytes(envelope.data) not in (b"{}", b"null")
@@ -216,13 +220,13 @@ def _texts(headers: Headers) -> dict[str, str]:
 
 
 def binary_attributes(record: Record) -> dict[str, str] | None:
-    """The attributes in the headers of a record that can be read; None if it is in structured mode."""
+    """Return the attributes in the headers of a valid record; None if the record is in structured mode."""
     headers = record.headers or []
     return _texts(headers) if record.headers != HEADERS and _is_binary(headers) else None
 
 
 def _media_type(content: bytes | None) -> str:
-    """The media type without parameters and case."""
+    """Return the media type in lower case, without parameters."""
     return (content or b"").decode("latin-1").partition(";")[0].strip().lower()
 
 
@@ -231,7 +235,7 @@ def _is_json(media_type: str) -> bool:
 
 
 def _attributes(value: bytes) -> Iterator[tuple[str, str]]:
-    """The attributes of a document that may be too long, extensions too; raises `ValueError` if one is not text."""
+    """Yield the attributes and extensions that may be too long; raises `ValueError` for invalid text."""
     for name, member in read_members(value).items():
         raw = bytes(member)
         if name not in ("data", "data_base64") and len(raw) > MAX_ATTRIBUTE:

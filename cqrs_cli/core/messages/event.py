@@ -1,4 +1,4 @@
-"""Events on the wire: CloudEvents 1.0, structured mode, one JSON document a record."""
+"""Reads and writes event records: CloudEvents 1.0 in structured mode, one JSON document per record."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -14,7 +14,7 @@ HEADERS: list[tuple[str, bytes]] = [("content-type", b"application/cloudevents+j
 
 
 class EventEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
-    """An event as it is read; `data` stays raw until its type says how to decode it."""
+    """An event that was read. `data` is raw JSON: only the class of its type can decode it."""
 
     id: str
     type: str
@@ -27,11 +27,14 @@ class EventEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
     correlationid: str = ""
     source: str = ""
     specversion: str = "1.0"
-    data: Raw = Raw(b"{}")  # null where they are in a payload store
+    data: Raw = Raw(b"{}")  # null if the data are in a payload store
     datasha256: str | None = None
 
     def position(self) -> tuple[int, int, int]:
-        """(partition, offset, index) of the command record that caused it; raises `ValueError` for a foreign id."""
+        """Return (partition, offset, index) from the id; partition and offset are the command record's.
+
+        Raises `ValueError` for an id that cqrs did not write.
+        """
         partition, offset, index = map(int, self.id.split("/"))
         if not (0 <= offset < 2**63 and 0 <= index < 2**31):
             raise ValueError(f"not a place in a topic: {self.id[:80]!r}")
@@ -39,8 +42,8 @@ class EventEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
 
 
 class Fact(Struct, gc=False):
-    """The part of an event that folding needs, and with it whatever makes a record an event: a replay refuses what
-    `EventEnvelope` refuses. To read it takes four fifths of the time of a whole envelope.
+    """The attributes of an event that folding needs, and its required attributes: a replay rejects the same invalid
+    records as `EventEnvelope`. Decoding it takes four fifths of the time of a whole envelope.
     """
 
     id: str
@@ -54,16 +57,16 @@ class Fact(Struct, gc=False):
     data: Raw = Raw(b"{}")
 
 
-#: Writes an event of a type, from: the command's offset, the event's index, what events and outcome of the command have
-#: alike, version, index again, number of the command's events, data.
+#: Writes an event of a type, from: the command's offset, the event's index, the members of `CommandEnvelope.shared`,
+#: version, index again, number of the command's events, data.
 EventWriter = Callable[[tuple[int, int, bytes, int, int, int, bytes]], bytes]
 
 
 def event_writer(source: str, partition: int, kind: str) -> EventWriter:
-    """The one writer of events: the members of the contract, in its order.
+    """Return the writer of the events of a type, which writes the members in the order of docs/messages.md.
 
-    It is a template, made once a batch for each type, which takes half the time of encoding a value. What is filled in
-    is JSON already.
+    The writer is a template, created once per batch and type. It takes half the time of encoding a value; its arguments
+    are JSON already.
     """
     begin = b'{"specversion":"1.0","id":"%d/' % partition
     of_type = b'","source":%b,"type":%b,' % (encode_json(source), encode_json(kind))
@@ -73,12 +76,12 @@ def event_writer(source: str, partition: int, kind: str) -> EventWriter:
 
 _decoder = msgspec.json.Decoder(EventEnvelope)
 
-#: The `Fact` of an event's bytes; raises what msgspec raises, whose reason `read_event` says.
+#: Decodes an event's bytes as a `Fact`. Raises msgspec's errors; after an error, call `read_event` for the reason.
 decode_fact: Callable[[bytes], Fact] = msgspec.json.Decoder(Fact).decode
 
 
 def read_event(value: bytes | None) -> EventEnvelope:
-    """The envelope of an events record; raises `ValueError` (msgspec's errors are) for any other record."""
+    """Return the envelope of an event record; raises `ValueError` (or a subclass of msgspec) for any other record."""
     if value is None:
         raise ValueError("a null value is not an event")
     try:

@@ -1,4 +1,4 @@
-"""Expected versions: what a client believes of an aggregate, checked before anything is decided.
+"""Expected versions: the version of the aggregate that the sender of a command assumes, checked before `decide`.
 
 any · none · 0 · exists · N · >=N      N: a plain decimal without sign or leading zero, at most 2^53
 """
@@ -8,18 +8,21 @@ from typing import NamedTuple
 
 from cqrs_cli.core.messages.reasons import Reason
 
-MAX_VERSION = 2**53  # the largest integer that every JSON reader keeps exactly (RFC 8259, section 6)
+MAX_VERSION = 2**53  # every JSON reader keeps integers up to here exactly (RFC 8259, section 6)
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,15}")
 
 
 class Expected(NamedTuple):
-    """A parsed expected version: `kind` is any, none, exists, exactly or at_least; `number` counts for the last two."""
+    """A parsed expected version: `>=7` is `Expected("at_least", 7)`.
+
+    `kind` is any, none, exists, exactly or at_least; only exactly and at_least have a `number`.
+    """
 
     kind: str
     number: int = 0
 
     def refusal(self, version: int) -> tuple[Reason, str] | None:
-        """The reason why an aggregate at `version` (0: does not exist) does not satisfy this; None if it does."""
+        """Return why an aggregate at `version` does not match; None if it does. Version 0: it does not exist."""
         match self.kind:
             case "none" if version:
                 return Reason.ALREADY_EXISTS, f"expected none, is {version}"
@@ -37,7 +40,7 @@ _WORDS = {"any": ANY, "none": Expected("none"), "exists": Expected("exists")}
 
 
 def parse_expected(text: str) -> Expected:
-    """The expected version that `text` spells; raises `ValueError` for anything else, never meaning `any` by it."""
+    """Return the parsed expected version; raises `ValueError` for any other text, which never counts as `any`."""
     if (word := _WORDS.get(text)) is not None:
         return word
     kind, digits = ("at_least", text[2:]) if text.startswith(">=") else ("exactly", text)

@@ -1,4 +1,4 @@
-"""A fingerprint of a command's content: tells a repeated command from another one under the same id."""
+"""Fingerprints of commands: they distinguish a repeated command from another command with the same id."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -9,21 +9,21 @@ from msgspec import Raw
 
 from cqrs_cli.core.messages.json import read_members, write_members
 
-#: The fingerprint of a command's type, data and expected version.
+#: Computes the fingerprint of a command from its type, data and expected version.
 Fingerprint: TypeAlias = Callable[[str, Raw | bytes, str | None], int]
 
 
 def fingerprint(kind: str, data: Raw | bytes, expected: str | None) -> int:
-    """CRC-32 of type, NUL, the data's bytes as received, NUL, the expected version's text (empty for none)."""
+    """Return the CRC-32 of type, NUL, the data's bytes as received, NUL, and the expected version (empty for None)."""
     mark = crc32(b"\0", crc32(data, _of_type(kind)))
     return crc32(expected.encode(), mark) if expected else mark
 
 
 def without_fields(left_out: Mapping[str, frozenset[str]]) -> Fingerprint:
-    """The fingerprint of commands without some members of their data, by type.
+    """Return a fingerprint function that leaves out the members of `left_out`, by command type.
 
-    A checksum of a personal value would stay in the outcomes for ever, and confirm guesses. So of data that are no
-    object, and of a type that is not there, nothing counts; a payload's sum is no object.
+    A checksum of a personal value would stay in the outcomes for ever, and could confirm a guess. So data that are not
+    an object, such as the SHA-256 of a payload, and data of an unlisted type are left out entirely.
     """
 
     def without(kind: str, data: Raw | bytes, expected: str | None) -> int:
@@ -34,7 +34,7 @@ def without_fields(left_out: Mapping[str, frozenset[str]]) -> Fingerprint:
             return fingerprint(kind, data, expected)
         try:
             there = read_members(data)
-        except (ValueError, RecursionError):  # msgspec's errors are
+        except (ValueError, RecursionError):  # msgspec raises subclasses of `ValueError`
             there = {}
         for name in names:
             there.pop(name, None)
@@ -44,6 +44,6 @@ def without_fields(left_out: Mapping[str, frozenset[str]]) -> Fingerprint:
     return without
 
 
-@lru_cache(maxsize=1000)  # commands come in a few types
+@lru_cache(maxsize=1000)  # there are only a few types
 def _of_type(kind: str) -> int:
     return crc32(kind.encode() + b"\0")

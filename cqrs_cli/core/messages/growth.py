@@ -1,4 +1,4 @@
-"""The records of `<agg>.lineage`: how the number of an aggregate's partitions grew."""
+"""The records of `<agg>.lineage`, the partition history of an aggregate."""
 
 from msgspec import Struct
 from msgspec.json import Decoder
@@ -7,7 +7,7 @@ from cqrs_cli.core.messages.json import encode_json
 
 
 class Grow(Struct, frozen=True, rename={"before": "from", "after": "to"}):
-    """An operator's wish: the topics are to have another number of partitions."""
+    """An operator's request to raise the number of partitions."""
 
     before: int
     after: int
@@ -16,24 +16,24 @@ class Grow(Struct, frozen=True, rename={"before": "from", "after": "to"}):
 
 
 def children_of(partition: int, before: int, after: int) -> range:
-    """The partitions that get keys from one when `before` partitions become `after`."""
+    """Return the partitions that get keys from `partition` when `before` partitions become `after`: 1, 4, 8 → 5."""
     return range(before + partition, after, before)
 
 
 class Split(Struct, frozen=True, rename={"before": "from", "after": "to"}):
-    """A partition's owner has given keys away. Offsets are of this partition's logs at that moment.
+    """The owner of a partition has handed over keys. The offsets are the ends of the partition's logs at that moment.
 
-    Its records below the offsets are the inheritance of its children; everything behind them is its own.
+    The children inherit the records before these offsets. Records at or after them belong to the partition alone.
     """
 
     partition: int
-    before: int  # the count by which it judged
-    after: int  # the count by which it judges from now on
+    before: int  # the count by which it assigned keys until now
+    after: int  # the count by which it assigns keys from now on
     commands: int  # its position
     events: int
     outcomes: int
     deferred: int
-    clock: int  # the greatest timestamp of the commands it has decided, ms
+    clock: int  # the greatest timestamp of its decided commands, ms
 
     @property
     def children(self) -> range:
@@ -42,7 +42,7 @@ class Split(Struct, frozen=True, rename={"before": "from", "after": "to"}):
 
 
 class Begun(Struct, frozen=True):
-    """A child keeps its inherited deferred commands in its own topic, and decides from now on."""
+    """A child has imported its inherited deferred commands into its own topic, and decides from now on."""
 
     partition: int
 
@@ -51,7 +51,7 @@ Growth = Grow | Split | Begun
 
 
 class _Written(Struct, frozen=True, omit_defaults=True):
-    """A record's value: exactly one of the members is set."""
+    """The value of a record: exactly one member is set."""
 
     grow: Grow | None = None
     split: Split | None = None
@@ -62,7 +62,7 @@ _decode = Decoder(_Written).decode
 
 
 def growth_value(growth: Growth) -> bytes:
-    """The value of the record."""
+    """Return the value of the record."""
     match growth:
         case Grow():
             return encode_json(_Written(grow=growth))
@@ -73,7 +73,7 @@ def growth_value(growth: Growth) -> bytes:
 
 
 def read_growth(value: bytes | None) -> Growth:
-    """The growth that a record tells of; raises `ValueError` for any other record."""
+    """Return the request, split or begun in a record; raises `ValueError` for any other record."""
     if value is None:
         raise ValueError("a null value says nothing")
     try:

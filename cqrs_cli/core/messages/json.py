@@ -1,6 +1,6 @@
-"""The one JSON encoder for everything written: sets and dicts in one order, so that equal values are equal bytes.
+"""The JSON encoder for all records and states. It sorts sets and dicts, so equal values give equal bytes.
 
-The members of an object that was written keep their order: that of its class.
+The members of objects are not sorted: they are in the order of the fields of the class.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,8 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 encode_json: Callable[[Any], bytes] = _ENCODER.encode
 
-#: The members of an object, raw; raises `ValueError` for anything else.
+#: Decodes an object into its raw members; raises `ValueError` for any other JSON.
 read_members: Callable[[bytes], dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
-#: An object of members, in the order in which they are given.
+#: Encodes an object from raw members, in their given order.
 write_members: Callable[[dict[str, msgspec.Raw]], bytes] = msgspec.json.Encoder().encode

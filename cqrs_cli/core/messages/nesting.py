@@ -1,22 +1,23 @@
-"""The nesting of JSON, and its limits.
+"""The limits for the nesting of JSON.
 
-A reader gives up where its stack ends, each at another depth. Everything that is written stays far below.
+Each JSON reader fails at another depth, when its stack is full. All records stay far below that depth.
 """
 
 import re
 
-#: Deepest nesting of arrays and objects in the data of an event, and in a state.
+#: The maximal nesting of arrays and objects in the data of an event, and in a state.
 MAX_NESTING = 100
-#: Deepest nesting of a whole command. msgspec's own limit depends on how much stack is left; this one is the same
+#: The maximal nesting of a whole command. msgspec's own limit depends on the free stack; this limit is the same
 #: everywhere.
 MAX_ENVELOPE_NESTING = 250
 
-# A string that is not closed matches to the end: tried again at each of its quotes, it would take quadratic time.
+# An unclosed string matches to the end of the text. Otherwise the search would restart at each quote within it, in
+# quadratic time.
 _BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
 def check_nesting(data: bytes, most: int = MAX_NESTING) -> None:
-    """Refuse JSON of more than `most` levels, in time linear in its length; raises `ValueError`."""
+    """Raise `ValueError` for JSON with more than `most` levels. The time is linear in the length of the data."""
     if data.count(b"[") + data.count(b"{") <= most:
         return
     depth = 0

@@ -1,4 +1,4 @@
-"""Outcomes and dead letters on the wire: the results of command records."""
+"""Reads and writes outcomes and dead letters, the results of command records."""
 
 from collections.abc import Callable
 from typing import Annotated, NamedTuple
@@ -10,17 +10,20 @@ from cqrs_cli.core.messages.attributes import HandedOn
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Headers, Record
 
-#: The longest message in an outcome, in characters: a handler's error must not make the record too large.
+#: The maximal length of a message in an outcome, in characters: a handler's error must not make the record too large.
 MAX_MESSAGE = 1000
 
 
-#: The numbers that a shard can hold. They are checked when read: only owners may write outcomes, others still could.
+#: The numbers that a shard can store. Readers check them, because any client with access could write outcomes.
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Small = Annotated[int, Meta(ge=0, lt=2**32)]
 
 
 class Original(Struct, frozen=True, gc=False):
-    """The first decision on a subject and id: a duplicate points to it. `partition`: if it is of another one."""
+    """The first decision on a subject and id, to which a duplicate refers.
+
+    `partition` is set if another partition made the decision.
+    """
 
     offset: _Count
     status: str
@@ -30,15 +33,15 @@ class Original(Struct, frozen=True, gc=False):
 
 
 class DeferredTarget(Struct, frozen=True, gc=False):
-    """The deferred command that a `cqrs.Cancel` or `cqrs.Release` is about, and where it was deferred."""
+    """The deferred command that a `cqrs.Cancel` or `cqrs.Release` names, with the offset where it was deferred."""
 
     id: str
     offset: _Count
-    partition: _Count | UnsetType = UNSET  # if it is another one
+    partition: _Count | UnsetType = UNSET  # set if another partition deferred it
 
 
 class WrittenVerdict(Struct, gc=False, kw_only=True):
-    """The data of nearly every outcome; members that do not apply stay unset and are left out."""
+    """The data of an outcome without the rare fields. Unset fields are left out of the JSON."""
 
     status: str
     reason: str | UnsetType = UNSET
@@ -56,7 +59,10 @@ class WrittenVerdict(Struct, gc=False, kw_only=True):
 
 
 class Verdict(WrittenVerdict, gc=False, kw_only=True):
-    """The data of an outcome, with the members of deferred commands: looking at those of each costs an owner 2 %."""
+    """The data of an outcome, with the fields of deferred commands.
+
+    They are a class of their own because checking these fields in every outcome would cost an owner 2 % of its time.
+    """
 
     due: str | UnsetType = UNSET
     attempt: _Small | UnsetType = UNSET
@@ -66,7 +72,7 @@ class Verdict(WrittenVerdict, gc=False, kw_only=True):
 
 
 class OutcomeEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
-    """An outcome as it is read."""
+    """An outcome that was read."""
 
     id: str
     type: str
@@ -83,7 +89,7 @@ _decode = msgspec.json.Decoder(OutcomeEnvelope).decode
 
 
 def read_outcome(value: bytes | None) -> OutcomeEnvelope:
-    """The envelope of an outcomes record; raises `ValueError` (msgspec's errors are) for any other record."""
+    """Return the envelope of an outcome record; raises `ValueError` (or a subclass of msgspec) for any other record."""
     if value is None:
         raise ValueError("a null value is not an outcome")
     try:
@@ -93,7 +99,7 @@ def read_outcome(value: bytes | None) -> OutcomeEnvelope:
 
 
 class DeadLetter(NamedTuple):
-    """A record for the dead letters: the original bytes, with why they could not be decided in the headers."""
+    """A dead letter: the original bytes of a command record, with the reason of its failure in the headers."""
 
     value: bytes | None
     key: bytes | None
@@ -102,7 +108,7 @@ class DeadLetter(NamedTuple):
 
 
 def dead_letter(record: Record, topic: str, partition: int, reason: str, message: str) -> DeadLetter:
-    """The dead letter of a command record from `topic`."""
+    """Return the dead letter of a command record from `topic`."""
     why: Headers = [
         ("cqrs.reason", reason.encode()),
         ("cqrs.message", cut(message).encode()),
@@ -114,18 +120,18 @@ def dead_letter(record: Record, topic: str, partition: int, reason: str, message
 
 
 def cut(message: str) -> str:
-    """A message short enough for an outcome, and encodable: lone surrogates from a handler become question marks."""
+    """Return a message cut to the maximal length, in valid Unicode: lone surrogates become question marks."""
     short = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
     return short.encode(errors="replace").decode()
 
 
-#: Writes an outcome of a batch, from: the command's offset, type, what events and outcome of the command have alike,
-#: and the data; the last three as JSON.
+#: Writes an outcome, from: the command's offset, the type, the members of `CommandEnvelope.shared`, and the data. The
+#: last three are JSON.
 OutcomeWriter = Callable[[tuple[int, bytes, bytes, bytes]], bytes]
 
 
 def outcome_writer(source: str, partition: int) -> OutcomeWriter:
-    """The one writer of outcomes, as a template: the members of the contract, in its order."""
+    """Return the writer of outcomes: a template with the members in the order of docs/messages.md."""
     begin = b'{"specversion":"1.0","id":"%d/' % partition
     of_type = b'","source":%b,"type":' % encode_json(source).replace(b"%", b"%%")
     return (begin + b"%d" + of_type + b'%b,%b,"data":%b}').__mod__

@@ -1,6 +1,6 @@
-"""References to payloads: data that rest in a payload store, and stand in a record by their SHA-256.
+"""References to payloads: data that are in a payload store because they are too large for a record (claim check).
 
-Such a record has CloudEvents' `dataref`, and `datasha256` and `datasize`, and no data.
+A record with a reference has the attributes `dataref` (CloudEvents), `datasha256` and `datasize`, and no data.
 """
 
 import re
@@ -13,13 +13,13 @@ from msgspec import Raw, Struct
 
 from cqrs_cli.core.messages.json import encode_json, read_members
 
-#: The largest payload, in bytes: readers hold it in memory.
+#: The maximal size of a payload, in bytes: readers hold a payload in memory.
 MAX_PAYLOAD = 64 * 1024 * 1024
 
-#: Stands in each structured document that may have a reference; looked for before the document is read.
+#: Every structured document with a reference contains these bytes. Readers search for them before they decode.
 MARK = b'"datasha256"'
 
-#: The attributes of a reference. CloudEvents knows the first one.
+#: The attributes of a reference. CloudEvents defines only `dataref`.
 ATTRIBUTES = ("dataref", "datasha256", "datasize")
 
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -27,32 +27,32 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 
 
 class PayloadReference(NamedTuple):
-    """A payload by its content: the sum names it in the store, the size bounds reading it."""
+    """A reference to a payload. The SHA-256 is its name in the store, and the size limits how much a reader reads."""
 
     sha256: str
     size: int
 
     def accepts(self, data: bytes) -> bool:
-        """True if these are the bytes."""
+        """True if `data` has this size and this SHA-256."""
         return len(data) == self.size and sha256(data).hexdigest() == self.sha256
 
     def attributes(self, folder: str) -> dict[str, str | int]:
-        """The attributes of a record whose payload is in this folder of the store."""
+        """Return the attributes of a record whose payload is in this folder of the store."""
         return {"dataref": f"{folder}/{self.sha256}", "datasha256": self.sha256, "datasize": self.size}
 
 
 def payload_folder(topic: str) -> str:
-    """The folder of an aggregate's payloads in the store, by the name of any of its topics."""
+    """Return the folder of an aggregate's payloads in the store; `topic` is any topic of the aggregate."""
     return topic.rpartition(".")[0]
 
 
 def refer(data: bytes) -> PayloadReference:
-    """The reference to these bytes."""
+    """Return the reference to these bytes."""
     return PayloadReference(sha256(data).hexdigest(), len(data))
 
 
 def parse_reference(sum: str | None, size: int | str | None) -> PayloadReference:
-    """The reference that two attributes spell; raises `ValueError`."""
+    """Return the reference in two attributes; raises `ValueError` for invalid values."""
     if sum is None or _SHA256.fullmatch(sum) is None:
         raise ValueError("datasha256 is not a SHA-256 in 64 lower-case hexadecimal digits")
     if isinstance(size, str) and _NUMBER.fullmatch(size):
@@ -71,7 +71,7 @@ _attributes = msgspec.json.Decoder(_Attributes).decode
 
 
 def find_reference(document: bytes | None) -> PayloadReference | None:
-    """The reference in a structured document, None if it has none; raises `ValueError` for one that is malformed."""
+    """Return the reference in a structured document, None without one; raises `ValueError` if it is malformed."""
     if document is None or MARK not in document:
         return None
     try:
@@ -82,26 +82,26 @@ def find_reference(document: bytes | None) -> PayloadReference | None:
 
 
 def data_within(document: bytes) -> bytes | None:
-    """The data of a structured document, None if it has none of its own; raises `ValueError`."""
+    """Return the data of a structured document, None for a missing member or a reference; raises `ValueError`."""
     members = read_members(document)
     data = members.get("data")
     return None if data is None or "datasha256" in members else bytes(data)
 
 
 def with_reference(document: bytes, folder: str, reference: PayloadReference) -> bytes:
-    """The document with a reference in the place of its data."""
+    """Return the document with a reference instead of its data."""
     attributes = reference.attributes(folder)
     referring = {name: Raw(encode_json(value)) for name, value in attributes.items()}
     return _changed(document, {**referring, "data": Raw(b"null")})
 
 
 def with_data(document: bytes, data: bytes) -> bytes:
-    """The document with its data in the place of the reference."""
+    """Return the document with data instead of its reference."""
     return _changed(document, {"data": Raw(data)})
 
 
 def restored(document: bytes, payloads: Mapping[PayloadReference, bytes]) -> bytes:
-    """The document with its data in it, if they are one of the payloads."""
+    """Return the document with the data of its payload; without a reference or payloads it is unchanged."""
     reference = find_reference(document) if payloads else None
     return document if reference is None else with_data(document, payloads[reference])
 

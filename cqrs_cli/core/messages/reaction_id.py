@@ -1,4 +1,4 @@
-"""The id and the source of a command that a process sends. Anybody can guess such an id: it is the process's alone."""
+"""The id and the source of a command from a process manager. The id is predictable, so other senders may not use it."""
 
 import re
 from typing import NamedTuple
@@ -11,17 +11,17 @@ _FORM = re.compile(
 
 
 class ReactionId(NamedTuple):
-    """The id of the command `number` of those that a process sends for an event."""
+    """The id of a command that a process manager sends: `checkout/order.events/3/120/0@1795521600000/0`."""
 
     process: str
     topic: str  # of the event
-    event: str  # its id
+    event: str  # the event's id
     time: int  # of the event, ms
-    number: int
+    number: int  # the index of the command among the commands for the event
 
     @property
     def origin(self) -> str:
-        """The common beginning of the ids of all commands for the event."""
+        """The common prefix of the ids of all commands for the event."""
         return f"{self.process}/{self.topic}/{self.event}@{self.time}"
 
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ class ReactionId(NamedTuple):
 
 
 def read_reaction_id(id: str) -> ReactionId | None:
-    """The parts of an id; None if no process gives such a one."""
+    """Return the parts of an id; None if it does not have the form of a process manager's id."""
     found = _FORM.fullmatch(id) if "@" in id else None
     if found is None:
         return None
@@ -37,12 +37,12 @@ def read_reaction_id(id: str) -> ReactionId | None:
 
 
 def process_source(process: str) -> str:
-    """The CloudEvents source of the commands of a process."""
+    """Return the CloudEvents source of a process manager's commands."""
     return f"/cqrs/process/{process}"
 
 
 def why_reserved(id: str, source: str) -> str | None:
-    """The reason why this source may not give a command this id; None if it may."""
+    """Return why commands of this source may not have this id; None if they may."""
     process = id.partition("/")[0]
     if source == process_source(process) or read_reaction_id(id) is None:
         return None

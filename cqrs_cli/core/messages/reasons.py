@@ -1,7 +1,7 @@
-"""The one table of statuses and reasons: everything that an outcome may say.
+"""The table of all statuses and reasons of outcomes.
 
-Deciding, `verify`, the counters, `status`, the metrics and the tables of docs/messages.md read it. A new reason is one
-row here and one check in core/decide.py.
+Deciding, `verify`, the counters, `status`, the metrics and the tables of docs/messages.md use it. A new reason needs
+one row here and one check in core/decide.py.
 """
 
 from enum import Enum
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class StatusRow(NamedTuple):
-    """A row of the statuses. An id is looked up later if its decision is `remembered`."""
+    """A row of the statuses. If decisions are `remembered`, the same id is a duplicate later."""
 
     remembered: bool
     meaning: str
@@ -24,15 +24,15 @@ STATUSES: dict[str, StatusRow] = {
     "failed": StatusRow(False, "could not be decided; kept in the dead letters; its id may be tried again"),
 }
 
-#: Decisions with these statuses are remembered, `failed` ones not, so that a repaired handler may try the id again.
-#: Shards hold their numbers in this order.
+#: The statuses whose decisions are remembered. Failures are not, so that the id may be sent again after a correction of
+#: the code. Shards store the index of a status in this tuple, so the order must not change.
 REMEMBERED = tuple(name for name, status in STATUSES.items() if status.remembered)
 
 
 class Reason(Enum):
-    """A row of the reasons: its status, the number of the check that gives it (the first, if two do), its meaning.
+    """A row of the reasons: status, number of the check that gives it (the lower of two), and meaning.
 
-    If it is `retryable`, a new command (another id) may fare better.
+    If it is `retryable`, a new command (with another id) may succeed.
     """
 
     VERSION_CONFLICT = "rejected", 10, "the aggregate is at `version`: look at it, and decide again", True
@@ -85,15 +85,15 @@ class Reason(Enum):
 
 
 def is_remembered(status: str, reason: str | None) -> bool:
-    """Tell whether a decision is remembered. A reason that is not in the table counts as its status does."""
+    """True if a decision is remembered. For an unknown reason the status decides."""
     row = None if reason is None else Reason.__members__.get(reason)
     return status in REMEMBERED and (row is None or row.remembered)
 
 
 class Refused(Exception):
-    """A check says no: the command is rejected or fails for `reason`.
+    """A check failed: the command is rejected, deferred or failed, with `reason`.
 
-    `members` are members of its outcome besides reason and message: `code`, `original`, `decidedat`.
+    `members` are additional fields of the outcome, such as `code`, `original`, `decidedat` or `due`.
     """
 
     def __init__(self, reason: Reason, message: str, **members: Any) -> None:

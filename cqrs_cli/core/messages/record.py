@@ -1,15 +1,16 @@
-"""A record of a topic, as a value: the bytes as they were read."""
+"""The value type for a Kafka record that was read."""
 
 from msgspec import Struct
 
 Headers = list[tuple[str, bytes | None]]
 
-#: Stands for headers of which a name is not UTF-8: the client reads no header of such a record. Compared by identity.
+#: The headers of a record that has a header name in invalid UTF-8: the Kafka client then returns no header at all.
+#: Callers compare it by identity.
 UNREADABLE: Headers = [("cqrs.unreadable", None)]
 
 
 def is_text(key: bytes | None) -> bool:
-    """True for a key that may be a subject: it is not empty, and it is UTF-8."""
+    """True for a key that can be a subject: it is not empty, and valid UTF-8."""
     try:
         return key is not None and bool(key.decode())
     except UnicodeDecodeError:
@@ -17,7 +18,7 @@ def is_text(key: bytes | None) -> bool:
 
 
 class Record(Struct, frozen=True, gc=False):
-    """One Kafka record. `timestamp` is the broker's, in ms since the epoch."""
+    """A Kafka record. The broker sets `timestamp`, in ms since the epoch."""
 
     offset: int
     timestamp: int

@@ -1,4 +1,4 @@
-"""Timestamps as text: RFC 3339 in, milliseconds in UTC out."""
+"""Conversion of timestamps between RFC 3339 text, datetimes, and milliseconds since the epoch."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d
 
 
 def parse_timestamp(text: str) -> int:
-    """Milliseconds since the epoch, rounded down; raises `ValueError` for text that is not RFC 3339 with its offset."""
+    """Return ms since the epoch, rounded down; raises `ValueError` for text that is not RFC 3339 with an offset."""
     if _RFC3339.fullmatch(text) is None:
         raise ValueError(f"not a time: {text[:40]!r} (RFC 3339 with its offset, like 2026-11-21T01:02:03Z)")
     try:
@@ -19,17 +19,17 @@ def parse_timestamp(text: str) -> int:
 
 
 def milliseconds_of(moment: datetime) -> int:
-    """Milliseconds since the epoch of an aware datetime, rounded down."""
+    """Return the milliseconds since the epoch of an aware datetime, rounded down."""
     return (moment - _EPOCH) // _MILLISECOND
 
 
 def rfc3339(milliseconds: int) -> str:
-    """`2026-11-21T01:02:03.456Z`: texts of one length, so that they sort as the timestamps do."""
+    """Return `2026-11-21T01:02:03.456Z`. All texts have the same length, so they sort in the order of time."""
     return utc(milliseconds).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def utc(milliseconds: int) -> datetime:
-    """The timestamp as an aware datetime in UTC. One beyond the calendar becomes the epoch."""
+    """Return the timestamp as an aware datetime in UTC; the epoch for a timestamp beyond the calendar."""
     try:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
@@ -37,7 +37,7 @@ def utc(milliseconds: int) -> datetime:
 
 
 def parse_utc(text: str) -> datetime:
-    """A timestamp with its offset as an aware datetime in UTC; raises `ValueError` for any other text."""
+    """Return a timestamp with an offset as an aware datetime in UTC; raises `ValueError` for any other text."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"not a time: {text[:40]!r} (RFC 3339 with its offset, like 2026-11-21T01:02:03Z)")

@@ -1,1 +1,1 @@
-"""Personal fields of messages: their marks, how they are sealed, and what is left when their key is gone."""
+"""Personal fields of messages: annotations, encryption, and redacted values after the key is erased."""

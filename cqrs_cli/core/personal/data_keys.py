@@ -1,4 +1,4 @@
-"""The data keys of aggregates while a batch is decided: what it changed, over what the owner knows."""
+"""The data keys of aggregates while a batch is decided: the batch's changes on top of the owner's keys."""
 
 import os
 from collections.abc import Callable
@@ -8,55 +8,56 @@ from msgspec import Struct
 from cqrs_cli.core.personal.sealed_data import has_seals, open_data, seal_needed
 from cqrs_cli.core.personal.sealing import KID_BYTES, SECRET_BYTES, DataKey, SealPlace
 
-#: The key of an aggregate that is in force, by its id.
+#: Returns the present data key of an aggregate by its id; None if it has no key.
 KeyOf = Callable[[str], DataKey | None]
 
-#: For aggregates that have none.
+#: The `KeyOf` of aggregates without personal fields.
 no_key: KeyOf = dict[str, DataKey]().get
 
 
 class ErasedKeyError(Exception):
-    """The key that a sealed value names is gone: its person was erased."""
+    """The key of an encrypted value does not exist any more: the person was erased."""
 
 
 def random_key() -> DataKey:
-    """A new data key. Only these bytes are not repeatable, and the log has them once they count."""
+    """Return a new data key. Its bytes are the only output of deciding that is not deterministic.
+
+    An owner uses a new key only in a transaction that also writes the key to the keys topic.
+    """
     return DataKey.of_random(os.urandom(KID_BYTES + SECRET_BYTES))
 
 
 class DataKeys:
-    """The keys of the aggregates of one name. `changed` is the last word of the batch on each subject: None if its key
-    has ended.
-    """
+    """The data keys of one aggregate type. `changed` maps a subject to its new key, or to None if its key is erased."""
 
     def __init__(self, aggregate: str, key_of: KeyOf, new_key: Callable[[], DataKey]) -> None:
         self.changed: dict[str, DataKey | None] = {}
         self._aggregate, self._key_of, self._new_key = aggregate, key_of, new_key
 
     def in_force(self, subject: str) -> DataKey | None:
-        """The key that seals what is written of an aggregate; None if nothing was sealed since it was erased."""
+        """Return the present key of an aggregate; None if it has no encrypted value since its last erasure."""
         if subject in self.changed:
             return self.changed[subject]
         return self._key_of(subject)
 
     def end(self, subject: str) -> None:
-        """Drop the key of an aggregate: it is erased."""
+        """Drop the key of an aggregate that is erased."""
         self.changed[subject] = None
 
     def sealed(
         self, cls: type[Struct], data: bytes, subject: str, place: str, may_look_sealed: bool = True
     ) -> bytes:
-        """The JSON of a message to be written, with its personal members sealed; the first ones make the key.
+        """Return the JSON of a message with its personal members encrypted. The first encrypted value creates the key.
 
-        Raises `ValueError` if it has a member that looks sealed: nobody could tell it from one that is. False for
-        `may_look_sealed` if it has none.
+        Raises `ValueError` for a plain member with the shape of an encrypted value, because readers could not
+        distinguish it. Pass False for `may_look_sealed` if the message cannot contain such a member.
         """
         if may_look_sealed and has_seals(data):
             raise ValueError("a member has the shape of a sealed value")
         return seal_needed(cls, data, self._needed, (self._aggregate, subject, place, ""))
 
     def opened(self, cls: type[Struct], data: bytes, subject: str, place: str) -> bytes:
-        """The JSON of a message that an owner has sealed; raises `ErasedKeyError` if its key is gone."""
+        """Return the decrypted JSON of a message; raises `ErasedKeyError` if its key is erased."""
         key = self.in_force(subject)
 
         def find(kid: str) -> DataKey:

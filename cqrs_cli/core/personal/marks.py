@@ -1,10 +1,10 @@
-"""Marks of personal fields, as authors write them at the top level of commands, events and states.
+"""Personal-data annotations, which authors write on top-level fields of commands, events and states.
 
     owner: Personal[str]
     mail: Annotated[str, Meta(pattern="@"), personal(erased="x@invalid")]
 
-A mark covers the whole field, whatever is in it. When the key of an aggregate is gone, its fields hold placeholders.
-`core.aggregate` imports this module, so it walks types by itself.
+An annotation covers the whole field. After an erasure, the field holds a redacted value.
+`core.aggregate` imports this module, so this module cannot use its tree of types (`described`).
 """
 
 import typing
@@ -23,31 +23,31 @@ _T = TypeVar("_T")
 
 
 class MarkError(TypeError):
-    """A mark that cannot be kept as it is written; `where` is the class to correct."""
+    """An invalid personal-data annotation; `where` is the class to correct."""
 
     def __init__(self, message: str, where: type) -> None:
         super().__init__(message)
         self.where = where
 
 
-@dataclass(frozen=True, eq=False)  # `typing` takes annotations that are equal for one, and False equals 0
+@dataclass(frozen=True, eq=False)  # `typing` merges equal annotations, and False equals 0
 class Mark:
-    """The mark. `erased`: the placeholder of the field; unset for the one of its type."""
+    """The annotation of a personal field. `erased` is the redacted value; unset for the default of the type."""
 
     erased: Any = UNSET
 
     def __call__(self, *, erased: Any) -> "Mark":
-        """The mark of a field whose placeholder is `erased`."""
+        """Return the annotation of a field with the redacted value `erased`."""
         return Mark(erased)
 
 
-#: Marks a field: `Annotated[str, personal]`, or with a placeholder `Annotated[str, personal(erased="nobody")]`.
+#: Annotates a personal field: `Annotated[str, personal]`, or with `personal(erased="unknown")` for a redacted value.
 personal = Mark()
 
-#: A personal field with the placeholder of its type: `owner: Personal[str]`.
+#: A personal field with the default redacted value of its type: `owner: Personal[str]`.
 Personal: TypeAlias = Annotated[_T, personal]
 
-#: The placeholders of types, as JSON.
+#: The default redacted values of types, as JSON.
 _PLACEHOLDERS: dict[type, bytes] = {
     msgspec_types.NoneType: b"null",
     msgspec_types.AnyType: b"null",
@@ -66,24 +66,24 @@ _PLACEHOLDERS: dict[type, bytes] = {
 
 
 class PersonalField(NamedTuple):
-    """A marked field of a message."""
+    """A personal field of a message."""
 
     name: str
     wire: str  # its name in JSON
-    erased: bytes  # its placeholder, as JSON
-    decode: Callable[[bytes], Any]  # reads a value of its type
+    erased: bytes  # its redacted value, as JSON
+    decode: Callable[[bytes], Any]  # decodes a value of its type
 
     def placeholder(self) -> Any:
-        """The value of the field when the key is gone. Each one is a new object: it may be a list."""
+        """Return the redacted value of the field. Each call returns a new object, since the value may be a list."""
         return self.decode(self.erased)
 
 
 @lru_cache(maxsize=1000)
 def personal_fields(cls: type[Struct]) -> tuple[PersonalField, ...]:
-    """The marked fields of a message, in its order.
+    """Return the personal fields of a message, in the order of its fields.
 
-    Raises `MarkError` for a mark below the top level, for two marks of one field, and for a field without a placeholder
-    that fits its type.
+    Raises `MarkError` for an annotation below the top level, for two annotations of one field, and for a field without
+    a redacted value of its type.
     """
     hints = typing.get_type_hints(cls, include_extras=True)
     found = []
@@ -103,7 +103,7 @@ def personal_fields(cls: type[Struct]) -> tuple[PersonalField, ...]:
 
 
 def marks_of(annotation: Any) -> tuple[list[Mark], Any]:
-    """The marks of a field, through names of types, and its type without them."""
+    """Return the personal-data annotations of a field, also within aliases, and its type without annotations."""
     marks: list[Mark] = []
     while True:
         if typing.get_origin(annotation) is Annotated:
@@ -116,12 +116,12 @@ def marks_of(annotation: Any) -> tuple[list[Mark], Any]:
 
 
 def _named(annotation: Any) -> Any:
-    """The type behind a name: `type X = …`, `NewType`."""
+    """Return the type of an alias (`type X = …`, `NewType`), None for any other annotation."""
     return getattr(annotation, "__value__", getattr(annotation, "__supertype__", None))
 
 
 def _within(annotation: Any, seen: set[type]) -> Iterator[Any]:
-    """All that a type is made of, at any depth: arguments, metadata, the fields of its classes."""
+    """Yield all parts of a type, at any depth: arguments, metadata, and the fields of classes."""
     parts = [_named(annotation), typing.get_origin(annotation), *typing.get_args(annotation)]
     if isinstance(annotation, type) and annotation not in seen:
         seen.add(annotation)
@@ -133,7 +133,7 @@ def _within(annotation: Any, seen: set[type]) -> Iterator[Any]:
 
 
 def _marked(cls: type, name: str, wire: str, annotation: Any, mark: Mark) -> PersonalField:
-    """A marked field; raises `MarkError` if no placeholder fits."""
+    """Return a personal field; raises `MarkError` if it has no redacted value of its type."""
     ask = f"`{name}: Annotated[…, cqrs.personal(erased=…)]`"
     given = mark.erased is not UNSET
     erased = _written(mark.erased) if given else _placeholder_of(annotation)
@@ -143,7 +143,7 @@ def _marked(cls: type, name: str, wire: str, annotation: Any, mark: Mark) -> Per
     try:
         value = decode(erased or b"")
         fits = not given or bool(value == mark.erased)
-    except (ValueError, RecursionError):  # msgspec's errors are
+    except (ValueError, RecursionError):  # msgspec raises subclasses of `ValueError`
         fits = False
     if not fits:
         shown = repr(mark.erased) if given else (erased or b"").decode()
@@ -155,7 +155,7 @@ def _marked(cls: type, name: str, wire: str, annotation: Any, mark: Mark) -> Per
 
 
 def _written(value: Any) -> bytes | None:
-    """A placeholder as JSON; None for one that has no form there."""
+    """Return a redacted value as JSON; None if it has no form in JSON."""
     try:
         return encode_json(value)
     except (TypeError, ValueError, RecursionError):
@@ -163,7 +163,7 @@ def _written(value: Any) -> bytes | None:
 
 
 def _placeholder_of(annotation: Any) -> bytes | None:
-    """The placeholder of a type, as JSON: null where it may be null. None for a type that has none."""
+    """Return the default redacted value of a type as JSON, `null` for an optional type; None if there is no default."""
     wire = msgspec_types.type_info(annotation)
     while isinstance(wire, msgspec_types.Metadata):
         wire = wire.type

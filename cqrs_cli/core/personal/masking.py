@@ -1,6 +1,6 @@
-"""The masks of commands, events and states: the same messages with placeholders in their personal fields.
+"""Redaction: replaces the personal fields of commands, events and states by redacted values.
 
-So they are read when their key is gone, and by readers without a ring of keys.
+Readers see redacted messages after an erasure, and without a keyring.
 """
 
 from typing import TypeVar
@@ -15,15 +15,15 @@ _Message = TypeVar("_Message", bound=Struct)
 
 
 def mask(message: _Message) -> _Message:
-    """The message with a placeholder in each personal field; itself if its class has none."""
+    """Return the message with redacted personal fields; the message itself if its class has none."""
     fields = personal_fields(type(message))
     return replace(message, **{one.name: one.placeholder() for one in fields}) if fields else message
 
 
 def mask_data(cls: type[Struct], data: bytes) -> bytes:
-    """The same for the JSON of a message, whether its personal fields are sealed or plain.
+    """Return the JSON of a message with redacted personal fields, which may be encrypted or plain.
 
-    Canonical bytes give the canonical bytes of the mask. Raises `ValueError` for data that are no object.
+    If `data` are canonical bytes, the result is canonical, too. Raises `ValueError` for data that are no object.
     """
     fields = personal_fields(cls)
     if not fields:

@@ -1,4 +1,4 @@
-"""The JSON of messages with their personal fields sealed, and opened again."""
+"""Encrypts and decrypts the personal fields in the JSON of messages."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -9,17 +9,17 @@ from cqrs_cli.core.messages.json import read_members, write_members
 from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.personal.sealing import DataKey, PlaceParts, SealPlace, is_sealed, kid_of
 
-#: The key with an id; None for one that is gone.
+#: Returns the data key with an id; None if the key is erased.
 FindKey = Callable[[str], DataKey | None]
 
 _M = TypeVar("_M")
 
-#: In all data that have a sealed member, and in few others.
+#: All data with an encrypted member contain these bytes, and hardly any other data do.
 SEAL_MARK = b'"$sealed"'
 
 
 def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
-    """The personal members of a message in JSON that say something: a placeholder needs no key.
+    """Return the personal members in the JSON of a message, except redacted values, which need no key.
 
     Raises `ValueError` for data that are no object.
     """
@@ -32,9 +32,9 @@ def personal_values(cls: type[Struct], data: bytes) -> Mapping[str, bytes]:
 
 
 def sealed_members(data: bytes) -> dict[str, bytes]:
-    """The members of data in JSON that have the shape of a sealed value, as cqrs writes it: without escapes.
+    """Return the members that have the shape of an encrypted value, in the spelling of cqrs, which has no escapes.
 
-    Raises `ValueError` for data that are no object, and may have one.
+    Raises `ValueError` for data that contain `SEAL_MARK` and are no object.
     """
     if SEAL_MARK not in data:
         return {}
@@ -42,19 +42,25 @@ def sealed_members(data: bytes) -> dict[str, bytes]:
 
 
 def kids_in(data: bytes) -> set[str]:
-    """The ids of the keys that sealed members name; raises `ValueError` for one that names none."""
+    """Return the key ids of the encrypted members; raises `ValueError` for a malformed member."""
     return {kid_of(value) for value in sealed_members(data).values()}
 
 
 def seal_data(cls: type[Struct], data: bytes, key: DataKey, place: PlaceParts) -> bytes:
-    """The JSON of a message with its personal members sealed; `place` is the message's, its field does not count."""
+    """Return the JSON of a message with encrypted personal members.
+
+    `place` is the location of the message, to which the encryption is bound; its last part, the field, is ignored.
+    """
     return seal_needed(cls, data, lambda _: key, place)
 
 
 def seal_needed(
     cls: type[Struct], data: bytes, key_of: Callable[[str], DataKey | None], place: PlaceParts
 ) -> bytes:
-    """The same; the subject's key is asked for only if a member says something. Without one the data stay."""
+    """Encrypt as `seal_data` does, but call `key_of(subject)` only if a personal member needs encryption.
+
+    If the subject has no key, the data are unchanged.
+    """
     fields, key = personal_fields(cls), None
     if not fields:
         return data
@@ -70,41 +76,41 @@ def seal_needed(
 
 
 def open_data(cls: type[Struct] | None, data: bytes, find_key: FindKey, place: SealPlace) -> bytes:
-    """The JSON of a message with its sealed members opened: placeholders where the key is gone.
+    """Return the JSON of a message with decrypted members; members whose key is erased are redacted.
 
-    A member that is not sealed stays: it was written before its field was marked, or is a placeholder. One that is
-    opens by whatever name it has: an upcaster may know it by an earlier one. `cls`: its class; None for an event whose
-    class is gone. Raises `SealError` for one that names its key and does not open.
+    A plain member is unchanged: it is older than the annotation of its field, or a redacted value. Every encrypted
+    member is decrypted, also under an old name that only an upcaster knows. `cls` is the message's class, None for an
+    event whose class was removed from the code. Raises `SealError` for a member that its key cannot decrypt.
     """
     erased = {} if cls is None else {one.wire: one.erased for one in personal_fields(cls)}
     return open_retired(data, erased, find_key, place)
 
 
 def open_retired(data: bytes, erased: Mapping[str, bytes], find_key: FindKey, place: SealPlace) -> bytes:
-    """The same for an event whose class is gone, before its upcaster gets it.
+    """Decrypt as `open_data` does, without the class of the message: for an upcaster of a removed event.
 
-    No marks say which members are sealed, so each one is that has the shape: no plain member may have it (`has_seals`).
-    `erased`: placeholders as JSON, by member. A member without one is null when its key is gone.
+    A member is encrypted if it has the shape of an encrypted value; no plain member may have this shape (`has_seals`).
+    `erased` holds redacted values as JSON, by member. Without an entry, a member whose key is erased becomes null.
     """
     values = {name: bytes(value) for name, value in read_members(data).items()}
     return _opened(data, values, erased, find_key, place)
 
 
 def has_seals(data: bytes) -> bool:
-    """True if a member has the shape of a sealed value, however it is spelt. Senders and `decide` may not give one."""
+    """True if a member has the shape of an encrypted value, in any spelling; senders and `decide` may not use it."""
     return may_look_sealed(data) and any(is_sealed(bytes(value)) for value in read_members(data).values())
 
 
 def may_look_sealed(data: bytes) -> bool:
-    """False for data in which `has_seals` finds nothing: escapes may spell the mark."""
+    """False if `has_seals` is certainly false: a cheap test. A backslash may hide the mark in an escape sequence."""
     return SEAL_MARK in data or b"\\" in data
 
 
 def sealed_as_placeholders(decode: Callable[[bytes], _M], cls: type[Struct] | None) -> Callable[[bytes], _M]:
-    """`decode`, for data in which members are still sealed: their placeholders stand for them.
+    """Return a decoder that redacts encrypted members before `decode`.
 
-    So a message is read whose key is gone, and by who has no ring. `cls`: its class; None for a retired event, whose
-    sealed members are null then.
+    It reads messages whose key is erased, and serves readers without a keyring. `cls` is the class of the message; None
+    for a retired event, whose encrypted members become null.
     """
     nowhere = SealPlace("", "", "", "")
 

@@ -1,11 +1,12 @@
-"""Sealing personal values: AES-SIV (RFC 5297), which needs no nonce. A value has the same bytes each time.
+"""Encrypts personal values with AES-SIV (RFC 5297), which is deterministic: it needs no nonce.
 
-A sealed value stands where the plain one stood:
+This JSON object replaces the plain value:
 
-    {"$sealed": "<base64url of kid (8 bytes) ‖ SIV (16) ‖ ciphertext>"}
+    {"$sealed": "<base64url of key id (8 bytes) ‖ SIV (16) ‖ ciphertext>"}
 
-It is bound to its place: aggregate, subject, place in the log, field. So it opens nowhere else, and equal values do not
-show. It names its key by a random id, its kid, never by a number.
+The encryption is bound to the location of the value: aggregate, subject, location in the log, field. So a copied value
+cannot be decrypted at another location, and equal values at different locations have different ciphertexts. The key id
+is random, never a serial number.
 """
 
 from base64 import urlsafe_b64decode
@@ -22,29 +23,29 @@ from cqrs_cli.errors import ConfigurationError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-#: Bytes of a key's id, of a data key (two of AES-256), and of what SIV adds.
+#: The bytes of a key id, of a data key (two AES-256 keys), and of the SIV.
 KID_BYTES, SECRET_BYTES, SIV_BYTES = 8, 64, 16
 
 
-#: The place of a state.
+#: `SealPlace.place` of a state.
 STATE = "state"
 
-#: A place as `SealPlace` has it: a hot path needs no names.
+#: The fields of a `SealPlace` as a plain tuple, which is cheaper on the hot path.
 PlaceParts: TypeAlias = tuple[str, str, str, str]
 
 _URLSAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class SealError(ValueError):
-    """A sealed value cannot be opened. No message has a part of the value."""
+    """A value cannot be decrypted. No error message contains a part of the value."""
 
 
 class NotSealedError(SealError):
-    """It has not the shape of a sealed value."""
+    """The value does not have the shape of an encrypted value."""
 
 
 class OtherKeyError(SealError):
-    """It was sealed with another key, whose id is `kid`."""
+    """The value was encrypted with another key, whose id is `kid`."""
 
     def __init__(self, kid: str, asked: str) -> None:
         super().__init__(f"it is sealed with key {kid}, not {asked}")
@@ -52,11 +53,14 @@ class OtherKeyError(SealError):
 
 
 class DamagedSealError(SealError):
-    """It names this key and does not open: it was altered or moved, or the key is not what it was."""
+    """Decryption fails although the value has the id of this key: value or key was altered, or the value was moved."""
 
 
 class SealPlace(NamedTuple):
-    """The place of a sealed value. `place`: an event's id, `command/<id>` for a parked command, or `STATE`."""
+    """The location of an encrypted value: `SealPlace("customer", "c-42", "3/120/0", "name")`.
+
+    `place` is an event's id, `command/<id>` for a deferred command, or `STATE`.
+    """
 
     aggregate: str
     subject: str
@@ -65,31 +69,32 @@ class SealPlace(NamedTuple):
 
 
 def bound(place: tuple[str, ...]) -> list[bytes]:
-    """The associated data of what is sealed for a place: one text, its parts as a JSON array.
+    """Return the associated data for a location: a single text, the location as a JSON array.
 
-    One, since libraries of other languages take no more (Tink's), and each costs as much as the value.
+    It is a single text because libraries of other languages (Tink) accept no more. Encrypting a further text would cost
+    as much as the value.
     """
     return [encode_json(place)]
 
 
 class DataKey:
-    """A data key of one aggregate: it seals and opens its personal values."""
+    """The data key of one aggregate, which encrypts and decrypts its personal values."""
 
-    # An owner has ten thousand ready, and each command meets another: small ones stay in the processor's cache.
+    # An owner keeps 10,000 keys, and each command uses another key: small objects stay in the CPU cache.
     __slots__ = ("_cipher", "_kid", "_of_state", "kid", "secret")
 
     def __init__(self, kid: str, secret: bytes) -> None:
         self.kid, self.secret = kid, secret
         self._kid = b""
-        self._cipher: AESSIV | None = None  # four kilobytes: made when it is first needed
-        self._of_state: dict[str, tuple[bytes, PlaceParts, bytes]] | None = None  # by field
+        self._cipher: AESSIV | None = None  # 4 KB, so it is created on first use
+        self._of_state: dict[str, tuple[bytes, PlaceParts, bytes]] | None = None  # by field of a state
 
     def __repr__(self) -> str:
         return f"DataKey({self.kid!r})"
 
     @classmethod
     def of_random(cls, random: bytes) -> "DataKey":
-        """The key that 72 random bytes make."""
+        """Return the key made of 72 random bytes: the key id, then the secret."""
         if len(random) != KID_BYTES + SECRET_BYTES:
             raise ValueError(f"a key is made of {KID_BYTES + SECRET_BYTES} random bytes, not {len(random)}")
         kid = random[:KID_BYTES]
@@ -98,9 +103,9 @@ class DataKey:
         return made
 
     def seal(self, value: bytes, place: PlaceParts) -> bytes:
-        """The JSON of the sealed value, from the JSON of the plain one.
+        """Return the JSON of the encrypted value; `value` is the JSON of the plain value.
 
-        A state is sealed over and over with values that stay: the last ones are kept, with what they came to.
+        Most values of a state do not change from one encryption to the next, so the last result is kept for each field.
         """
         return self._sealed(value, place) if place[2] != STATE else self._sealed_again(value, place)
 
@@ -120,7 +125,7 @@ class DataKey:
         return sealed
 
     def open(self, sealed: bytes, place: SealPlace) -> bytes:
-        """The JSON of the plain value; raises `NotSealedError`, `OtherKeyError` or `DamagedSealError`."""
+        """Return the JSON of the plain value; raises `NotSealedError`, `OtherKeyError` or `DamagedSealError`."""
         kid, closed = _parts(sealed)
         if kid != self.kid:
             raise OtherKeyError(kid, self.kid)
@@ -143,7 +148,7 @@ _decode = msgspec.json.Decoder(_Sealed).decode
 
 
 def is_sealed(value: bytes) -> bool:
-    """True if a value in JSON is an object with the one member `$sealed`, whatever that is."""
+    """True if a JSON value is an object whose only member is `$sealed`, with any content."""
     try:
         return read_members(value).keys() == {"$sealed"}
     except ValueError:
@@ -151,14 +156,14 @@ def is_sealed(value: bytes) -> bool:
 
 
 def kid_of(sealed: bytes) -> str:
-    """The id of the key that a sealed value names; raises `NotSealedError`."""
+    """Return the key id of an encrypted value; raises `NotSealedError`."""
     return _parts(sealed)[0]
 
 
 def _parts(sealed: bytes) -> tuple[str, bytes]:
     try:
         joined = from_text(_decode(sealed).text)
-    except ValueError:  # msgspec's errors are
+    except ValueError:  # msgspec raises subclasses of `ValueError`
         raise NotSealedError("not a sealed value: it is no object with one text, `$sealed`") from None
     if len(joined) <= KID_BYTES + SIV_BYTES:
         raise NotSealedError(f"not a sealed value: it has {len(joined)} bytes")
@@ -166,7 +171,7 @@ def _parts(sealed: bytes) -> tuple[str, bytes]:
 
 
 def as_text(data: bytes) -> str:
-    """Base64url without padding."""
+    """Return Base64url without padding."""
     return _spelt(data).decode()
 
 
@@ -175,7 +180,7 @@ def _spelt(data: bytes) -> bytes:
 
 
 def from_text(text: str) -> bytes:
-    """The bytes of `as_text`; raises `ValueError` for any other text."""
+    """Return the bytes of a text of `as_text`; raises `ValueError` for any other text."""
     data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if as_text(data) != text:
         raise ValueError("not base64url without padding")
@@ -183,12 +188,12 @@ def from_text(text: str) -> bytes:
 
 
 def siv(key: bytes) -> "AESSIV":
-    """AES-SIV under a key of 32, 48 or 64 bytes."""
+    """Return the AES-SIV cipher for a key of 32, 48 or 64 bytes."""
     return library().AESSIV(key)
 
 
 class _Library(NamedTuple):
-    """The parts of `cryptography` that are used: only aggregates with personal fields need them."""
+    """The names imported from `cryptography`, which only aggregates with personal fields need."""
 
     AESSIV: "type[AESSIV]"
     InvalidTag: type[Exception]
@@ -196,7 +201,7 @@ class _Library(NamedTuple):
 
 @cache
 def library() -> _Library:
-    """The library, loaded when it is first needed; raises `ConfigurationError` where it is not installed."""
+    """Import `cryptography` on first use; raises `ConfigurationError` if it is not installed."""
     try:
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESSIV

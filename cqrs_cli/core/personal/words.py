@@ -1,7 +1,7 @@
-"""Words about an aggregate that are written where everybody reads them: outcomes, dead letters, logs.
+"""Redacts texts that are written to public places: outcomes, dead letters and logs.
 
-What an author or a sender has put into words may hold a personal value as it is. Then all the words are withheld. A
-value that was reworded is not found.
+A text of an aggregate's code or of a sender may contain a personal value verbatim. Then the whole text is redacted. A
+reworded value is not detected.
 """
 
 import json
@@ -18,32 +18,32 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.personal.sealed_data import personal_values
 
-#: The characters of the shortest value that is looked for: shorter ones stand in any text.
+#: The minimal length of a value to search for, in characters: shorter values occur in any text.
 SHORTEST = 3
 
-#: Stands for words with a personal value.
+#: Replaces a text with a personal value.
 WITHHELD = "withheld: a personal value stands in the message"
 
-#: Stands for words about data in which nobody can tell the personal values.
+#: Replaces a text about data whose personal values cannot be determined.
 UNSEARCHED = (
     "withheld: the data cannot be read, or have a member twice, and a personal value may stand in the message"
 )
 
-#: Values that are text in JSON, and have another text in Python.
+#: Types whose values have different texts in JSON and in Python.
 _TWO_TEXTS = (bytes, date, datetime, time, timedelta, Decimal, UUID)
 
 
 def withhold(said: str, values: Iterable[str], instead: str = WITHHELD) -> str:
-    """The words, or `instead` if one of these values stands in them, in capitals or not."""
+    """Return the text, or `instead` if it contains one of the values, in upper or lower case."""
     folded = said.casefold()
     return instead if any(value.casefold() in folded for value in values) else said
 
 
 def withhold_misfit(said: str, cls: type[Struct], data: bytes) -> str:
-    """The words about the JSON of a message that does not fit its class, or others for them.
+    """Return the decoder's message about data that do not match their class, redacted if it may contain personal data.
 
-    A decoder complains about the first member that does not fit, before it reads the rest. So the words may hold a
-    value of data that are damaged further on, or that have the member a second time.
+    A decoder reports the first wrong member before it reads the following members. So it may quote a value from data
+    that are damaged after this member, or that contain the member twice; the values of such data cannot be searched.
     """
     if not personal_fields(cls):
         return said
@@ -55,7 +55,7 @@ def withhold_misfit(said: str, cls: type[Struct], data: bytes) -> str:
 
 
 def texts_of(*messages: Struct) -> set[str]:
-    """The personal values of messages as texts. Placeholders say nothing."""
+    """Return the personal values of messages as texts, without redacted values."""
     found = set[str]()
     for message in messages:
         for field in personal_fields(type(message)):
@@ -66,11 +66,11 @@ def texts_of(*messages: Struct) -> set[str]:
 
 
 def texts_in(cls: type[Struct], data: bytes) -> set[str]:
-    """The same of a message in JSON, which need not fit its class."""
+    """Return the personal values in the JSON of a message as texts. The data need not match the class."""
     try:
         values = personal_values(cls, data).values()
         return set[str]().union(*(_texts(msgspec.json.decode(value)) for value in values))
-    except (ValueError, RecursionError):  # msgspec's errors are: then no value was read
+    except (ValueError, RecursionError):  # from msgspec: then the decoder has read no value either
         return set()
 
 
@@ -86,7 +86,7 @@ def _texts(value: Any) -> set[str]:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """The values in lists and dicts at any depth, and the keys of dicts."""
+    """Yield the values in lists and dicts at any depth, and the keys of dicts."""
     waiting = [value]
     while waiting:
         match waiting.pop():

@@ -1,1 +1,1 @@
-"""Checkpoints: owners write them of their shards, and begin with one in place of the whole log."""
+"""Checkpoints: tasks write copies of their shards, and a new shard starts from a copy instead of the whole log."""

@@ -1,4 +1,5 @@
-"""The process that copies, uploads and downloads for a task: deciding goes on, and a silent store can be left.
+"""The child process that copies, uploads and downloads for a task: deciding continues, and a store that does not answer
+can be abandoned.
 
 Its request comes on stdin, and it answers with lines of JSON on stdout.
 """
@@ -22,22 +23,26 @@ from cqrs_cli.deciding.checkpoints.source import CheckpointSource
 from cqrs_cli.deciding.checkpoints.write import write_checkpoint
 from cqrs_cli.errors import CqrsError
 
-#: Added to the process's niceness: deciding comes first.
+#: Added to the process's niceness: deciding has priority.
 _NICER = 10
 
-#: Seconds between two lines that say how far a download is.
+#: Seconds between two lines about the progress of a download.
 _TELL_EVERY = 1.0
 
-#: Seconds that a killed process has to die.
+#: Seconds to wait for the end of a killed process.
 _DEATH = 2.0
 
 _LONGEST_NOTE = 1_000
 
 
 class Line(msgspec.Struct, omit_defaults=True):
-    """One line of a child: a note, an error about a partition, progress, or the newest checkpoint of a partition."""
+    """One line of a child process: a note, an error about a partition, progress, or the newest checkpoint of a
+    partition.
 
-    partition: int = -1  # the number of the source in the request
+    Samples: `{"done":52428800}`, `{"partition":2,"error":"…"}`
+    """
+
+    partition: int = -1  # index of the source in the request
     note: str = ""
     error: str = ""
     done: int = 0
@@ -49,7 +54,7 @@ class Line(msgspec.Struct, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """Checkpoints to be written, where the newest is not younger than `every` seconds."""
+    """A request to write checkpoints, unless the newest is younger than `every` seconds."""
 
     sources: list[CheckpointSource]
     every: float
@@ -57,7 +62,7 @@ class WriteRequest:
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """A checkpoint to be brought into the folder `into`."""
+    """A request to download a checkpoint into the folder `into`. `refused`: SHA-256s of data that failed before."""
 
     source: CheckpointSource
     refused: frozenset[str]
@@ -65,7 +70,7 @@ class FetchRequest:
 
 
 def start_child(request: WriteRequest | FetchRequest) -> "subprocess.Popen[bytes]":
-    """Begin with a request, in a process that this one's signals do not reach; its stdout is a pipe."""
+    """Start a child process with a request. Signals of this process do not reach it; its stdout is a pipe."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     child = subprocess.Popen(
         [sys.executable, "-c", f"from {__name__} import serve_request; serve_request()"],
@@ -79,20 +84,20 @@ def start_child(request: WriteRequest | FetchRequest) -> "subprocess.Popen[bytes
         with child.stdin as pipe:
             pickle.dump(request, pipe)
     except BrokenPipeError:
-        pass  # it is gone, and its end says so
-    child.stdin = None  # else `communicate` would flush it
+        pass  # it has ended; its exit code is read later
+    child.stdin = None  # otherwise `communicate` would flush it
     return child
 
 
 def parse_lines(text: bytes) -> Iterator[Line]:
-    """The lines of a child. One that is cut short, or that a library printed, is passed over."""
+    """Yield the lines of a child process. Truncated lines, and lines that a library printed, are skipped."""
     for line in text.splitlines():
         with suppress(msgspec.DecodeError):
             yield msgspec.json.decode(line, type=Line)
 
 
 def leave_child(child: "subprocess.Popen[bytes]") -> None:
-    """Kill it. One that a file system does not answer cannot die: nobody waits for that."""
+    """Kill a child process. A process that waits for a silent file system cannot die, so the wait is limited."""
     child.kill()
     if child.stdout is not None:
         child.stdout.close()
@@ -142,7 +147,7 @@ def _fetch(request: FetchRequest) -> None:
 
 
 def serve_request() -> None:
-    """Do what stdin asks for, in a process of its own."""
+    """Execute the request on stdin, in a child process."""
     request = pickle.load(sys.stdin.buffer)  # noqa: S301  (from its own parent)
     failpoints.arm()
     if isinstance(request, WriteRequest):

@@ -1,4 +1,4 @@
-"""Finding the newest checkpoint that the log bears out, and bringing it onto this machine's disk."""
+"""Selects the newest checkpoint that agrees with the log, and downloads it."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -18,10 +18,10 @@ def fetch_checkpoint(
     note: Callable[[str], None],
     progress: Callable[[int], None] = lambda done: None,
 ) -> Manifest | None:
-    """Put LMDB's file of the best checkpoint into the folder `into`; None if there is none to be used.
+    """Download LMDB's file of the best checkpoint into the folder `into`; return None if no checkpoint can be used.
 
-    `refused`: SHA-256s of data that failed before. `note` gets a line for each one that is passed over. Raises
-    `UnavailableError` if the store or the broker does not answer.
+    `refused`: SHA-256s of data that failed before. `note` gets a line for each checkpoint that is skipped, also after a
+    failed download. Raises `UnavailableError` if the store cannot list its checkpoints, or the broker does not answer.
     """
     checkpoints, place = source.checkpoints(), source.log.place("commands")
     found = sorted(checkpoints.manifests(note), key=lambda one: one.positions.commands, reverse=True)

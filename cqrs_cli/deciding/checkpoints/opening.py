@@ -1,4 +1,4 @@
-"""Opening a partition's store; a new shard begins with a checkpoint, where one fits."""
+"""Opens a partition's store; a new shard starts from a checkpoint, if one can be used."""
 
 import os
 import selectors
@@ -18,7 +18,9 @@ from cqrs_cli.state.shard import install_shard
 
 
 class RestoringSupervisor(DecidingSupervisor):
-    """A supervisor whose new shards begin with a checkpoint. One that led to damage is not used again."""
+    """A supervisor whose new shards start from a checkpoint. A checkpoint that led to a damaged shard is not used
+    again.
+    """
 
     _refused: frozenset[str] = frozenset()  # SHA-256s of data
     _used = ""
@@ -28,8 +30,8 @@ class RestoringSupervisor(DecidingSupervisor):
         return checkpoint_source(self.plan, self.partition, self.aggregate)
 
     def open(self) -> OpenedStore:
-        """Open the shard; a new one is a checkpoint's, where one fits. Raises what `open_shard` raises."""
-        if self._used:  # it is opened again only after damage
+        """Open the shard; a new shard starts from a checkpoint, if possible. Raises the errors of `open_shard`."""
+        if self._used:  # a shard is opened again only after damage
             self._refused |= {self._used}
             self._used = ""
         opened = super().open()
@@ -56,7 +58,7 @@ class RestoringSupervisor(DecidingSupervisor):
         return OpenedStore(store, fresh=False)
 
     def _fetched(self, request: FetchRequest) -> Line | None:
-        """The checkpoint that is now in the folder of the request."""
+        """Return the checkpoint that is now in the folder of the request; None if there is none."""
         found: Line | None = None
         for line in self._lines(request):
             if line.note or line.error:
@@ -67,7 +69,9 @@ class RestoringSupervisor(DecidingSupervisor):
         return found
 
     def _lines(self, request: FetchRequest) -> Iterator[Line]:
-        """The lines of a child that does it, until it ends, falls silent or is not wanted any more."""
+        """Yield the lines of a child process for the request, until it ends, falls silent for too long, or the task is
+        stopped.
+        """
         child = start_child(request)
         assert child.stdout is not None
         try:

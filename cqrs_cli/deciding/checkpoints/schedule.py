@@ -1,4 +1,4 @@
-"""The checkpoints that a task writes of its partitions' shards, one process after the other."""
+"""Writes the checkpoints of a task's shards, in one child process after another."""
 
 import subprocess
 import time
@@ -9,14 +9,15 @@ from cqrs_cli.deciding.checkpoints.source import checkpoint_source
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.ownership.timing import Timing
 
-#: Seconds between two looks at the last ones.
+#: Seconds between two checks of the last child process.
 _LOOK_EVERY = 0.1
 
 
 class Checkpointer:
-    """To be asked several times a second; it writes for partitions that decide, each as often as the plan says.
+    """Writes checkpoints of partitions that decide, at the interval in the plan; `look` is to be called several times a
+    second.
 
-    The store knows when the newest was written, so that a run that is started often does not begin to count again.
+    The time of the newest checkpoint comes from the store, so restarts of a run do not restart the interval.
     """
 
     def __init__(self, supervisors: Sequence[DecidingSupervisor]) -> None:
@@ -25,12 +26,12 @@ class Checkpointer:
         with_any = [one for one in supervisors if one.plan.checkpoints and one.plan.store == "lmdb"]
         self._due = dict.fromkeys(with_any, 0.0)  # monotonic
         self._child: subprocess.Popen[bytes] | None = None
-        self._began = 0.0  # of the child, monotonic
+        self._began = 0.0  # start of the child process, monotonic
         self._failing: set[DecidingSupervisor] = set()
-        self._written: list[DecidingSupervisor] = []  # of whose shards the child writes
+        self._written: list[DecidingSupervisor] = []  # whose shards the child process copies
 
     def look(self) -> None:
-        """Take the result of what has ended, or begin with what is due."""
+        """Take the result of a child process that has ended, or start a child process for due checkpoints."""
         if self._child is not None:
             self._hear(self._timing.checkpoint_deadline)
             return
@@ -40,10 +41,11 @@ class Checkpointer:
             self._begin(due, self._every)
 
     def finish(self, seconds: float, meanwhile: Callable[[], bool]) -> None:
-        """Write the last checkpoint of each shard whose owner has ended without an error, after what is under way.
+        """Write the last checkpoint of each shard whose owner has ended without an error, after the running child
+        process.
 
-        It takes `seconds` at most, and ends when `meanwhile`, which is called several times a second, returns false.
-        What could not be written is a note of the owner's ending.
+        It takes at most `seconds`, and ends when `meanwhile`, which is called several times a second, returns False. A
+        failure becomes a note in the owner's result.
         """
         last = [
             one
@@ -70,7 +72,7 @@ class Checkpointer:
         self._child = start_child(WriteRequest(sources, every))
 
     def _is_free(self, until: float, meanwhile: Callable[[], bool]) -> bool:
-        """Wait for the process, until this time; false if `meanwhile` has ended that."""
+        """Wait for the child process until this time; return False if `meanwhile` has ended the wait."""
         while self._child is not None:
             if not meanwhile():
                 return False
@@ -79,7 +81,7 @@ class Checkpointer:
         return True
 
     def _hear(self, longest: float) -> None:
-        """Take the result of the process, if it has ended or has taken too long."""
+        """Take the result of the child process if it has ended, or kill it if it has taken too long."""
         assert self._child is not None
         if self._child.poll() is not None:
             text, _ = self._child.communicate()
@@ -106,14 +108,14 @@ class Checkpointer:
                 self._due[one] = now + (self._every - age if 0 <= age < self._every else self._every)
 
     def _tell(self, one: DecidingSupervisor, error: str) -> None:
-        """In the log each time, to the run once until it succeeds again."""
+        """Write the error to the log each time, and to the notes once, until a checkpoint succeeds again."""
         one.report(error, "no checkpoint is written")
         if one not in self._failing:
             self._failing.add(one)
             one.notes.append(f"no checkpoint of {one.log.place('commands')} is written: {error}")
 
     def close(self) -> None:
-        """End what is under way: a checkpoint without a manifest is not one."""
+        """Kill the running child process: a checkpoint without a manifest does not count."""
         if self._child is not None:
             leave_child(self._child)
             self._child = None

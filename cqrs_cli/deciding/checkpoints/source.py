@@ -1,4 +1,4 @@
-"""The place of one partition's checkpoints, and the log that must bear them out."""
+"""The location of one partition's checkpoints, and the log with which they must agree."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.store import Positions
 from cqrs_cli.storage.folder import open_folder
 
-#: The logs whose last record below a checkpoint's position is noted with it: whatever was decided is in them.
+#: The logs whose last record below a checkpoint's position is stored with it. Every decision is in them.
 WITNESSES: tuple[Kind, ...] = ("events", "outcomes")
 
 _FOLDED: tuple[Kind, ...] = ("commands", "events", "outcomes", "deferred")
@@ -25,7 +25,7 @@ _FOLDED: tuple[Kind, ...] = ("commands", "events", "outcomes", "deferred")
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSource:
-    """One partition: its log, its shard on this machine, and its folder in the store. It travels between processes."""
+    """One partition: its log, its shard on this machine, and its folder in the store. It can be pickled."""
 
     log: PartitionLog
     identity: Identity
@@ -34,19 +34,19 @@ class CheckpointSource:
     keep: int
 
     def checkpoints(self) -> Checkpoints:
-        """Its checkpoints. Nothing is asked of the store yet."""
+        """Return its checkpoints, without a request to the store."""
         folder = open_folder(self.uri, Path("/"))
         return Checkpoints(
             folder.within(self.identity.cluster_id, self.shard.parent.name, str(self.log.partition))
         )
 
     def loss(self) -> str:
-        """The loss that the committed claim says was accepted; empty without one."""
+        """Return the accepted loss in the committed claim, as JSON; empty if there is none."""
         claim = parse_claim(self.log.committed().metadata)
         return "" if claim is None or claim.accepted is None else msgspec.json.encode(claim.accepted).decode()
 
     def witness(self, positions: Positions) -> dict[str, Evidence | None]:
-        """The evidence for these positions; raises `ContradictionError` where the log does not reach them."""
+        """Return the evidence for these positions; raises `ContradictionError` if a log ends before its position."""
         found: dict[str, Evidence | None] = {}
         for kind in WITNESSES:
             at = getattr(positions, kind)
@@ -58,11 +58,11 @@ class CheckpointSource:
         return found
 
     def ends(self) -> dict[str, int]:
-        """The high watermarks of the logs that a shard is folded from."""
+        """Return the high watermarks of the logs from which a shard is folded."""
         return {kind: self.log.bounds(kind, "read_uncommitted")[1] for kind in _FOLDED}
 
     def unfit(self, manifest: Manifest, ends: dict[str, int], loss: str) -> str:
-        """The reason why a checkpoint may not be used; empty if it may."""
+        """Return the reason why a checkpoint may not be used; empty if it may."""
         return unfit(manifest, self.identity, loss, ends) or self._contradicted(manifest)
 
     def _contradicted(self, manifest: Manifest) -> str:
@@ -81,7 +81,7 @@ class CheckpointSource:
 
 
 def checkpoint_source(plan: Plan, partition: Partition, aggregate: Aggregate) -> CheckpointSource:
-    """A partition of a plan that has checkpoints."""
+    """Return the checkpoint source of a partition; the plan must have checkpoints."""
     return CheckpointSource(
         plan.log(partition),
         plan.identity(partition, aggregate),

@@ -1,4 +1,4 @@
-"""Writing a checkpoint of a shard while its owner works: a compact copy of one moment, uploaded from the copy."""
+"""Writes a checkpoint of a shard while its owner decides: a compact snapshot, which is then uploaded."""
 
 import time
 from contextlib import closing
@@ -13,7 +13,8 @@ from cqrs_cli.state.shard import open_readonly
 
 
 def write_checkpoint(source: CheckpointSource, every: float = 0.0) -> Manifest | None:
-    """Write one, unless the newest is younger than `every` seconds, or nothing was decided since; returns the newest.
+    """Write a checkpoint, unless the newest is younger than `every` seconds, or nothing was decided since. Return the
+    newest checkpoint.
 
     None if the shard is not on this machine, cannot be trusted or has decided nothing. Raises `CqrsError` if it cannot
     be written.
@@ -33,7 +34,7 @@ def write_checkpoint(source: CheckpointSource, every: float = 0.0) -> Manifest |
             return None
         if ours is not None and store.positions() == ours.positions:
             return ours
-        loss = source.loss()  # before the copy, and after
+        loss = source.loss()  # read before the copy and after it
         with workplace(source.shard, "copy") as copy:
             store.copy(copy)
             failpoints.reached("checkpoint.copied")

@@ -1,1 +1,1 @@
-"""Making shards from the log beside those that are in use, and putting them in their places."""
+"""Builds shards from the log next to the shards in use, and installs them."""

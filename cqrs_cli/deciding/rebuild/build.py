@@ -1,4 +1,4 @@
-"""One new shard, folded from the log in a process of its own, while an owner may be at work."""
+"""Builds one new shard from the log in a child process, while an owner may be active."""
 
 import gc
 import os
@@ -28,12 +28,12 @@ from cqrs_cli.registry import load
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.lmdb_store import LmdbStore
 
-#: Seconds between two words of how far it is.
+#: Seconds between two messages about the progress.
 _TELL_EVERY = 0.2
 
 
 class Built(NamedTuple):
-    """A new shard."""
+    """The size of a new shard."""
 
     aggregates: int
     bytes: int  # on disk
@@ -42,14 +42,14 @@ class Built(NamedTuple):
 def build_shard(
     plan: Plan, partition: Partition, aggregate: Aggregate, folder: Path, measures: Measures
 ) -> Built:
-    """Make a shard in an empty folder, of all that is committed now. Raises `ContradictionError` for a log that
-    contradicts itself, as a run would, and what a shard raises for a full disk.
+    """Build a shard in an empty folder, from all records that are committed now. Raises `ContradictionError` for an
+    inconsistent log, as a run would, and the store's errors for a full disk.
     """
     log, identity = plan.log(partition), plan.identity(partition, aggregate)
     topic_id, lasting = identity.topics["commands"], Lasting(plan.timing.forgotten)
     keys_folder = folder.with_name(
         "keys"
-    )  # it goes with the workplace: the shard's owner has keys of its own
+    )  # deleted with the workplace, because the shard's owner has keys of its own
     with (
         closing(LmdbStore(folder, identity.window_ms)) as store,
         opened_keys(plan, partition, aggregate, keys_folder) as keys,
@@ -59,7 +59,7 @@ def build_shard(
             cache = StateCache(aggregate, store, store.token(), plan.cache_bytes, keys)
             try:
                 holding = plan.read_holding(partition)
-                is_unborn = holding.phase == "wait"  # before a growth there is no such partition yet
+                is_unborn = holding.phase == "wait"  # before a repartitioning this partition does not exist
                 claim = None if is_unborn else parse_claim(log.committed().metadata)
                 window = plan.deciding.window
                 fold_visible(log, aggregate, cache, claim, window, measures, topic_id, holding)
@@ -68,13 +68,15 @@ def build_shard(
             except ContradictionError as error:
                 if will_last(error) or lasting.lasts(plan.timing.contradicted):
                     raise
-                time.sleep(plan.timing.first_pause)  # a transaction of the owner at work shows in part only
+                time.sleep(plan.timing.first_pause)  # a transaction of the active owner is partly visible
         store.sync()
         return Built(store.count(), (folder / DATA_FILE).stat().st_blocks * 512)
 
 
 def serve_build(plan: Plan, partition: Partition, folder: Path, parent: Pipe) -> None:
-    """In a process of its own: send the parent how many records are done, at last the `Built` or an error."""
+    """Build a shard in a child process: send the parent process the number of folded records repeatedly, then the
+    `Built` or an error.
+    """
     measures, done = Measures(), threading.Event()
     teller = threading.Thread(target=_tell, args=(measures, done, parent), daemon=True)
     teller.start()
@@ -102,5 +104,5 @@ def _tell(measures: Measures, done: threading.Event, parent: Pipe) -> None:
         folding = measures.folding
         try:
             parent.send(0 if folding is None else folding.done)
-        except BrokenPipeError:  # the parent was killed: nobody wants the shard
+        except BrokenPipeError:  # the parent process was killed: the shard is not needed
             os._exit(os.EX_SOFTWARE)

@@ -1,4 +1,4 @@
-"""Rebuilding shards: all are built beside the old ones, and only when all are whole do they take their places."""
+"""Rebuilds shards: builds all of them next to the old shards, and installs them when all are complete."""
 
 import multiprocessing
 import os
@@ -23,15 +23,15 @@ from cqrs_cli.state.errors import MOUNTS, refuse_network, translated
 from cqrs_cli.state.shard import install_shard
 from cqrs_cli.system.lock import is_locked
 
-#: Children begin without this process's threads and clients.
+#: Child processes start without this process's threads and clients.
 _PROCESSES = multiprocessing.get_context("spawn")
 
-#: Seconds between two looks at how far it is.
+#: Seconds between two reports of the progress.
 _LOOK_EVERY = 0.5
 
 
 class Rebuilding(NamedTuple):
-    """The progress: offsets of events and outcomes that are done, of how many, and the seconds since it began."""
+    """The progress: offsets of events and outcomes that are done, their total, and the seconds since the start."""
 
     done: int
     records: int
@@ -39,7 +39,7 @@ class Rebuilding(NamedTuple):
 
 
 class Rebuilt(NamedTuple):
-    """A shard that has taken its place. `in_use`: an owner goes on with the old one until it ends."""
+    """A shard that was installed. `in_use`: an owner continues with the old shard until it ends."""
 
     shard: Built
     in_use: bool
@@ -48,10 +48,10 @@ class Rebuilt(NamedTuple):
 def rebuild_shards(
     plan: Plan, show: Callable[[Rebuilding], None], note: Callable[[str], None], mounts: Path = MOUNTS
 ) -> dict[Partition, Rebuilt]:
-    """Make the shards of all of a plan's partitions from the log, some at a time, and put them into their places.
+    """Build the shards of all of a plan's partitions from the log, several at a time, and install them.
 
-    An error, or Ctrl-C, before the last one is built leaves the old ones as they are, and nothing beside them. Raises
-    `ContradictionError`, `UnavailableError`, or `ConfigurationError` for a full disk.
+    An error, or Ctrl-C, before the last shard is complete leaves the old shards unchanged, and removes the new shards.
+    Raises `ContradictionError`, `UnavailableError`, or `ConfigurationError` for a full disk.
     """
     partitions = plan.partitions()
     with ExitStack() as stack:
@@ -63,7 +63,7 @@ def rebuild_shards(
 
 @contextmanager
 def _beside(shard: Path, mounts: Path) -> Iterator[Path]:
-    """An empty folder beside a shard, for the block."""
+    """Create an empty folder next to a shard, for the block."""
     refuse_network(shard, mounts)
     with ExitStack() as stack:
         with translated(shard):
@@ -81,7 +81,9 @@ def _install(
 
 
 class _Builders:
-    """The processes that build, as many at a time as this one may use cores. Those left at the end are killed."""
+    """The child processes that build, at most as many at a time as this process may use cores. Processes that still run
+    at the end are killed.
+    """
 
     def __init__(self, plan: Plan, folders: dict[Partition, Path]) -> None:
         self._slots = min(len(os.sched_getaffinity(0)), len(folders))
@@ -102,7 +104,7 @@ class _Builders:
             pipe.close()
 
     def finish(self, show: Callable[[Rebuilding], None]) -> dict[Partition, Built]:
-        """Build all of them; raises the first error."""
+        """Build all shards; raises the first error."""
         sizes, began = _sizes(self._plan), time.monotonic()
         while self._waiting or self._working:
             while self._waiting and len(self._working) < self._slots:
@@ -119,7 +121,7 @@ class _Builders:
         process = _PROCESSES.Process(target=serve_build, args=arguments, daemon=True)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            process.start()  # it inherits the mask: Ctrl-C is this process's, which kills it
+            process.start()  # it inherits the mask: only this process gets Ctrl-C, and kills it
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
@@ -147,7 +149,9 @@ class _Builders:
 
 
 def _sizes(plan: Plan) -> dict[Partition, int]:
-    """The ends of each partition's events and outcomes, added up. A partition that is to come has its parent's."""
+    """Return the sum of the ends of each partition's events and outcomes. A partition that does not exist yet has its
+    parent's sum.
+    """
     sizes: dict[Partition, int] = {}
     for name, described in plan.topics.items():
         topics = described.topics

@@ -1,13 +1,13 @@
-"""The gateway: aggregates over HTTP, for people and programs without Kafka.
+"""The HTTP gateway: aggregates for people and programs without a Kafka client.
 
-An `AggregateFollower` keeps the states of an aggregate's partitions in shards of the gateway's own (`Replica`), and the
-newest events in memory (`Feed`). Requests read those; commands go to the topic, as every client's, and wait for the
-outcome.
+An `AggregateFollower` folds the events of an aggregate into shards of the gateway (`Replica`), and keeps the newest
+events in memory (`Feed`). Requests read the shards and the feed. Commands go to the commands topic, as with every
+client, and the request waits for the outcome.
 
 | module | |
 |---|---|
-| `follower`, `replica`, `feed` | what is followed |
-| `reads`, `commands`, `streams` | what is asked: states and histories, commands, events as they come |
-| `answers`, `openapi`, `guard`, `metrics` | how it is said, described, guarded and measured |
-| `app`, `server` | where it comes together |
+| `follower`, `replica`, `feed`, `lineage` | follow the topics |
+| `reads`, `commands`, `streams`, `turns` | handle requests: states and histories, commands, event streams |
+| `answers`, `openapi`, `guard`, `token`, `metrics` | HTTP responses, API description, access checks, metrics |
+| `app`, `server`, `connections` | the ASGI application and the HTTP server |
 """

@@ -1,4 +1,4 @@
-"""Answers: documents, problems (RFC 9457), and the HTTP status of an outcome."""
+"""Responses: documents, problems (RFC 9457), and the HTTP status of an outcome."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.following.gateway.gateway import Account, Problem
 
-#: The statuses of commands that were not accepted, by the reason of their outcome; others are 422 if the command was
+#: HTTP status by the reason of an outcome that was not accepted. For other reasons it is 422 if the command was
 #: rejected, and 400 if it failed.
 _BY_REASON = {
     "VERSION_CONFLICT": 409,
@@ -25,22 +25,22 @@ _BY_REASON = {
 
 
 def document(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """An answer in JSON."""
+    """Return a JSON response."""
     return Response(msgspec.json.encode(body), status, headers, "application/json")
 
 
-#: Bytes of a large answer that are handed to the connection at once.
+#: Bytes of a large response that are handed to the connection at once.
 _PIECE = 64 * 1024
 
 
 class LargeDocument(Response):
-    """An answer in JSON that is sent piece by piece, and held by an account until then.
+    """A JSON response that is sent in pieces; its account holds its bytes until all pieces are sent.
 
-    A connection keeps in memory what its client does not take: a piece, in place of the whole.
+    The connection buffers bytes that its client has not received yet: a piece instead of the whole document.
     """
 
     def __init__(self, body: bytes, account: Account, headers: Mapping[str, str] | None = None) -> None:
-        """Raises `Problem` 503 if all answers together are too large."""
+        """Raises `Problem` 503 if all responses together are too large."""
         account.add(len(body))
         super().__init__(body, 200, headers, "application/json")
         self._account = account
@@ -56,19 +56,19 @@ class LargeDocument(Response):
 
 
 def known(request: Request, *names: str) -> QueryParams:
-    """The query, if it has no other parameters than these; a misspelt one would be an answer to another question."""
+    """Return the query parameters; raises `Problem` 400 for an unknown name, such as a misspelt one."""
     if unknown := sorted(request.query_params.keys() - set(names)):
         raise Problem(400, "unknown parameter", f"{unknown[0][:60]!r}; known: {', '.join(names) or 'none'}")
     return request.query_params
 
 
 def etag(version: int, kid: str | None = None) -> str:
-    """The entity tag of an aggregate at a version; with the values of personal fields that the key `kid` opens."""
+    """Return the entity tag of an aggregate at a version; `kid`: id of the data key that decrypted personal fields."""
     return f'"{version}"' if kid is None else f'"{version}-{kid}"'
 
 
 def outcome_status(outcome: CommandOutcome) -> int:
-    """The HTTP status of an outcome."""
+    """Return the HTTP status of an outcome."""
     if outcome.ok:
         return 200
     if outcome.status == "deferred":
@@ -77,7 +77,7 @@ def outcome_status(outcome: CommandOutcome) -> int:
 
 
 def outcome_answer(outcome: CommandOutcome) -> Response:
-    """An outcome as an answer: itself, or a problem that holds it."""
+    """Return an outcome as a response: the outcome itself, or a problem document that contains it."""
     status = outcome_status(outcome)
     if status < 300:
         headers = {"ETag": etag(outcome.version)} if outcome.version else None
@@ -88,7 +88,7 @@ def outcome_answer(outcome: CommandOutcome) -> Response:
 
 
 def problem(found: Problem) -> Response:
-    """A problem as an answer."""
+    """Return a problem as a response."""
     members = {"title": found.title, "status": found.status, "detail": found.detail or None, **found.more}
     body = {name: value for name, value in members.items() if value is not None}
     return Response(
@@ -97,6 +97,6 @@ def problem(found: Problem) -> Response:
 
 
 async def answer_problem(_: Request, error: Exception) -> Response:
-    """Starlette's handler of `Problem`."""
+    """Starlette's exception handler for `Problem`."""
     assert isinstance(error, Problem)
     return problem(error)

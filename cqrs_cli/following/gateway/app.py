@@ -1,4 +1,4 @@
-"""The application: which path is answered by whom."""
+"""The ASGI application of the gateway: maps paths to handlers."""
 
 from collections.abc import Collection
 from importlib import resources
@@ -22,12 +22,12 @@ from cqrs_cli.following.gateway.reads import read_history, read_page, read_prese
 from cqrs_cli.following.gateway.streams import stream_events
 from cqrs_cli.following.gateway.token import GatewayTokens
 
-#: First parts of a path that are the gateway's own.
+#: First path segments that the gateway itself uses.
 RESERVED = frozenset({"healthz", "readyz", "metrics", "openapi.json"})
 
 
 def make_app(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) -> Starlette:
-    """The ASGI application of a gateway; raises `ConfigurationError` for an aggregate with the name of a path."""
+    """Return the ASGI application; raises `ConfigurationError` for an aggregate whose name is a path of the gateway."""
     if taken := sorted(RESERVED & gateway.followers.keys()):
         raise ConfigurationError(
             f"/{taken[0]} is a path of the gateway", f"name the others: cqrs serve …, without {taken[0]}"
@@ -80,7 +80,7 @@ def make_app(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) ->
 
 
 async def _answer_refusal(request: Request, error: Exception) -> Response:
-    """A refusal of Starlette's own, as another method than those there are."""
+    """Respond to Starlette's own errors, such as an unsupported method."""
     assert isinstance(error, HTTPException)
     return await answer_problem(request, Problem(error.status_code, error.detail, headers=error.headers))
 
@@ -94,7 +94,7 @@ async def _answer_post(gateway: Gateway, request: Request, parts: list[str]) -> 
 
 
 def segments(request: Request) -> list[str]:
-    """The parts of the path: an id may have a slash in it, written `%2F`. Raises `Problem` 400 if it is not UTF-8."""
+    """Return the decoded path segments; `%2F` is a slash within an id. Raises `Problem` 400 for invalid UTF-8."""
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     try:
         return [
@@ -109,7 +109,7 @@ def _wants(request: Request, media_type: str) -> bool:
 
 
 def _overview(gateway: Gateway) -> Response:
-    """The aggregates, for the page."""
+    """Respond with an overview of the aggregates, for the HTML page."""
     return document(
         {
             "read_only": gateway.sender is None,

@@ -1,4 +1,4 @@
-"""Commands: from a request to the topic, and back with the outcome."""
+"""The handler of commands: sends a request's command to the topic, and responds with the outcome."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,10 +22,10 @@ from cqrs_cli.following.gateway.gateway import Gateway, Problem
 from cqrs_cli.following.gateway.guard import require_erasing
 from cqrs_cli.payloads.address import PayloadUnavailableError
 
-#: The CloudEvents source of commands that came over HTTP.
+#: The CloudEvents source of commands sent over HTTP.
 GATEWAY_SOURCE = "/cqrs/gateway"
 
-#: Seconds that a request waits for its outcome unless it says otherwise (`Prefer: wait=5`, RFC 7240).
+#: Default timeout in seconds for an outcome; a request overrides it with `Prefer: wait=5` (RFC 7240).
 _PATIENCE = 10.0
 
 _IN_HTTP = Spelling("the id", "Idempotency-Key", "If-Match", "Correlation-Id")
@@ -34,7 +34,7 @@ _IN_HTTP = Spelling("the id", "Idempotency-Key", "If-Match", "Correlation-Id")
 async def post_command(
     gateway: Gateway, request: Request, body: bytes, aggregate: str, aggregate_id: str, command: str
 ) -> Response:
-    """Send a command, wait for its outcome, and answer with it."""
+    """Send a command, wait for its outcome, and respond with the outcome."""
     if gateway.sender is None:
         raise Problem(405, "read-only", "this gateway takes no commands", headers={"Allow": "GET"})
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
@@ -73,16 +73,16 @@ async def post_command(
 
 
 def wire_command(aggregate: Aggregate, command: str, body: bytes) -> tuple[str, bytes]:
-    """The wire type and the data of a command as its class has it: one of the aggregate's, or `cqrs.Erase`.
+    """Return the wire type and the encoded data of one of the aggregate's commands or of `cqrs.Erase`.
 
-    Raises `Problem` 404, 400 or 500; none has a personal value.
+    Raises `Problem` 404, 400 or 500, without personal values in the text.
     """
     wire_type, kind, decode = _command_of(aggregate, command)
     try:
         return wire_type, msgspec.json.encode(decode(body or b"{}"))
     except (ValueError, RecursionError) as error:
         raise Problem(400, "INVALID_PAYLOAD", withhold_misfit(str(error), kind, body)) from None
-    except Exception as error:  # of the command's own `__post_init__`
+    except Exception as error:  # raised by the command's own `__post_init__`
         raise Problem(500, "HANDLER_ERROR", aggregate.raised(error)) from aggregate.shown(error)
 
 
@@ -99,7 +99,7 @@ def _command_of(aggregate: Aggregate, command: str) -> tuple[str, type[Command],
 
 
 def attributes_of(headers: Mapping[str, str]) -> Attributes:
-    """The attributes of a command in the headers of a request; raises `Problem` 400."""
+    """Return the command attributes in the headers of a request; raises `Problem` 400."""
     handed_on: dict[str, Any] = {name: headers.get(name) for name in HANDED_ON}
     return Attributes(
         id=headers.get("idempotency-key"),
@@ -110,7 +110,7 @@ def attributes_of(headers: Mapping[str, str]) -> Attributes:
 
 
 def _expected(headers: Mapping[str, str]) -> str | None:
-    """The expected version of `If-Match: "7"`, `If-Match: *` or `If-None-Match: *`; raises `Problem` 400."""
+    """Return the expected version from `If-Match: "7"`, `If-Match: *` or `If-None-Match: *`; raises `Problem` 400."""
     match, none = headers.get("if-match"), headers.get("if-none-match")
     if match is not None and none is not None:
         raise Problem(400, "If-Match and If-None-Match exclude each other")
@@ -124,14 +124,14 @@ def _expected(headers: Mapping[str, str]) -> str | None:
     if text == "*":
         return "exists"
     bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else ""
-    bare = bare.partition("-")[0]  # the tag of an answer with personal values names their key, too
+    bare = bare.partition("-")[0]  # a tag like "7-kid" is from a response with personal values
     if not (bare.isascii() and bare.isdigit()):
         raise Problem(400, "If-Match", f'a version in quotation marks, like "7", or *; not {text[:40]}')
     return bare
 
 
 def _preferred(headers: Mapping[str, str]) -> str | None:
-    """The seconds of `Prefer: wait=5`."""
+    """Return the seconds in `Prefer: wait=5`, as text."""
     for part in headers.get("prefer", "").split(","):
         name, _, value = part.strip().partition("=")
         if name.lower() == "wait":

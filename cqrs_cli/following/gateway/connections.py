@@ -1,8 +1,8 @@
-"""Connections: none stays that asks for nothing, or takes no answer.
+"""Limits for connections: idle connections, and clients that do not receive their response, are closed.
 
-uvicorn counts connections, and gives each 503 once there are too many. So clients that only connect, for which nobody
-needs a token, would shut out all others. Here requests are counted (`guard.Counted`). A connection without a request
-has a limited time, and a new one takes the place of the one that has been idle longest.
+uvicorn counts connections and responds with 503 above its limit. So clients that only connect, which needs no token,
+could block all others. Here the limit applies to requests (`guard.Counted`). A connection without a request has a
+timeout, and at the connection limit a new connection closes the longest idle one.
 """
 
 import asyncio
@@ -14,22 +14,22 @@ from cqrs_cli.following.gateway.gateway import GatewayLimits
 
 
 class IdleConnections:
-    """The connections that have no request, the one that has been idle longest first."""
+    """The connections without a request, longest idle first."""
 
     def __init__(self, limits: GatewayLimits) -> None:
         self.limits = limits
         self._idle: dict[GatewayProtocol, None] = {}
 
     def add(self, connection: "GatewayProtocol") -> None:
-        """It has no request from now on."""
+        """Mark a connection as idle from now on."""
         self._idle[connection] = None
 
     def remove(self, connection: "GatewayProtocol") -> None:
-        """It has a request, or is gone."""
+        """Mark a connection as no longer idle: it has a request, or is closed."""
         self._idle.pop(connection, None)
 
     def make_room(self, connected: int) -> None:
-        """Cut the oldest one off if more are connected than may be."""
+        """Close the longest idle connection if more than the limit are connected."""
         if connected > self.limits.connections and self._idle:
             oldest = next(iter(self._idle))
             self.remove(oldest)
@@ -37,43 +37,43 @@ class IdleConnections:
 
 
 class GatewayProtocol(H11Protocol):
-    """A connection. Its class has the limits: `protocol_of` makes it, as uvicorn makes the connections."""
+    """A connection. The limits are in its class (`protocol_of`), because uvicorn creates the connections."""
 
     idle: ClassVar[IdleConnections]
     _expiry: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
-        """Wait for a request, and make room for this one."""
+        """Wait for a request, and make room for this connection."""
         super().connection_made(transport)
         self._rest()
         self.idle.make_room(len(self.connections))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Cancel the timers."""
         super().connection_lost(exc)
         self._end_rest()
         self._end_stall()
 
     def data_received(self, data: bytes) -> None:
-        """Take in what came. Only the whole head of a request counts: one byte now and then keeps no connection."""
+        """Handle received bytes. Only a complete request head ends the idle time; single bytes do not."""
         super().data_received(data)
         if self._is_asked():
             self._end_rest()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, unless it has come already."""
+        """Wait for the next request, unless it has arrived already."""
         super().on_response_complete()
         if not self._is_asked():
             self._rest()
 
     def pause_writing(self) -> None:
-        """The client takes no more for the moment."""
+        """Start the stall timer: the write buffer is full, because the client receives too slowly."""
         super().pause_writing()
         self._await_reader()
 
     def resume_writing(self) -> None:
-        """The client has taken what there was."""
+        """Stop the stall timer: the client has received most of the write buffer."""
         super().resume_writing()
         self._end_stall()
 
@@ -92,12 +92,12 @@ class GatewayProtocol(H11Protocol):
             self._expiry = None
 
     def _expire(self) -> None:
-        """Close it; the rest of an answer has some time to be taken."""
+        """Close an idle connection; its client gets some time to receive the remaining response."""
         self.transport.close()
         self._expiry = self.loop.call_later(self.idle.limits.stalled, self.transport.abort)
 
     def _await_reader(self) -> None:
-        """Cut it off if the client takes nothing at all for a time: what waits for it takes memory."""
+        """Abort the connection if the client receives nothing for a time, because unsent bytes occupy memory."""
         waiting = self.transport.get_write_buffer_size()
 
         def look() -> None:
@@ -116,5 +116,5 @@ class GatewayProtocol(H11Protocol):
 
 
 def protocol_of(limits: GatewayLimits) -> type[GatewayProtocol]:
-    """The class of the connections of one server."""
+    """Return the connection class for one server."""
     return type("GatewayProtocol", (GatewayProtocol,), {"idle": IdleConnections(limits)})

@@ -1,6 +1,7 @@
-"""The newest events of an aggregate in memory, for streams: each is at a place of its own and takes what comes next.
+"""The event buffer of streams: the newest events of an aggregate, in memory.
 
-A stream that reads slowly holds nothing but its place. One that is further back than memory reads the topic.
+Each stream has its own position and takes the events after it. A slow stream costs no memory except its position. A
+stream whose position is before the oldest buffered event reads the topic.
 """
 
 import threading
@@ -9,16 +10,16 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-#: Bytes of events that are kept for each partition; an event of any size is kept until the next ones.
+#: Bytes of events that are buffered for each partition. A single larger event is kept until the next event arrives.
 _KEPT_BYTES = 8 * 1024 * 1024
 
 
-#: Bytes of events that a stream takes at once: a connection keeps in memory what its client does not take.
+#: Bytes of events that a stream takes at once. The connection buffers events that its client has not received yet.
 _PAGE_BYTES = 256 * 1024
 
 
 class FeedEvent(NamedTuple):
-    """An event as streams give it: `text` is its CloudEvent."""
+    """An event for streams; `text` is its CloudEvent in JSON."""
 
     partition: int
     offset: int
@@ -28,31 +29,31 @@ class FeedEvent(NamedTuple):
 
 
 class Feed:
-    """The newest events of each partition. One thread adds, others take."""
+    """The newest events of each partition. One thread adds events, other threads take them."""
 
     def __init__(self, starts: Mapping[int, int], kept_bytes: int = _KEPT_BYTES) -> None:
-        """`starts`: the offset from which on each partition is followed."""
+        """`starts`: the first offset of each partition to follow."""
         self._lock = threading.Lock()
         self._kept_bytes = kept_bytes
-        self._starts = dict(starts)  # everything from here on is in memory
+        self._starts = dict(starts)  # all events from this offset on are in memory
         self._ends = dict(starts)
         self._events: dict[int, deque[FeedEvent]] = {partition: deque() for partition in starts}
         self._bytes = dict.fromkeys(starts, 0)
 
     def begin(self, partition: int, start: int) -> None:
-        """Follow one more partition, from this offset on."""
+        """Start to buffer another partition from this offset."""
         with self._lock:
             self._events[partition], self._bytes[partition] = deque(), 0
             self._starts[partition] = self._ends[partition] = start
 
     @property
     def ends(self) -> dict[int, int]:
-        """The offset of each partition that comes next."""
+        """The next offset of each partition."""
         with self._lock:
             return dict(self._ends)
 
     def add(self, event: FeedEvent) -> None:
-        """Keep the next event of its partition, and forget old ones that there is no more room for."""
+        """Append the next event of its partition, and drop the oldest events beyond the partition's bytes."""
         number = event.partition
         with self._lock:
             kept = self._events[number]
@@ -65,8 +66,9 @@ class Feed:
                 self._starts[number] = old.offset + 1
 
     def after(self, partition: int, position: int, most: int) -> list[FeedEvent] | None:
-        """Up to `most` events from this offset on, and no more than a page's bytes; None if memory does not reach back
-        to it.
+        """Return up to `most` events from offset `position` on, at most a page of bytes.
+
+        Return None if the events at `position` are no longer in memory.
         """
         with self._lock:
             if position < self._starts[partition]:
@@ -79,7 +81,7 @@ class Feed:
 
 
 def page(events: Iterable[FeedEvent]) -> list[FeedEvent]:
-    """The first events, as many as a stream takes at once: one at least."""
+    """Return the first events, up to a page of bytes but at least one event."""
     taken: list[FeedEvent] = []
     size = 0
     for event in events:

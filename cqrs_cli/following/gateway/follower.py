@@ -1,4 +1,4 @@
-"""Follows the events of one aggregate in a thread: into replicas, and into the feed of the streams."""
+"""Follows the events of one aggregate in a thread, and updates replicas and the event buffer of the streams."""
 
 import threading
 import time
@@ -32,12 +32,13 @@ from cqrs_cli.state.store import NotOwnerError
 #: The topics that a gateway reads or writes.
 _SERVED: tuple[Kind, ...] = ("events", "commands", "outcomes")
 
-#: Seconds that a topic must be gone before that is believed: a broker that has just come back may not know it yet.
+#: Seconds for which a topic must be missing before the follower gives up. A broker that has just restarted may not know
+#: the topic yet.
 _MISSING = 10.0
 
 
 class _Head(msgspec.Struct):
-    """The parts of an event that a stream is chosen by."""
+    """The fields of an event by which streams select events."""
 
     subject: str = ""
     type: str = ""
@@ -46,18 +47,17 @@ class _Head(msgspec.Struct):
 _head = msgspec.json.Decoder(_Head).decode
 
 
-#: Seconds between two looks whether the partitions have grown.
+#: Seconds between two checks for new partitions.
 _LOOK_EVERY = 5.0
 
 
 class AggregateFollower:
-    """The states and newest events of one aggregate, from `start` to `close`; all partitions, also those that come.
+    """The states and newest events of one aggregate, from `start` to `close`, in all partitions including new ones.
 
-    Both have placeholders in personal fields, whoever asks: nothing of a person rests in its folder. `opener` opens
-    what is read from the topic for who may see more.
+    States and buffered events contain redacted values in place of personal values, for every reader: the folder holds
+    no personal data. `opener` decrypts events from the topic for requests that may see personal values.
 
-    `arrived` is called in the follower's thread after each batch. `error` is why it ended by itself: nothing is
-    followed any more.
+    The follower's thread calls `arrived` after each batch. `error` is set if an error has ended the follower.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class AggregateFollower:
         folder: Path,
         note: Callable[[str], None],
     ) -> None:
-        """Raises what opening a shard raises, and `ContradictionError` if events are gone that it has not folded."""
+        """Raises the errors of opening a shard, and `ContradictionError` if events were deleted before their fold."""
         self.connection, self.aggregate, self.partitioner = connection, aggregate, partitioner
         self.topics = described.topics
         self._described, self._folder, self._note = described, folder, note
@@ -79,7 +79,7 @@ class AggregateFollower:
         self.lineage = FollowedLineage(connection, self.topics, self.log)
         names = {described.topics.name(kind): described.ids[kind] for kind in _SERVED}
         self._same, self._gone = same_topics(connection, names, self._changed), Lasting(2 * _MISSING)
-        self._goals: dict[int, int] = {}  # behind the last event that is there at the start
+        self._goals: dict[int, int] = {}  # the offset after the last event of each partition at the start
         self.replicas: dict[int, Replica] = {}
         self._followed: frozenset[int] = frozenset()
         self.feed = Feed({})
@@ -93,27 +93,27 @@ class AggregateFollower:
         self._thread = threading.Thread(target=self._run, name=f"following {aggregate.name}", daemon=True)
 
     def open_events(self, only: str | None = None) -> EventOpener:
-        """The opener of the events, or of those of one aggregate, for who may see personal values. Close it."""
+        """Return a decryptor of personal values, for all events or for the aggregate `only`; close it after use."""
         return event_opener(self.connection, self.connection.keys, self.topics, self._marks, only)
 
     def log(self, partition: int) -> PartitionLog:
-        """The logs of one partition."""
+        """Return the logs of one partition."""
         return PartitionLog(self.connection, self.topics, partition, self.connection.payloads)
 
     @property
     def partitions(self) -> int:
-        """The number of partitions, as far as it has heard."""
+        """The number of partitions that have a replica."""
         return len(self.replicas)
 
     def look_for(self, partition: int) -> None:
-        """Look soon whether the partitions have grown, or split, if this one is not followed."""
+        """Trigger an early check for new partitions if this partition is not followed yet."""
         if partition not in self._followed:
             self._curious.set()
 
     def _open(self, count: int) -> dict[int, int]:
-        """Make the replicas that are missing of so many partitions; behind the last event of each of them.
+        """Open the missing replicas for the first `count` partitions; return the offset after the last event of each.
 
-        In partitions that no lineage knows nobody has keys.
+        Partitions without an entry in the partition history get no replica, because they have no keys yet.
         """
         goals, lineage = {}, self.lineage.learn(count)
         partitions = range(self.partitions, min(count, lineage.counts[-1]))
@@ -129,27 +129,27 @@ class AggregateFollower:
         return goals
 
     def _has_grown(self) -> bool:
-        """True if partitions have come, or such as waited may begin. Without a lineage nobody has keys in new ones."""
+        """Return True if there are more partitions to follow: added partitions, or pending ones that may be read."""
         count = readers.partitions(self.connection, self.topics.events)
         if count > self.partitions or len(self._followed) < self.partitions:
             self._open(count)
         return self._followable().keys() != self._followed
 
     def _followable(self) -> dict[int, int]:
-        """The positions of the partitions that have begun, or may begin."""
+        """Return the positions of the partitions that are being read or may be read now."""
         positions = {number: replica.position for number, replica in self.replicas.items()}
         return {one: at for one, at in positions.items() if at or self.lineage.may_begin(one, positions)}
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Follow no further; does not wait for the end."""
+        """Signal the thread to stop, without waiting for it."""
         self._closing.set()
 
     def close(self) -> None:
-        """End, and let go of the shards. Idempotent."""
+        """Stop the thread and close the shards. Idempotent."""
         self.stop()
         if self._thread.is_alive():
             self._thread.join()
@@ -162,15 +162,15 @@ class AggregateFollower:
 
     @property
     def caught_up(self) -> bool:
-        """True once everything is folded that was there at the start."""
+        """True once all events that existed at the start are folded."""
         return self.error is None and self.lag() == 0
 
     def lag(self) -> int:
-        """The offsets between what is folded and the last event that was there at the start."""
+        """Return the number of offsets between the folded positions and the last events at the start."""
         return sum(max(0, end - self.replicas[number].position) for number, end in self._goals.items())
 
     def saved(self, aggregate_id: str) -> StoredState | None:
-        """The aggregate as it is now, None if it does not exist."""
+        """Return the current state of an aggregate; None if it does not exist."""
         only = partition_for(self.partitioner, aggregate_id.encode(), self.partitions)
         for number in self.replicas if only is None else (only,):
             if (found := self.replicas[number].saved(aggregate_id)) is not None:
@@ -178,14 +178,15 @@ class AggregateFollower:
         return None
 
     def page(self, prefix: str, after: str, limit: int) -> list[tuple[str, StoredState]]:
-        """Up to `limit` aggregates of all partitions in the order of their ids' UTF-8, `after` that id."""
+        """Return up to `limit` aggregates of all partitions after the id `after`, ordered by the UTF-8 of their ids."""
         found: dict[str, StoredState] = {}
-        for replica in self.replicas.values():  # what a partition has taken over counts as that one has it
+        # A target partition comes after its parent, and its state of an inherited aggregate is newer.
+        for replica in self.replicas.values():
             found |= dict(replica.page(prefix, after, limit))
         return sorted(found.items(), key=lambda one: one[0].encode())[:limit]
 
     def count(self) -> int:
-        """The number of aggregates."""
+        """Return the number of aggregates."""
         return sum(replica.count() for replica in self.replicas.values())
 
     def _run(self) -> None:
@@ -205,7 +206,10 @@ class AggregateFollower:
         self.arrived()
 
     def _cause(self, error: CqrsError) -> CqrsError | None:
-        """The error that ends the following; None for one that passes. Another topic explains any other error."""
+        """Return the error that ends the follower; None for a temporary error.
+
+        A deleted or recreated topic takes precedence, because it explains every other error.
+        """
         try:
             self._same.check()
         except UnavailableError:
@@ -265,7 +269,7 @@ class AggregateFollower:
 
 
 def feed_event(partition: int, record: Record) -> FeedEvent:
-    """A record of an events topic for streams."""
+    """Convert a record of an events topic for the event buffer."""
     value = record.value or b""
     head = _head(value)
     return FeedEvent(partition, record.offset, head.subject, head.type, value.decode())

@@ -1,4 +1,4 @@
-"""The things that requests work with: the followers, the way to the commands topics, and the limits."""
+"""The shared objects of the request handlers: followers, the command sender, and limits."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,12 +11,12 @@ from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.kafka.readers import BELIEVED_AFTER
 from cqrs_cli.settings.durations import parse_duration
 
-#: The headers of an answer to a request that may come again.
+#: Headers of a response to a request that may be retried.
 RETRY_SOON = {"Retry-After": "1"}
 
 
 class Problem(Exception):
-    """An answer that is an error: RFC 9457. `more` are members of the document besides."""
+    """An error response as in RFC 9457. `more`: additional members of the problem document."""
 
     def __init__(
         self,
@@ -32,18 +32,18 @@ class Problem(Exception):
 
 
 class Pulse:
-    """Wakes everybody who waits, each time something has arrived. For one event loop."""
+    """Wakes all waiters of one event loop whenever new events have arrived."""
 
     def __init__(self) -> None:
         self._next = asyncio.Event()
 
     def beat(self) -> None:
-        """Wake those who wait now."""
+        """Wake all current waiters."""
         self._next.set()
         self._next = asyncio.Event()
 
     def waiting(self) -> Callable[[float], Awaitable[bool]]:
-        """A function that waits so many seconds for the next beat from now on, and tells if it came."""
+        """Return a function that waits for the next `beat` after this call; it returns False after its timeout (s)."""
         upcoming = self._next
 
         async def wait(seconds: float) -> bool:
@@ -57,37 +57,40 @@ class Pulse:
 
 
 class Budget:
-    """Bytes that many requests hold at a time. One request alone may have more, so that each can be answered."""
+    """A memory quota in bytes that many requests share.
+
+    While no bytes are reserved, a request may exceed the quota, so that every single request can be answered.
+    """
 
     def __init__(self, most: int, holders: str) -> None:
-        """`holders`: those who hold the bytes, for the refusal."""
+        """`holders`: the kind of data that uses the quota, for the error text, such as "commands"."""
         self._most, self._holders = most, holders
         self.held = 0
 
     def account(self) -> "Account":
-        """The bytes of one request. Use as a context manager, or close it."""
+        """Return the account of one request. Use it as a context manager, or close it."""
         return Account(self)
 
     def take(self, size: int) -> None:
-        """Hold more bytes; raises `Problem` 503 if others hold too many."""
+        """Reserve bytes; raises `Problem` 503 if the bytes reserved by other requests leave no room."""
         if self.held and self.held + size > self._most:
             raise Problem(503, "too much at a time", f"wait for other {self._holders}", headers=RETRY_SOON)
         self.held += size
 
 
 class Account:
-    """The bytes that one request holds of a budget."""
+    """The bytes of a quota that one request has reserved."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget, self._size = budget, 0
 
     def add(self, size: int) -> None:
-        """Hold more; raises `Problem` 503."""
+        """Reserve more bytes; raises `Problem` 503."""
         self._budget.take(size)
         self._size += size
 
     def close(self) -> None:
-        """Give all of it back. Idempotent."""
+        """Release all reserved bytes. Idempotent."""
         self._budget.held -= self._size
         self._size = 0
 
@@ -100,26 +103,26 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class GatewayLimits:
-    """The most that one request or all of them may take."""
+    """Limits for a single request and for all requests together."""
 
-    body: int = 1_048_576  # bytes
-    bodies: int = 64 << 20  # bytes of all bodies, until their commands have an outcome
-    body_within: float = 10.0  # seconds for a body to come
-    head_within: float = 10.0  # seconds from a connection, or the last answer, to the head of a request
-    stalled: float = 30.0  # seconds that a client may take nothing of its answer
+    body: int = 1_048_576  # bytes of one request body
+    bodies: int = 64 << 20  # bytes of all request bodies, until their commands have an outcome
+    body_within: float = 10.0  # seconds until a body is complete
+    head_within: float = 10.0  # seconds from connect, or from the last response, to a complete request head
+    stalled: float = 30.0  # seconds for which a client may receive nothing of its response
     wait: float = 60.0  # seconds that a request may wait for an outcome or a version
-    page: int = 1_000  # aggregates in one answer
-    readings: int = 4  # requests that read a topic at a time; others wait for their turn
-    history: int = 32 << 20  # bytes of the events in a history
-    answers: int = 64 << 20  # bytes of all large answers, until their clients have taken them
-    requests: int = 2_000  # at a time, streams too; more are answered with 503
-    streams: int = 1_000  # at a time; more are answered with 503
-    lagging: int = 200  # streams that hold events of the topic at a time; others wait for their turn
-    connections: int = 2_500  # with those that have no request; a further one takes the place of the idlest
-    believed: float = BELIEVED_AFTER  # seconds that a log must look too short for a client's place
+    page: int = 1_000  # aggregates in one response
+    readings: int = 4  # concurrent topic reads; further requests wait
+    history: int = 32 << 20  # bytes of all events in one history
+    answers: int = 64 << 20  # bytes of all large responses, until their clients have received them
+    requests: int = 2_000  # concurrent requests, including streams; further requests get 503
+    streams: int = 1_000  # concurrent streams; further streams get 503
+    lagging: int = 200  # concurrent streams that hold events read from the topic; further streams wait
+    connections: int = 2_500  # including idle connections; a further connection closes the longest idle one
+    believed: float = BELIEVED_AFTER  # seconds until a log that ends before a client's position causes a 410
 
     def with_connections(self, allowed: int) -> "GatewayLimits":
-        """The same with no more connections than that: a fifth of them has room besides the requests."""
+        """Return these limits with at most `allowed` connections (at least 20); requests get four fifths of them."""
         connections = max(20, min(self.connections, allowed))
         requests = min(self.requests, connections * 4 // 5)
         return replace(
@@ -129,7 +132,7 @@ class GatewayLimits:
 
 @dataclass(slots=True)
 class Gateway:
-    """A running gateway. `sender` is None if it is read-only."""
+    """The state of a running gateway. `sender` is None for a read-only gateway."""
 
     followers: Mapping[str, AggregateFollower]
     sender: BackgroundSender | None
@@ -139,8 +142,8 @@ class Gateway:
     lagging: asyncio.Semaphore = field(init=False)
     bodies: Budget = field(init=False)
     answers: Budget = field(init=False)
-    requests: int = 0  # in work
-    streams: int = 0  # that are open
+    requests: int = 0  # requests in progress
+    streams: int = 0  # open streams
 
     def __post_init__(self) -> None:
         self.readings = asyncio.Semaphore(self.limits.readings)
@@ -150,7 +153,7 @@ class Gateway:
         self.pulses = {name: Pulse() for name in self.followers}
 
     def follower(self, aggregate: str) -> AggregateFollower:
-        """The follower of an aggregate; raises `Problem` 404 without one, 503 if it has ended."""
+        """Return the follower of an aggregate; raises `Problem` 404 if it is unknown, 503 if the follower has ended."""
         found = self.followers.get(aggregate)
         if found is None:
             raise Problem(404, "no such aggregate", f"there are: {', '.join(sorted(self.followers))}")
@@ -159,7 +162,7 @@ class Gateway:
         return found
 
     def patience(self, text: str | None, default: float) -> float:
-        """The seconds that a request will wait, of `5s` or a bare number of seconds; raises `Problem` 400."""
+        """Parse a request's timeout, `5s` or a number of seconds, and cap it at the limit; raises `Problem` 400."""
         if text is None:
             return default
         try:

@@ -1,7 +1,7 @@
-"""The conditions of each request: the right host name, a token, and a body of a size and within a time.
+"""Access checks of each request: host name, token, and the size and duration of its body.
 
-The Host header is checked since a page of another site can have its own name lead here (DNS rebinding); commands need
-`application/json`, which no page of another site may send without being allowed to (CORS, which is off).
+The Host header is checked because another site can point its own name at this gateway (DNS rebinding). Commands need
+`application/json`, which pages of other sites cannot send: that needs permission by CORS, which is off.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ from cqrs_cli.following.gateway.answers import problem
 from cqrs_cli.following.gateway.gateway import RETRY_SOON, Account, Gateway, GatewayLimits, Problem
 from cqrs_cli.following.gateway.token import GatewayTokens
 
-#: Paths that need no token: the page without any data, and what watches the service.
+#: Paths without a token: the HTML page, which contains no data, and the health checks.
 _OPEN = frozenset({"/", "/healthz", "/readyz"})
 
-#: The guard's note in the scope of a request.
+#: Keys under which the guard stores the request's rights in its scope.
 _MAY_ERASE = "cqrs.may_erase"
 _SEES_PERSONAL = "cqrs.sees_personal"
 
 
 class Guard:
-    """Lets requests through that may ask. ASGI middleware."""
+    """ASGI middleware that rejects requests with a wrong host or without a valid token."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Guard:
         hosts: Collection[str],
         tokens: GatewayTokens = GatewayTokens(),  # noqa: B008  (frozen)
     ) -> None:
-        """`hosts`: names by which the gateway is reached; none: any."""
+        """`hosts`: the host names of the gateway; an empty collection allows any name."""
         self._app, self._hosts, self._tokens = app, frozenset(hosts), tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,12 +63,12 @@ def _bears(request: Request, token: str | None) -> bool:
 
 
 def sees_personal(scope: Scope) -> bool:
-    """True if a request that the guard let through may see the values of personal fields."""
+    """Return True if a request that passed the guard may see the values of personal fields."""
     return bool(scope.get(_SEES_PERSONAL))
 
 
 def require_erasing(scope: Scope) -> None:
-    """Raise `Problem` 403 if a request that the guard let through may not erase."""
+    """Raise `Problem` 403 if a request that passed the guard may not erase."""
     if not scope.get(_MAY_ERASE):
         raise Problem(
             403, "another token is needed", "the one of `cqrs serve --erase-token-file`: only that may erase"
@@ -76,9 +76,9 @@ def require_erasing(scope: Scope) -> None:
 
 
 class Counted:
-    """Lets so many requests through at a time, and `/healthz` in any case. ASGI middleware.
+    """ASGI middleware that limits concurrent requests, except `/healthz`.
 
-    It stands behind the guard: who may not ask takes nobody's place.
+    It comes after the guard, so unauthorized requests do not count.
     """
 
     def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
@@ -100,20 +100,22 @@ class Counted:
 
 def _is_open(request: Request) -> bool:
     asks_for_data = "application/json" in request.headers.get("accept", "")
-    path = request.scope["path"]  # `request.url` is built with the Host header, which anybody may choose
+    path = request.scope["path"]  # `request.url` contains the Host header, which clients may choose freely
     return path in _OPEN and not (path == "/" and asks_for_data)
 
 
 def host_name(header: str) -> str:
-    """The name in a Host header, without port and brackets."""
+    """Return the host name in a Host header, without port and brackets."""
     if header.startswith("["):
         return header[1:].partition("]")[0]
     return header.partition(":")[0].lower()
 
 
 async def read_body(request: Request, limits: GatewayLimits, account: Account) -> bytes:
-    """The whole body, put down to an account; raises `Problem` 413 if it is too large, 408 if it does not come in time,
-    503 if all bodies together are too large.
+    """Read the whole body and add its size to `account`.
+
+    Raises `Problem` 413 for a body that is too large, 408 for a body that is too slow, and 503 if all bodies together
+    are too large.
     """
     too_large = Problem(413, "too large", f"a body has at most {limits.body} bytes")
     declared = request.headers.get("content-length", "")

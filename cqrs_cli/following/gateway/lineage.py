@@ -1,4 +1,4 @@
-"""The growth of an aggregate's partitions, for those who follow its events: the order in which partitions come."""
+"""The partition history of an aggregate as the gateway follows it: the order in which partitions may be read."""
 
 from collections.abc import Callable, Mapping
 
@@ -14,22 +14,30 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 class FollowedLineage:
-    """Read by the follower's thread. Streams ask for what is read by then: they must not wait for a broker."""
+    """The partition history of the events that a gateway follows.
+
+    The follower's thread refreshes the history (`learn`). Streams use the last refreshed history, because a stream must
+    not wait for a broker.
+    """
 
     def __init__(self, connection: Connection, topics: Topics, log: Callable[[int], PartitionLog]) -> None:
         self._connection, self._topics, self._log = connection, topics, log
         self._first = 0
-        self._now: PartitionLineage | None = None  # its splits stand behind events: positions do, too
-        self._behind: dict[Split, int] = {}  # the offset behind the last event below it
+        # Each split offset is directly after an event, like the positions of a replica.
+        self._now: PartitionLineage | None = None
+        self._behind: dict[Split, int] = {}  # the offset after the last event before the split
 
     def learn(self, count: int) -> PartitionLineage:
-        """The lineage of an aggregate that has `count` partitions. Without a log it has those that it had at first."""
+        """Refresh and return the partition history of an aggregate with `count` partitions now.
+
+        Without a history log, the first `count` that this object has seen remains valid.
+        """
         self._first = self._first or count
         if self._now is None and not readers.exists(self._connection, self._topics.lineage):
             return PartitionLineage((self._first,))
         now = read_lineage(self._connection, self._topics, count)
         for split in now.splits:
-            if split not in self._behind:  # as the owner wrote it, it may stand behind markers
+            if split not in self._behind:  # the owner's offset may be after transaction markers
                 last = self._log(split.partition).last_record("events", 0, split.events)
                 self._behind[split] = 0 if last is None else last.offset + 1
         behind = tuple(replace(split, events=self._behind[split]) for split in now.splits)
@@ -37,9 +45,12 @@ class FollowedLineage:
         return now
 
     def parent(self, partition: int) -> int | None:
-        """The partition that had its keys before; None for one of the first."""
+        """Return the partition that had its keys before a repartitioning; None for a partition without a parent."""
         return None if self._now is None else self._now.parent(partition)
 
     def may_begin(self, partition: int, positions: Mapping[int, int]) -> bool:
-        """True if whoever has the events of each partition up to there has all that come before those of this one."""
+        """Return True if a reader with these positions may read the partition.
+
+        All earlier events of the partition's keys are before the positions in the parent partitions.
+        """
         return self._now is None or self._now.may_begin(partition, positions)

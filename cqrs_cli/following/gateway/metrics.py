@@ -1,4 +1,4 @@
-"""The counters of the gateway, for Prometheus: docs/gateway.md names each."""
+"""The gateway's Prometheus metrics; docs/gateway.md describes each metric."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GatewayMetrics(Collector):
-    """Counts requests, and looks at the followers when it is asked."""
+    """Counts requests, and reads the followers' state on each scrape."""
 
     def __init__(self, followers: "Mapping[str, AggregateFollower]") -> None:
         self._followers = followers
@@ -34,7 +34,7 @@ class GatewayMetrics(Collector):
         )
 
     def collect(self) -> Iterator[Metric]:
-        """The state of the followers."""
+        """Yield the metrics of the followers."""
         following = GaugeMetricFamily(
             "cqrs_gateway_following",
             "1 if the events are followed, 0 if that has ended.",
@@ -50,12 +50,12 @@ class GatewayMetrics(Collector):
         yield behind
 
     def answer(self) -> Response:
-        """The metrics in Prometheus' text format."""
+        """Return the metrics in Prometheus' text format."""
         return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
 
 
 class Measured:
-    """Counts and times what passes through. ASGI middleware."""
+    """ASGI middleware that counts and times requests."""
 
     def __init__(self, app: ASGIApp, metrics: GatewayMetrics) -> None:
         self._app, self._metrics = app, metrics

@@ -1,4 +1,4 @@
-"""The description of the API (OpenAPI 3.1), made from the aggregates' own classes: any language has a client."""
+"""The API description (OpenAPI 3.1), generated from the aggregates' classes for generated clients in any language."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,7 +18,7 @@ _TEMPLATE = "#/components/schemas/{name}"
 def describe_api(
     aggregates: Iterable[Aggregate], read_only: bool, with_token: bool, erases: bool = False
 ) -> dict[str, Any]:
-    """The document. Classes of the same name in two aggregates are told apart by msgspec."""
+    """Return the OpenAPI document. msgspec makes the schema names of equally named classes in two aggregates unique."""
     aggregates = list(aggregates)
     classes: list[type] = [
         kind for one in aggregates for kind in (*one.commands.values(), *one.events.values(), one.state)
@@ -93,7 +93,7 @@ def _operation(name: str, what: str) -> dict[str, Any]:
 
 
 def _aggregate(name: str, state: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an aggregate as it is answered."""
+    """Return the schema of an aggregate in a response."""
     return {
         "type": "object",
         "required": ["aggregate", "id", "version", "state"],

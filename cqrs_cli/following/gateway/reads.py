@@ -1,4 +1,4 @@
-"""States, histories and lists."""
+"""Handlers for states, histories and lists of aggregates."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,10 @@ from cqrs_cli.following.gateway.turns import GoingOn, in_turn
 
 
 class FoldedDocument(NamedTuple):
-    """The document of an aggregate at a version. `opens`: with the values of personal fields, if its key has any."""
+    """The JSON document of an aggregate at a version, folded from the topic.
+
+    `opens`: personal fields are decrypted. `kid`: the id of the aggregate's current data key, or "".
+    """
 
     version: int
     body: bytes
@@ -30,13 +33,13 @@ class FoldedDocument(NamedTuple):
     kid: str
 
     def headers(self, with_tag: bool = True) -> dict[str, str]:
-        """The headers of its answer. What may have personal values is kept nowhere."""
+        """Return the response headers. Clients and proxies must not store a document with personal values."""
         tag = {"ETag": etag(self.version, self.kid if self.opens else None)} if with_tag else {}
         return tag | ({"Cache-Control": "no-store"} if self.opens else {})
 
 
 async def read_present(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
-    """The aggregate now, at a version or a time, or as soon as it has reached a version."""
+    """Respond with the aggregate: now, at a version, at a time, or once it has reached a version."""
     follower, asked = gateway.follower(aggregate), known(request, "version", "at", "at_least", "wait")
     if "version" in asked and "at" in asked:
         raise Problem(400, "version and at exclude each other")
@@ -59,7 +62,7 @@ async def read_present(gateway: Gateway, request: Request, aggregate: str, aggre
 
 
 async def read_history(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
-    """The aggregate with its events."""
+    """Respond with the aggregate and its events."""
     follower = gateway.follower(aggregate)
     known(request)
     found = await _folded(gateway, request, follower, aggregate_id, None, events=True)
@@ -69,7 +72,7 @@ async def read_history(gateway: Gateway, request: Request, aggregate: str, aggre
 
 
 async def read_page(gateway: Gateway, request: Request, aggregate: str) -> Response:
-    """Aggregates in the order of their ids."""
+    """Respond with a page of aggregates, ordered by id."""
     follower, asked = gateway.follower(aggregate), known(request, "prefix", "after", "limit")
     limit = _number("limit", asked.get("limit"), 100)
     if not 1 <= limit <= gateway.limits.page:
@@ -86,7 +89,7 @@ async def read_page(gateway: Gateway, request: Request, aggregate: str) -> Respo
 async def _reached(
     gateway: Gateway, follower: AggregateFollower, aggregate_id: str, least: int, patience: float
 ) -> StoredState | None:
-    """The aggregate once it is at version `least`; raises `Problem` 504 if it is not within `patience` seconds."""
+    """Return the aggregate once it is at version `least`; raises `Problem` 504 after `patience` seconds."""
     deadline = time.monotonic() + patience
     while True:
         arrived = gateway.pulses[follower.aggregate.name].waiting()
@@ -124,7 +127,10 @@ async def _folded(
     *,
     events: bool,
 ) -> FoldedDocument:
-    """An aggregate folded from the topic, with its events or without; opened for who may see personal values."""
+    """Fold the aggregate from the topic, with or without its events in the document.
+
+    Personal fields are decrypted if the request may see them.
+    """
     try:
         within = histories.parse_at(at)
     except UsageError as error:
@@ -156,7 +162,7 @@ async def _folded(
 def _bounded(
     records: Iterable[tuple[histories.LogRange, Record]], most: int
 ) -> Iterator[tuple[histories.LogRange, Record]]:
-    """The records; raises `Problem` 413 once they are larger than a history may be."""
+    """Yield the records; raises `Problem` 413 once they have more than `most` bytes."""
     size = 0
     for place, record in records:
         size += len(record.value or b"")
@@ -168,7 +174,7 @@ def _bounded(
 
 
 def _opens(request: Request, follower: AggregateFollower) -> bool:
-    """True if there are personal fields, and who asks may see their values."""
+    """Return True if the aggregate has personal fields and the request may see their values."""
     return follower.aggregate.has_personal_fields and sees_personal(request.scope)
 
 

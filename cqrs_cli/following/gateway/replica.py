@@ -1,4 +1,4 @@
-"""The states of one partition, folded from its events into a shard of the gateway's own."""
+"""The states of one partition, folded from its events into a shard that belongs to the gateway."""
 
 import threading
 from collections.abc import Callable
@@ -16,14 +16,14 @@ from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import open_shard
 
-#: Bytes of decoded states that folding keeps at hand in each partition.
+#: Bytes of decoded states that each partition caches while it folds.
 _CACHE_BYTES = 8 * 1024 * 1024
 
 
 class Replica:
-    """One partition: its follower takes in records, any thread may look.
+    """A read replica of one partition. The follower's thread folds records; any thread may read.
 
-    Raises what `open_shard` raises, `ContradictionError` if the topic no longer holds the events that come next.
+    Raises the errors of `open_shard`, and `ContradictionError` if the topic no longer holds the next events.
     """
 
     def __init__(
@@ -37,13 +37,13 @@ class Replica:
         count: int,
         parent: "Replica | None" = None,
     ) -> None:
-        """`folder` has the shards of the gateway for this aggregate, `bounds` are those of the events.
+        """`folder` holds the gateway's shards of this aggregate; `bounds` is (start, end) of the events partition.
 
-        `count`: the number of partitions when this one came. `parent`: the replica of the partition that had its keys
-        before; it has all their events up to the split.
+        `count`: the number of partitions when this partition was added. `parent`: the replica of the partition that had
+        its keys before; it holds all events of these keys up to the split.
         """
         self._log, self._aggregate, self._parent = log, aggregate, parent
-        self._lock = threading.Lock()  # LMDB's map must not grow while somebody looks
+        self._lock = threading.Lock()  # LMDB's map must not grow during a read
         identity = Identity(
             cluster_id=described.cluster_id,
             topics={"events": described.ids["events"]},
@@ -51,7 +51,7 @@ class Replica:
             partitions=count,
             schema=aggregate.schema_digest,
             revision=aggregate.decider.revision,
-            window_ms=1,  # it remembers no ids
+            window_ms=1,  # a replica stores no command ids
         )
         self._store = open_shard(folder / str(log.partition), identity, note).store
         try:
@@ -78,12 +78,14 @@ class Replica:
 
     @property
     def position(self) -> int:
-        """The offset of the event that comes next."""
+        """The offset of the next event."""
         return self._cache.positions.events
 
     def take(self, records: list[Record]) -> None:
-        """Fold the records that come next; raises `ContradictionError` naming the one that cannot follow, and
-        `NotOwnerError` if another process has folded them into the same shard.
+        """Fold the next records.
+
+        Raises `ContradictionError` with the first record that does not fit, and `NotOwnerError` if another process has
+        folded into this shard.
         """
         if self._parent is not None:
             self._inherit(self._parent, records)
@@ -96,7 +98,7 @@ class Replica:
                 self._cache.fold(after, states)
 
     def _inherit(self, parent: "Replica", records: list[Record]) -> None:
-        """Take over the aggregates of these events that come for the first time. The parent keeps them as they were."""
+        """Copy the states of aggregates that occur here for the first time from the parent, which stays unchanged."""
         names = {(record.key or b"").decode(errors="replace") for record in records}
         with self._lock, self._store.view() as view:
             names = {name for name in names if view.saved(name) is None}
@@ -108,26 +110,29 @@ class Replica:
             self.inherited += len(states)
 
     def saved(self, aggregate_id: str) -> StoredState | None:
-        """The aggregate as it is now, None if it does not exist; as its parent has it, if nothing has come since."""
+        """Return the current state of an aggregate; None if it does not exist.
+
+        Without an event since the split, the state comes from the parent's replica.
+        """
         with self._lock, self._store.view() as view:
             found = view.saved(aggregate_id)
         return self._parent.saved(aggregate_id) if found is None and self._parent is not None else found
 
     def has(self, aggregate_id: str) -> bool:
-        """True if it, or its parent, has the aggregate."""
+        """Return True if this replica or its parent has the aggregate."""
         return self.saved(aggregate_id) is not None
 
     def page(self, prefix: str, after: str, limit: int) -> list[tuple[str, StoredState]]:
-        """As the store's: aggregates in the order of their ids."""
+        """Return up to `limit` aggregates whose ids start with `prefix` and follow `after`, ordered by id."""
         with self._lock:
             return self._store.page(prefix, after, limit)
 
     def count(self) -> int:
-        """The number of aggregates that it has not taken over."""
+        """Return the number of aggregates, without inherited aggregates, which the parent counts."""
         with self._lock:
             return self._store.count() - self.inherited
 
     def close(self) -> None:
-        """Let go of the shard, for the next start."""
+        """Close the shard."""
         with self._lock:
             self._store.close()

@@ -1,4 +1,4 @@
-"""Serving: the followers, the sender and the HTTP server, until a signal or a follower ends it."""
+"""Runs the followers and the HTTP server until a signal arrives or a follower ends."""
 
 import asyncio
 import logging
@@ -27,10 +27,10 @@ from cqrs_cli.storage.private import PRIVATE_FOLDER
 from cqrs_cli.system.limits import raise_descriptors
 from cqrs_cli.system.lock import try_lock
 
-#: Seconds that requests have to end when the gateway stops; streams are cut then.
+#: Timeout in seconds for open requests when the gateway stops; streams are closed then.
 _STOPPING = 5
 
-#: Connections that the kernel accepts before the gateway does; all of them may be taken at once.
+#: Connections that the kernel accepts before the gateway does; all of them may be accepted at once.
 _BACKLOG = 512
 
 
@@ -43,8 +43,9 @@ def open_followers(
     note: Callable[[str], None],
     stack: ExitStack,
 ) -> dict[str, AggregateFollower]:
-    """A follower for each aggregate, closed with the stack. Raises `ConfigurationError` for topics that are missing, or
-    if another gateway follows an aggregate in the same folder.
+    """Open a follower for each aggregate; the stack closes the followers.
+
+    Raises `ConfigurationError` for missing topics, or if another gateway uses the same folder.
     """
     found = {}
     with Admin(connection) as admin:
@@ -56,13 +57,13 @@ def open_followers(
             stack.callback(follower.close)
             found[name] = follower
     for follower in found.values():
-        stack.callback(follower.stop)  # all are told before one is waited for
+        stack.callback(follower.stop)  # all threads are signalled before one is joined
     return found
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keep other gateways out of a folder."""
+    """Lock a folder against other gateways."""
     with translated(folder):
         folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         holding = folder.with_name(f"{folder.name}.lock").open("a")
@@ -75,7 +76,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 takes a free one. Raises `ConfigurationError` if that cannot be."""
+    """Return a listening socket; port 0 selects a free port. Raises `ConfigurationError` for an unusable address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
@@ -84,14 +85,14 @@ def listen(host: str, port: int) -> socket.socket:
             f"{host} port {port} cannot be used: {error.strerror}",
             "choose another: --port; 0 takes a free one",
         ) from error
-    # Connections inherit it. asyncio sets it for sockets that it makes itself only: without it an answer's body waits
-    # up to 40 ms for the client to acknowledge the head.
+    # Connections inherit the option. asyncio sets it only for sockets that asyncio creates itself. Without the option a
+    # response body waits up to 40 ms until the client acknowledges the head.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
 
 class GatewayServer(uvicorn.Server):
-    """A server that ends when a follower has: whoever restarts services knows what to do."""
+    """An HTTP server that exits when a follower ends, so that a service manager can restart it."""
 
     def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
         super().__init__(config)
@@ -99,7 +100,7 @@ class GatewayServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn does, but SIGINT that is ignored stays so: a shell has it so for what runs in the background."""
+        """Like uvicorn's method, but an ignored SIGINT stays ignored: a shell ignores SIGINT for background jobs."""
         ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
         with super().capture_signals():
             if ignored and threading.current_thread() is threading.main_thread():
@@ -107,7 +108,7 @@ class GatewayServer(uvicorn.Server):
             yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Connect the followers with the event loop, then listen."""
+        """Connect the followers to the event loop and start them, then listen."""
         loop = asyncio.get_running_loop()
         for name, follower in self.gateway.followers.items():
             follower.arrived = self._waker(loop, name, follower)
@@ -129,20 +130,20 @@ class GatewayServer(uvicorn.Server):
         return wake
 
 
-#: Descriptors that a gateway takes besides its connections: for each partition its shard's, for each aggregate its
-#: reader's, and for the sender, histories and streams that are read.
+#: File descriptors of a gateway besides its connections: for the shard of each partition, for the reader of each
+#: aggregate, and for the command sender and concurrent topic reads.
 _OF_PARTITION, _OF_AGGREGATE, _OF_GATEWAY = 4, 40, 250
 
 
 def fitting_limits(followers: Collection[AggregateFollower]) -> GatewayLimits:
-    """The limits, with no more connections than this process may have descriptors. Raises its limit where it can."""
+    """Return the limits, reduced to the available file descriptors; raises the soft descriptor limit if possible."""
     limits = GatewayLimits()
     own = _OF_GATEWAY + _BACKLOG + sum(_OF_AGGREGATE + _OF_PARTITION * one.partitions for one in followers)
     return limits.with_connections(raise_descriptors(own + limits.connections) - own)
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """False for a request that was cut off at the end: its client sees that, and nothing is wrong here."""
+    """Return False for a request that was cancelled at shutdown, which is no error of the gateway."""
     return record.exc_info is None or record.exc_info[0] is not asyncio.CancelledError
 
 
@@ -150,7 +151,7 @@ logging.getLogger("uvicorn.error").addFilter(_is_news)
 
 
 def make_server(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) -> GatewayServer:
-    """A server of the gateway. `hosts`: names by which it is reached; none: any."""
+    """Return a server for the gateway. `hosts`: the host names of the gateway; an empty collection allows any name."""
     config = uvicorn.Config(
         make_app(gateway, hosts, tokens),
         log_config=None,
@@ -166,7 +167,7 @@ def make_server(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens)
 
 
 def run_server(server: GatewayServer, listening: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM, or until a follower has ended: then raises its error."""
+    """Serve until SIGINT or SIGTERM, or until a follower ends; raises the follower's error."""
     server.run(sockets=[listening])
     for follower in server.gateway.followers.values():
         if follower.error is not None:

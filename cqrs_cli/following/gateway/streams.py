@@ -1,7 +1,7 @@
-"""Events as they come: server-sent events, of one aggregate or of all.
+"""Event streams (server-sent events) of one aggregate or of all aggregates of a type.
 
-Each event's id is the place behind it in every partition, `0:12,1:7`: a client that comes back with it
-(`Last-Event-ID`) misses nothing and gets nothing twice.
+The id of each event lists the next offset of every partition, such as `0:12,1:7`. A client that reconnects with this id
+(`Last-Event-ID`) neither misses an event nor gets an event twice.
 """
 
 import asyncio
@@ -23,24 +23,24 @@ from cqrs_cli.following.gateway.guard import sees_personal
 from cqrs_cli.following.gateway.turns import in_turn
 from cqrs_cli.kafka import readers
 
-#: The ends of a line of a stream. U+2028 and its like do not, and stand in JSON as they are.
+#: Line endings in a stream. U+2028 and similar characters are no line endings, so JSON may contain them.
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
-#: Events that are taken at once.
+#: Events that a stream takes at once.
 _PAGE = 200
 
-#: Times that a stream waits what its work took, for each other stream: all together leave most of the processor to
-#: those who ask.
+#: After each page a stream sleeps for this factor times the duration of its work times the number of other streams. So
+#: most of the processor remains for other requests.
 _SHARE = 3.0
 
-#: Seconds without an event after which a comment shows that the stream lives.
+#: Seconds without an event until a comment shows that the stream is alive.
 _QUIET = 15.0
 
 
 async def stream_events(
     gateway: Gateway, request: Request, aggregate: str, aggregate_id: str | None
 ) -> StreamingResponse:
-    """The events from `Last-Event-ID` on, from the beginning (`?from=beginning`), or those that come from now on."""
+    """Respond with the events after `Last-Event-ID`, from the beginning (`?from=beginning`), or from now on."""
     follower, asked = gateway.follower(aggregate), known(request, "type", "from")
     if gateway.streams >= gateway.limits.streams:
         raise Problem(503, "too many streams at a time", headers=RETRY_SOON)
@@ -58,7 +58,7 @@ async def stream_events(
 
 
 class EventStream(StreamingResponse):
-    """An answer that goes on: its stream is counted until it ends."""
+    """A streaming response, which counts as an open stream until it ends."""
 
     def __init__(self, gateway: Gateway, events: AsyncIterator[str]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -80,7 +80,7 @@ async def _events(
     kinds: set[str],
     opens: bool,
 ) -> AsyncIterator[str]:
-    yield ": \n\n"  # so that a client knows that it is heard
+    yield ": \n\n"  # the client sees at once that the stream is open
     try:
         while follower.error is None:
             arrived, idle = gateway.pulses[follower.aggregate.name].waiting(), True
@@ -102,7 +102,7 @@ async def _events(
                     await asyncio.sleep(_SHARE * spent * (gateway.streams - 1))
             if idle and not await arrived(_QUIET):
                 yield ": \n\n"
-    except CqrsError as error:  # the stream ends, and its client comes back
+    except CqrsError as error:  # the stream ends, and its client reconnects
         yield f": {error.message}\n\n"
 
 
@@ -115,10 +115,10 @@ async def _page(
     held: AsyncExitStack,
     opens: bool,
 ) -> tuple[list[FeedEvent], int]:
-    """The next events of a partition and the place behind them, from memory or, further back, from the topic. If it
-    `opens` them, always from the topic: memory has placeholders.
+    """Return the next events of a partition and the offset after them, from memory or (older events) from the topic.
 
-    Events of the topic are this stream's alone: a few streams have such at a time, each until `held` is closed.
+    With `opens` the events always come from the topic, because memory holds redacted values. Events read from the topic
+    belong to one stream only. So few streams may hold such events at a time, each until `held` is closed.
     """
     found = None if opens else follower.feed.after(partition, place, _PAGE)
     if found is None:
@@ -135,7 +135,7 @@ def _read(follower: AggregateFollower, partition: int, start: int, end: int, ope
 
 
 async def _places(gateway: Gateway, request: Request, follower: AggregateFollower) -> dict[int, int]:
-    """The place of each partition from which on a client wants events; raises `Problem` 400, 410, 503."""
+    """Return the start offset that the client asks for in each partition; raises `Problem` 400, 410, 503."""
     ends = follower.feed.ends
     asked = request.headers.get("last-event-id") or request.query_params.get("from")
     if asked is None:
@@ -158,14 +158,14 @@ async def _places(gateway: Gateway, request: Request, follower: AggregateFollowe
 
 
 def _beyond(places: Mapping[int, int], bounds: Mapping[int, tuple[int, int]]) -> int | None:
-    """A partition that ends before a client's place."""
+    """Return a partition that ends before the client's position; None if there is no such partition."""
     return next((number for number, place in places.items() if place > bounds[number][1]), None)
 
 
 async def _bounds(
     gateway: Gateway, request: Request, follower: AggregateFollower
 ) -> dict[int, tuple[int, int]]:
-    """(start, end) of each partition; raises `Problem` 503."""
+    """Return (start, end) of each partition; raises `Problem` 503."""
     topic, numbers = follower.topics.events, range(follower.partitions)
     try:
         return await in_turn(
@@ -176,7 +176,7 @@ async def _bounds(
 
 
 def _parse(text: str) -> dict[int, int] | None:
-    """The places in an event's id; None for another text."""
+    """Parse the positions in an event id, such as `0:12,1:7`; None for invalid text."""
     found = {}
     for part in text.split(","):
         number, _, place = part.partition(":")
@@ -187,7 +187,7 @@ def _parse(text: str) -> dict[int, int] | None:
 
 
 def server_sent(event: FeedEvent, places: Mapping[int, int]) -> str:
-    """An event as the standard has it (WHATWG HTML, 9.2): name, id and data, which may have several lines."""
+    """Format an event as in WHATWG HTML, 9.2: event type, id, and data, which may have several lines."""
     at = ",".join(f"{number}:{place}" for number, place in sorted(places.items()))
     data = "".join(f"data: {line}\n" for line in _LINE_END.split(event.text))
     return f"event: {event.type.rpartition('.')[2]}\nid: {at}\n{data}\n"

@@ -1,32 +1,32 @@
-"""The tokens that a gateway asks for. Needs nothing of the gateway's libraries."""
+"""The access tokens of a gateway. This module imports none of the gateway's libraries."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError, UsageError
 
-#: Hosts that only programs of this machine reach.
+#: Hosts that only programs on this machine can reach.
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class GatewayTokens(NamedTuple):
-    """The tokens of a gateway: the one that every request needs, if any, and those with rights besides."""
+    """The tokens of a gateway: a token for every request, if required, and tokens with additional rights."""
 
     every: str | None = None
-    erase: str | None = None  # who has it may erase as well
-    personal: str | None = None  # who has it sees the values of personal fields as well
+    erase: str | None = None  # also grants erasing
+    personal: str | None = None  # also shows the values of personal fields
 
     @classmethod
     def read(
         cls, host: str, every: Path | None, erase: Path | None, personal: Path | None
     ) -> "GatewayTokens":
-        """The tokens in these files, for a gateway that listens at `host`; raises as the functions below do."""
+        """Read the tokens of a gateway at `host` from files; raises as `required_token` and `other_token` do."""
         token = required_token(every, host)
         return cls(token, other_token(erase, token), other_token(personal, token))
 
 
 def required_token(path: Path | None, host: str) -> str | None:
-    """The token of a gateway that listens at `host`; raises `UsageError` where one is needed and not given."""
+    """Return the token of a gateway that listens at `host`; raises `UsageError` if a required token is missing."""
     if path is not None:
         return read_token(path)
     if host in LOOPBACK:
@@ -38,7 +38,7 @@ def required_token(path: Path | None, host: str) -> str | None:
 
 
 def other_token(path: Path | None, token: str | None) -> str | None:
-    """The token in a file, for a right that `token` has not; raises `ConfigurationError` if it is the same."""
+    """Return the token for an additional right; raises `ConfigurationError` if it equals the general `token`."""
     other = None if path is None else read_token(path)
     if other is not None and other == token:
         raise ConfigurationError(f"{path}: every request has this token", "write another one into it")
@@ -46,7 +46,7 @@ def other_token(path: Path | None, token: str | None) -> str | None:
 
 
 def read_token(path: Path) -> str:
-    """The token in a file, without white space around it; raises `ConfigurationError` for a weak one."""
+    """Read a token from a file, without surrounding white space; raises `ConfigurationError` for a weak token."""
     try:
         token = path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:

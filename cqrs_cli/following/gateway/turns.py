@@ -1,4 +1,4 @@
-"""Work on a topic for one request: in another thread, a few at a time, and given up with the client."""
+"""Run a blocking topic read for a request: in a thread, with bounded concurrency, cancelled on disconnect."""
 
 import asyncio
 import threading
@@ -11,14 +11,15 @@ from cqrs_cli.following.gateway.gateway import Gateway, Problem
 
 _T = TypeVar("_T")
 
-#: Called between two steps of the work; raises `Problem` if nobody waits for it any more.
+#: Cancellation check, which the work calls between two steps; raises `Problem` once the client has disconnected.
 GoingOn = Callable[[], None]
 
 
 async def in_turn(gateway: Gateway, request: Request, work: Callable[[GoingOn], _T]) -> _T:
-    """The result of the work, once it is its turn. Raises `Problem` if the client has gone meanwhile.
+    """Run `work` in a thread as soon as one of the read slots is free, and return its result.
 
-    The turn lasts until the thread has ended: no more than a few read at a time, however many clients go.
+    Raises `Problem` 400 if the client disconnects. The slot stays taken until the thread has ended. So the number of
+    concurrent reads is bounded even if many clients disconnect.
     """
     gone = threading.Event()
 
@@ -40,5 +41,5 @@ async def in_turn(gateway: Gateway, request: Request, work: Callable[[GoingOn], 
         async with gateway.readings:
             return await asyncio.to_thread(begin)
     finally:
-        gone.set()  # if the server stops, too
+        gone.set()  # also cancels the work when the server stops
         watching.cancel()

@@ -1,15 +1,15 @@
-"""Processes: events of one aggregate become commands of another, each event exactly once. It needs no Spark.
+"""Process managers: events of aggregates become commands for aggregates, exactly once for each event. Needs no Spark.
 
-One owner for each process and partition of events, as for commands:
+Each pair of process manager and events partition has one owner, as each commands partition has:
 
 | step | what happens | function |
 |---|---|---|
-| 0 settle | end what Kafka left open of the writer before | `owner.ReactingOwner.settle` |
-| 1 fence | fence the owner before; its open transaction is settled | `owner.ReactingOwner.fence` |
+| 0 settle | resolve an in-doubt transaction of the previous writer | `owner.ReactingOwner.settle` |
+| 1 fence | fence the previous owner; the fence resolves its open transaction | `owner.ReactingOwner.fence` |
 | 2 claim | judge claim and position; commit both, then read | `owner.ReactingOwner.claim`, `position.resume` |
 | 3 loop | read events, react, commit commands and position in one transaction | `loop.ReactLoop` |
-| 4 any error | drop the owner, judge the claim, begin again, or end | `ownership.supervisor.Supervisor` |
+| 4 any error | close the owner, judge the claim, start another owner, or end | `ownership.supervisor.Supervisor` |
 
-What follows an error is the table of `ownership`. A topic of commands that is missing ends the run once that lasts. A
-record that alone cannot be committed is an event whose commands a topic refuses: it stops the process.
+The table in `ownership` lists the reaction to each error. A missing commands topic ends the run after a timeout. If a
+single record cannot be committed, then a topic rejects the commands for this event, and the process manager stops.
 """

@@ -1,4 +1,4 @@
-"""The commands that an event leads to, as they stand in the log, each with an id that is always the same."""
+"""Composes the command records for an event, with deterministic ids."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -25,14 +25,14 @@ from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.check_in import referring
 from cqrs_cli.payloads.exchange import PayloadExchange
 
-#: The most bytes of commands for one event: they are one transaction.
+#: Maximum bytes of commands for one event, because one transaction contains all of them.
 MAX_SENT_BYTES = 8 * 1024 * 1024
 
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 class ComposedCommand(NamedTuple):
-    """A command's record, and the payload that it refers to: to be stored before the record is written."""
+    """A command record, and its payloads, which must be stored before the record is written."""
 
     topic: str
     value: bytes
@@ -42,12 +42,12 @@ class ComposedCommand(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes of the command, wherever its data are."""
+        """Bytes of the command, including stored payloads."""
         return len(self.value) + sum(map(len, self.payloads.values()))
 
 
 def store_payloads(place: PayloadStoreAddress | None, commands: Iterable[ComposedCommand]) -> None:
-    """Put the payloads of the commands into the store; raises `PayloadUnavailableError`, and none may be sent."""
+    """Upload the payloads of commands; raises `PayloadUnavailableError`, after which no command may be sent."""
     by_topic: dict[str, dict[PayloadReference, bytes]] = defaultdict(dict)
     for one in commands:
         if one.payloads:
@@ -57,7 +57,7 @@ def store_payloads(place: PayloadStoreAddress | None, commands: Iterable[Compose
 
 
 class Composer:
-    """Makes the records of one process's commands."""
+    """Composes the command records of one process manager."""
 
     def __init__(
         self,
@@ -67,14 +67,14 @@ class Composer:
         load: Callable[[str], Aggregate],
         place: PayloadStoreAddress | None = None,
     ) -> None:
-        """`place`: where large data go; without it they stand in the record."""
+        """`place`: the store for large data; without it the data stay in the record."""
         self._process, self._commands, self._partitioner, self._load = process, commands, partitioner, load
         self._place = place
         self._source = process_source(process)
         self._aggregates: dict[str, tuple[Aggregate, dict[type, str]]] = {}
 
     def compose(self, recorded: Recorded[Event], sent: tuple[Send, ...]) -> list[ComposedCommand]:
-        """The records; raises `InvalidReaction` for a command that no owner would take."""
+        """Return the records; raises `InvalidReaction` for a command that no owner would accept."""
         if not sent:
             return []
         time = milliseconds_of(recorded.time)
@@ -96,7 +96,7 @@ class Composer:
         return one._replace(value=value, payloads=payloads)
 
     def _made(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:
-        """The same for one command. No message has a personal value of the event or the command."""
+        """Compose one command. Error texts contain no personal value of the event or the command."""
         try:
             return self._one(recorded, send, id, time)
         except InvalidReaction as error:
@@ -135,7 +135,7 @@ class Composer:
         )
 
     def _aggregate(self, name: str) -> tuple[Aggregate, dict[type, str]]:
-        """The aggregate, and its commands' wire types by class."""
+        """Return the aggregate, and the wire types of its commands by class."""
         known = self._aggregates.get(name)
         if known is None:
             try:
@@ -152,7 +152,7 @@ class Composer:
 def _wire_type(
     aggregate: Aggregate, types: Mapping[type, str], kind: type
 ) -> tuple[str, Callable[[bytes], Command]]:
-    """The type of a command that the aggregate takes from a process, and its decoder."""
+    """Return the wire type of a command that a process manager may send to the aggregate, and its decoder."""
     reserved = reserved_command(kind)
     if reserved is not None and reserved.handed_on:
         if not reserved.taken_by(aggregate):
@@ -165,6 +165,6 @@ def _wire_type(
 
 
 def _from(time: int, moment: datetime | timedelta) -> int:
-    """A moment in ms, in the years that a command can name; a timedelta counts from `time`."""
+    """Return a moment in ms, within the years that a command can represent; a timedelta counts from `time`."""
     found = milliseconds_of(moment) if isinstance(moment, datetime) else time + moment // _MILLISECOND
     return max(0, min(found, LAST_MOMENT))

@@ -1,6 +1,6 @@
-"""The words on what stops a process or keeps it from its work, and the way out.
+"""Error texts about stopped or blocked process managers, with the way to continue.
 
-An event on which workers die is found by the trials of `owner.trials`: the process stops at it.
+Poison-record detection (`ownership.trials`) finds an event on which workers die; the process manager stops at it.
 """
 
 from collections.abc import Iterable
@@ -15,20 +15,20 @@ from cqrs_cli.ownership.trials.trial import Trial
 
 
 class BlamedEvent(NamedTuple):
-    """An event at which the process stops, and why."""
+    """An event at which the process manager stops, and the reason."""
 
     offset: int
     why: str
 
 
 def blamed_event(trial: Trial | None) -> BlamedEvent | None:
-    """The event on which workers died often enough; None if there is none."""
+    """Return the event on which workers have died often enough; None if there is none."""
     blame = None if trial is None else trial.blame
     return BlamedEvent(blame.offset, blame.why) if blame is not None and blame.tried >= ATTEMPTS else None
 
 
 def explain_trial(trial: Trial) -> str:
-    """A trial for people."""
+    """Describe the state of poison-record detection for people."""
     blamed = blamed_event(trial)
     if blamed is not None:
         return f"it stops at event {blamed.offset}: {blamed.why}"
@@ -40,7 +40,7 @@ def explain_trial(trial: Trial) -> str:
 
 
 def topic_made_again(subscription: Subscription) -> CqrsError:
-    """The error for an events topic that is another one than the process has read."""
+    """Return the error for a recreated events topic."""
     return ContradictionError(
         f"{subscription}: the topic was deleted and made again",
         f"find out why; starting it again names where it can go on: cqrs process {subscription.process}",
@@ -48,7 +48,7 @@ def topic_made_again(subscription: Subscription) -> CqrsError:
 
 
 def explain_missing(plan: ProcessPlan, subscription: Subscription) -> CqrsError:
-    """The error that names the topics which do not exist; raises `UnavailableError` without a broker."""
+    """Return the error with the names of missing topics; raises `UnavailableError` without a broker."""
     names = [plan.topics(subscription).positions, subscription.source.topic]
     names += [place.topic for place in plan.commands.values()]
     with Admin(plan.connection) as admin:
@@ -58,7 +58,7 @@ def explain_missing(plan: ProcessPlan, subscription: Subscription) -> CqrsError:
 
 
 def explain_refusal(plan: ProcessPlan, subscription: Subscription, named: Iterable[str]) -> CqrsError:
-    """The error that names the missing ACLs; `named`: the aggregates to which the process sends."""
+    """Return the error with the missing ACLs; `named`: the aggregates to which the process manager sends commands."""
     targets = [plan.commands[name].topic for name in named]
     needs = process_needs(plan.topics(subscription), [subscription.source.topic], targets)
     try:

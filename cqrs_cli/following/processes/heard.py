@@ -1,4 +1,4 @@
-"""Reads where a process stands in each partition that it hears."""
+"""Reads the position of a process manager in each partition of its subscriptions."""
 
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
@@ -18,7 +18,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 class HeardPartition(NamedTuple):
-    """Events are in the log from `start` to `end`; `position` is None before the process has begun."""
+    """The events in the log reach from `start` to `end`; `position` is None before the process manager has started."""
 
     subscription: Subscription
     start: int
@@ -27,7 +27,7 @@ class HeardPartition(NamedTuple):
 
 
 class HeardReader:
-    """Reads a process's partitions, once or again and again over the same connections: then only new positions."""
+    """Reads a process manager's partitions. Repeated polls reuse the connections, and read new positions only."""
 
     def __init__(self, connection: Connection, topics: ProcessTopics, aggregates: Iterable[str]) -> None:
         """Raises `ConfigurationError` if a topic does not exist."""
@@ -40,7 +40,7 @@ class HeardReader:
             for number in range(readers.partitions(connection, topic))
         ]
         self._recorded: dict[bytes, ProcessPosition] = {}
-        self._read_to = 0  # of the positions
+        self._read_to = 0  # offset in the positions topic
         self._open: ExitStack | None = None
         self._committed: Consumer
         self._any: Consumer
@@ -54,13 +54,13 @@ class HeardReader:
             self._open.enter_context(closing(self._any))
 
     def close(self) -> None:
-        """Give the connections back; another look makes new ones."""
+        """Close the connections; the next poll opens new connections."""
         if self._open is not None:
             self._open.close()
             self._open = None
 
     def look(self) -> list[HeardPartition]:
-        """Every partition now; raises `UnavailableError` if the broker does not answer."""
+        """Return the current state of every partition; raises `UnavailableError` if the broker does not respond."""
         self._connect()
         topic, found = self._topics.positions, list[HeardPartition]()
         try:
@@ -71,16 +71,16 @@ class HeardReader:
                 position = self._recorded.get(position_key(source))
                 found.append(HeardPartition(Subscription(self._topics.process, source), start, end, position))
         except (KafkaException, readers.MissingError, readers.StalledError) as error:
-            self.close()  # a client that met a broker alone may believe it for minutes
+            self.close()  # after meeting an isolated broker, a client may trust its metadata for minutes
             if isinstance(error, KafkaException):
                 raise clients.failed(self._connection, error, RequiredAcl("Read", "topic", topic)) from error
             raise clients.unreachable(self._connection, error.message) from error
         return found
 
     def _read_positions(self, topic: str) -> None:
-        """Take in the positions that were recorded since the look before."""
+        """Read the positions that were recorded since the previous poll."""
         start, end = readers.watermarks(self._committed, topic, POSITIONS_PARTITION)
-        if end < self._read_to:  # the topic was made again
+        if end < self._read_to:  # the topic was recreated
             self._recorded, self._read_to = {}, start
         begin = max(start, self._read_to)
         for records in readers.read_with(
@@ -94,6 +94,6 @@ class HeardReader:
 def heard_partitions(
     connection: Connection, topics: ProcessTopics, aggregates: Iterable[str]
 ) -> list[HeardPartition]:
-    """Every partition that a process hears, at one look."""
+    """Return the state of every partition of a process manager's subscriptions, from one poll."""
     with closing(HeardReader(connection, topics, aggregates)) as reader:
         return reader.look()

@@ -1,7 +1,7 @@
-"""The partitions that have their keys from one that a process hears: its owner alone writes their first positions.
+"""First positions of target partitions: only the owner of the parent partition writes them.
 
-Without that, a child's owner could not tell a process that has heard everything of its keys from one that is new: it
-would skip what is new to the one, or react to the past of the other.
+Otherwise the owner of a target partition could not distinguish two cases. A new process manager must skip past events
+of the partition, but a process manager that has read the parent up to the split must read all of them.
 """
 
 import time
@@ -16,17 +16,20 @@ from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.ownership.claim import TERMINAL, Claim
 
-#: Seconds between two looks whether the partition has split.
+#: Seconds between two checks for a split of the partition.
 _LOOK_EVERY = 1.0
 
 
 class Heirs:
-    """One owner's view of them. The lineage is asked for an aggregate that has grown, and only then."""
+    """The target partitions of one owner's partition.
+
+    The partition history is only read for aggregates with repartitionings.
+    """
 
     def __init__(
         self, plan: ProcessPlan, subscription: Subscription, positions: Mapping[bytes, ProcessPosition]
     ) -> None:
-        """`positions`: those that are recorded, as the owner has read them under its fence."""
+        """`positions`: the recorded positions, which the owner has read after its fence."""
         self._plan, self._source = plan, subscription.source
         self._topic = plan.events[subscription.source.topic]
         self._recorded = positions.keys()
@@ -35,12 +38,14 @@ class Heirs:
         self._waiting = self._without_position(self._children())
 
     def awaits_parent(self) -> bool:
-        """True for a partition that came by a growth: it has no events of its own before it is born."""
+        """Return True for a target partition: it has no events before its parent's split."""
         return self._topic.is_inherited(self._source.partition)
 
     def begun_at_end(self) -> dict[EventPartition, ProcessPosition]:
-        """The positions of a new process that begins at the end, in all partitions that have keys from this one: behind
-        their last event. The owner's own end has been measured before: whoever splits later, splits behind.
+        """Return the first positions of target partitions for a new process manager that starts at the end of the log.
+
+        The positions are after the last event of each target partition. The caller has measured the end of its own
+        partition before, so a later split is after this end.
         """
         heirs = self._without_position(self._born_of(self._source.partition))
         if not heirs:
@@ -50,7 +55,7 @@ class Heirs:
         return {one: self._first(ends[one.partition][1]) for one in heirs}
 
     def due(self, position: int) -> dict[EventPartition, ProcessPosition]:
-        """The positions of the partitions that may begin, now that this one is heard up to there; each is told once."""
+        """Return the first positions of pending target partitions whose split is at or before `position`, each once."""
         if not self._waiting:
             return {}
         births = {one: self._lineage.birth(one.partition) for one in self._waiting}
@@ -67,12 +72,12 @@ class Heirs:
         return read_lineage(self._plan.connection, topic, count)
 
     def _children(self) -> list[int]:
-        """The partitions that get their first keys from this one, sooner or later."""
+        """The partitions that get their first keys from this one, now or later."""
         mine, count = self._source.partition, self._topic.partitions
         return [one for one in range(count) if self._lineage.parent(one) == mine]
 
     def _born_of(self, partition: int) -> list[int]:
-        """The partitions that have keys from this one by now, through others, too."""
+        """The partitions that have keys of this one by now, directly or through other partitions."""
         splits: list[list[Split]] = [[*self._lineage.ancestry(one)] for one in range(self._topic.partitions)]
         return [one for one, path in enumerate(splits) if partition in {split.partition for split in path}]
 
@@ -81,6 +86,6 @@ class Heirs:
         return {one for one in sources if position_key(one) not in self._recorded}
 
     def _first(self, offset: int) -> ProcessPosition:
-        """A position that nobody claims yet: its owner begins as after a run that has ended."""
+        """Return a position without a current owner: its first owner starts as after a run that has ended."""
         topic = self._topic
         return ProcessPosition(offset, Claim(0, "", TERMINAL, TERMINAL, 0, topic.topic_id, topic.partitions))

@@ -1,4 +1,4 @@
-"""Processes by name: the modules of the project's folder `processes`, each ending in a `process`."""
+"""Loads process managers by name: each module in the project's folder `processes` defines a `process`."""
 
 import ast
 import difflib
@@ -19,7 +19,6 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, ProcessUse
 from cqrs_cli.kafka.topics.topics import Topics
 
-#: The package with the processes.
 PROCESSES = "processes"
 
 _PROCESS = registry.UserCode(
@@ -27,7 +26,7 @@ _PROCESS = registry.UserCode(
     "process",
     Process,
     "process = cqrs.Process(react)",
-    re.compile(r"[A-Za-z0-9_-]{1,150}"),  # of `process.<name>.positions`
+    re.compile(r"[A-Za-z0-9_-]{1,150}"),  # part of `process.<name>.positions`
     "a topic's name",
     "letters, digits, _ and -; at most 150",
 )
@@ -35,17 +34,17 @@ _PROCESS = registry.UserCode(
 
 @dataclass(frozen=True)
 class LoadedProcess:
-    """A process made ready: the aggregates whose events it hears, and the classes of these events."""
+    """A loaded process manager: the aggregates of its subscriptions, and the classes of the subscribed events."""
 
     name: str
     process: Process
     sources: dict[str, Aggregate]
     events: frozenset[type[Event]]
-    named: tuple[str, ...]  # aggregates that its code names in `Send("…")`
+    named: tuple[str, ...]  # aggregates in `Send("…")` literals of its code
     place: str  # file and line of `react`
 
     def use(self, prefix: str) -> ProcessUse:
-        """The topics that it uses, with this prefix."""
+        """Return the topics that it uses, with this prefix."""
         sources = tuple(Topics(name, prefix).events for name in sorted(self.sources))
         return ProcessUse(
             ProcessTopics(self.name, prefix),
@@ -55,19 +54,19 @@ class LoadedProcess:
 
 
 def process_names(root: Path) -> list[str]:
-    """The processes of the project, sorted."""
+    """Return the names of the project's process managers, sorted."""
     return registry.names(PROCESSES, root)
 
 
 def load_process(
     name: str, root: Path, aggregates: str, aggregates_root: Path | None = None
 ) -> LoadedProcess:
-    """The process called `name` below `root`; `aggregates` is their package.
+    """Load the process manager called `name` below `root`; `aggregates` is the package of the aggregates.
 
-    Raises `UsageError` if there is none, `ConfigurationError` naming file and line if its code cannot be used.
+    Raises `UsageError` for an unknown name, `ConfigurationError` with file and line for unusable code.
     """
     base = aggregates_root or root
-    among = registry.names(aggregates, base)  # so that the process can import them
+    among = registry.names(aggregates, base)  # also makes the aggregates importable
     module = registry.user_module(_PROCESS, name, PROCESSES, root)
     process: Process = module.process
     place = registry.place_of(process.react, module, root)
@@ -82,7 +81,7 @@ def load_process(
 
 
 def _check_named(module: ModuleType, among: list[str], root: Path) -> set[str]:
-    """The aggregates that the code names in `Send("…")`; raises `ConfigurationError` for one that does not exist."""
+    """Return the aggregates in `Send("…")` literals of the code; raises `ConfigurationError` for an unknown name."""
     named = set()
     for name, line in _named(module):
         if name not in among:
@@ -96,7 +95,7 @@ def _check_named(module: ModuleType, among: list[str], root: Path) -> set[str]:
 
 
 def _named(module: ModuleType) -> Iterator[tuple[str, int]]:
-    """The first argument of each `Send(…)` in a module where it is a literal, with its line."""
+    """Yield the first argument of each `Send(…)` in a module if it is a literal, with its line."""
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         if not isinstance(node, ast.Call):
             continue

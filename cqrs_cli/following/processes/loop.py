@@ -27,20 +27,19 @@ from cqrs_cli.ownership.signals import BatchTooLarge
 
 @dataclass
 class Reacting:
-    """The code of a process, and its progress, as one owner hands it on to the next."""
+    """The code of a process manager and its progress, which each owner passes to the next owner."""
 
     loaded: LoadedProcess
     composer: Composer
     note: Tell
-    refused: dict[int, str] = field(
-        default_factory=dict
-    )  # offset of an event → why a topic does not take its commands
-    events: int = 0  # reacted to
-    commands: int = 0  # sent
+    #: Offset of an event → why a topic rejects its commands
+    refused: dict[int, str] = field(default_factory=dict)
+    events: int = 0  # events with a reaction
+    commands: int = 0  # commands sent
 
 
 class StoppedError(Exception):
-    """The process cannot go past an event; `error` ends the run."""
+    """The process manager cannot continue after an event; `error` ends the run."""
 
     def __init__(self, offset: int, error: CqrsError) -> None:
         super().__init__(error.message)
@@ -48,7 +47,7 @@ class StoppedError(Exception):
 
 
 class ReactLoop(Loop):
-    """One owner at work."""
+    """The loop of one owner."""
 
     session: ReactSession
 
@@ -57,8 +56,8 @@ class ReactLoop(Loop):
         super().__init__(session, start, None if targets is None else targets[session.subscription])
         self.done, self.loaded = reacting, reacting.loaded
         self.aggregate = self.loaded.sources[session.subscription.source.aggregate]
-        self.reached = start  # where polling has come to
-        self.reacting: Record | None = None  # the event that `react` has now
+        self.reached = start  # the offset up to which events were polled
+        self.reacting: Record | None = None  # the event that `react` is processing
         self.blamed = blamed_event(session.mine.trial)
         self.heirs: Heirs | None = None
 
@@ -77,21 +76,21 @@ class ReactLoop(Loop):
         return self.left[:limit]
 
     def rest(self) -> None:
-        """Move past what is no record: markers of transactions, aborted ones."""
+        """Skip offsets without an event: transaction markers and aborted records."""
         if not self.left:
             self.at = max(self.at, self.reached)
         self.do_what_is_due()
 
     def do_what_is_due(self) -> None:
-        """Begin the partitions that have their keys from this one, once their earlier events are reacted to."""
+        """Write the first positions of target partitions whose earlier events are processed."""
         if self.heirs is not None and (starts := self.heirs.due(self.at)):
             self.session.heirs = starts
             self.session.commit_position(self.at)
 
     def work(self, records: list[Record]) -> None:
-        """A batch: as many of the records as one transaction should have. The rest is `left`.
+        """React to as many records as one transaction should contain; the other records remain in `left`.
 
-        Raises what stops the process at an event.
+        Raises the error that stops the process manager at an event.
         """
         timing = self.session.timing
         failpoints.reached("decide.before")
@@ -134,7 +133,7 @@ class ReactLoop(Loop):
         assert before is not None
         claim = progressed(session.mine, session.mine.counts, size, end)
         if stopped is not None:
-            claim = replace(claim, trial=None)  # corrected code is not to be blamed
+            claim = replace(claim, trial=None)  # clears the suspects: corrected code must not inherit them
         position = replace(
             before, offset=end, claim=claim, stopped=None if stopped is None else stopped.offset
         )
@@ -146,7 +145,7 @@ class ReactLoop(Loop):
             raise BatchTooLarge(first, size, str(error), late, False) from error
 
     def _react(self, record: Record) -> list[ComposedCommand] | None:
-        """The commands that a record leads to; None for an event that the process does not hear."""
+        """Return the commands for a record; None for an event outside the subscription."""
         source, loaded = self.session.subscription.source, self.loaded
         try:
             recorded = record_event(
@@ -169,7 +168,7 @@ class ReactLoop(Loop):
             raise wrong from self.aggregate.shown(error)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # the author's own code: anything may come
+        except BaseException as error:  # user code may raise any error
             why = self.aggregate.raised(error, PROCESSES)
             raise self._stop(record, f"raised on {kind}", about, why) from self.aggregate.shown(error)
 

@@ -1,4 +1,4 @@
-"""One owner of one partition of events, for one process: its steps, each with what the next one needs as its result."""
+"""The owner of an events partition for a process manager: its steps, each of which returns the next step's input."""
 
 from collections.abc import Callable
 from typing import Self
@@ -23,7 +23,7 @@ from cqrs_cli.ownership.signals import OffsetPending
 
 
 class ReactingOwner:
-    """Use as a context manager: the clients go with it. `loop` is there once it reacts."""
+    """One owner. Use as a context manager, which closes its clients. `loop` is set at step 3."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ReactingOwner:
         self.session.__exit__(*error)
 
     def work(self, stopping: Callable[[], bool]) -> None:
-        """All steps."""
+        """Do all steps."""
         self.settle()
         self.fence()
         start = self.claim()
@@ -53,23 +53,26 @@ class ReactingOwner:
             self.react(start, stopping)
 
     def settle(self) -> None:
-        """0: end what Kafka left open of the writer before. It may hide commands of a partition from their owner, and
-        whatever is written next would end it in one way or the other: so it is looked for before each fence.
+        """0: resolve an in-doubt transaction of the previous writer.
+
+        The transaction may hide commands of a partition from their owner. The next write would commit or abort it
+        arbitrarily, so this step comes before each fence.
         """
         settled_reaction(self.plan, self.subscription, False, self.reacting.note)
 
     def fence(self) -> None:
-        """1: fence the previous owner; its open transaction is settled."""
+        """1: fence the previous owner; Kafka then resolves its open transaction."""
         self.session.connect()
         failpoints.reached("fence.before")
         self.session.writer.fence()
         failpoints.reached("fence.after")
 
     def claim(self) -> int | None:
-        """2: judge the recorded claim and position, and commit mine before anything is read. Where to go on.
+        """2: judge the recorded claim and position, and commit the own claim before any read. Return the start offset.
 
-        A new process has committed its start then: a crash later skips no event. A partition that came by a growth is
-        begun by the owner of its parent alone: None if there is nothing to wait for.
+        A new process manager has then committed its start, so that a later crash skips no event. Only the owner of the
+        parent writes the first position of a target partition. Until then this raises `UnavailableError`, or returns
+        None if the partition has no events to read.
         """
         plan, subscription, session = self.plan, self.subscription, self.session
         try:
@@ -87,12 +90,14 @@ class ReactingOwner:
             raise
         accept = plan.losses.get(subscription)
         heirs = Heirs(plan, subscription, positions)
-        self.heirs = heirs if accept is None else None  # else the operator says where each one goes on
+        # With an accepted loss the operator chooses every position.
+        self.heirs = heirs if accept is None else None
         if self.heirs is not None and recorded is None and state.group is None:
             if heirs.awaits_parent():
                 self._check_parent()
                 return None
-            if not plan.beginning:  # else the others wait for this one, as ever: events come in order
+            # From the beginning, target partitions wait for this partition as usual, so that events come in order.
+            if not plan.beginning:
                 session.heirs = heirs.begun_at_end()
         resumed = resume(
             state,
@@ -109,7 +114,7 @@ class ReactingOwner:
         return resumed.offset
 
     def _check_parent(self) -> None:
-        """Raise `UnavailableError` unless there is nothing to hear: another owner looks again."""
+        """Raise `UnavailableError` unless there are no events to read; the next owner checks again."""
         targets = self.plan.targets
         if targets is None or targets[self.subscription] > 0:
             raise UnavailableError(
@@ -117,7 +122,7 @@ class ReactingOwner:
             )
 
     def react(self, start: int, stopping: Callable[[], bool]) -> None:
-        """3: react to events from `start` on, until the target is reached or `stopping()` says so."""
+        """3: react to events from `start` on, until the target is reached or `stopping()` returns True."""
         loop = self.loop = ReactLoop(self.session, self.reacting, start)
         loop.heirs = self.heirs
         loop.run(stopping)

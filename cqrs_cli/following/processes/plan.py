@@ -1,4 +1,4 @@
-"""The plan of a run of processes, which travels to its tasks, and what they hand back: plain values."""
+"""The plan of a run of process managers, which is sent to its tasks, and the results of tasks: plain values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,19 +15,19 @@ from cqrs_cli.ownership.standing import Seat
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
 
-#: The notes of all processes are about this.
+#: The subject of notes about process managers.
 ABOUT_PROCESSES = "processes"
 
 
 class Subscription(NamedTuple):
-    """A partition of events that a process hears: it has one owner."""
+    """An events partition of a process manager; each subscription has one owner."""
 
     process: str
     source: EventPartition
 
     @property
     def place(self) -> str:
-        """The name that operators give it."""
+        """The name that operators use, `PROCESS:AGGREGATE:PARTITION`."""
         return f"{self.process}:{self.source.aggregate}:{self.source.partition}"
 
     def __str__(self) -> str:
@@ -35,7 +35,7 @@ class Subscription(NamedTuple):
 
 
 class EventsTopic(NamedTuple):
-    """A topic of events as the cluster has it. `first`: the partitions that it had before it ever grew."""
+    """An events topic in the cluster. `first`: the partition count before the first repartitioning, or None."""
 
     topic_id: str
     partitions: int
@@ -43,16 +43,16 @@ class EventsTopic(NamedTuple):
 
     @property
     def has_grown(self) -> bool:
-        """True if its aggregate has a lineage."""
+        """True if its aggregate has a partition history."""
         return self.first is not None
 
     def is_inherited(self, partition: int) -> bool:
-        """True for a partition that came by a growth: events of its keys are in others, too."""
+        """Return True for a target partition: other partitions contain earlier events of its keys."""
         return self.first is not None and partition >= self.first
 
 
 class CommandsTopic(NamedTuple):
-    """A topic of commands as the cluster has it."""
+    """A commands topic in the cluster."""
 
     topic: str
     partitions: int
@@ -60,102 +60,102 @@ class CommandsTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProcessPlan:
-    """One submission of one run: the same for all its tasks."""
+    """One submission of a run, equal for all its tasks."""
 
     connection: Connection
     prefix: str
-    package: str  # of the aggregates
-    root: Path  # of the project; on a worker the archive of its processes
+    package: str  # the package of the aggregates
+    root: Path  # the project folder; on a worker the archive of the process managers
     state_dir: Path
     partitioner: Partitioner
     subscriptions: list[Subscription]
-    events: Mapping[str, EventsTopic]  # by topic
-    commands: Mapping[str, CommandsTopic]  # by aggregate
+    events: Mapping[str, EventsTopic]  # topic → description
+    commands: Mapping[str, CommandsTopic]  # aggregate → description
     request_bytes: int
     run_epoch: int
     run: str
     submission: int = 0
-    beginning: bool = False  # where a new process begins
-    targets: Mapping[Subscription, int] | None = None  # where `--once` ends: events offset
+    beginning: bool = False  # True: a new process manager starts at the beginning
+    targets: Mapping[Subscription, int] | None = None  # events offset at which `--once` ends
     skips: Mapping[Subscription, int] = field(default_factory=dict)
     losses: Mapping[Subscription, int] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
-    brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
-    aggregates_root: Path | None = None  # on a worker: where the aggregates lie
-    reports: Address | None = None  # where the driver takes what its owners note while they work
+    brokers: int = 1  # number of brokers: each costs an owner's clients some descriptors
+    aggregates_root: Path | None = None  # on a worker: the archive of the aggregates
+    reports: Address | None = None  # address at which the driver receives the owners' notes
 
     def seats(self) -> dict[Subscription, Seat]:
-        """The places at which the owners repeat their positions."""
+        """Return the claim slot of each subscription."""
         return {at: self.seat(at) for at in self.subscriptions}
 
     def seat(self, subscription: Subscription) -> Seat:
-        """The place at which the owner of a subscription repeats its position."""
+        """Return the claim slot of a subscription: the group offset that repeats the owner's position."""
         topics, source = self.topics(subscription), subscription.source
         return Seat(topics.group, source.topic, source.partition, topics.positions)
 
     def processes(self) -> list[str]:
-        """The names of the run's processes."""
+        """Return the names of the run's process managers."""
         return list(dict.fromkeys(subscription.process for subscription in self.subscriptions))
 
     def topics(self, subscription: Subscription) -> ProcessTopics:
-        """The names of a process's topic, group and transactions."""
+        """Return the names of a process manager's topic, group and transactions."""
         return ProcessTopics(subscription.process, self.prefix)
 
     def place(self, subscription: Subscription) -> Path:
-        """The place below `state_dir` of what an owner says on its machine."""
+        """Return the folder below `state_dir` for the owner's status files on its machine."""
         source = subscription.source
         return subscription_place(self.state_dir, self.topics(subscription), source.topic, source.partition)
 
     def claim(self, subscription: Subscription, attempt: int) -> Claim:
-        """The claim of a task's attempt, before it has seen the committed one."""
+        """Return the claim of a task's attempt, before the attempt has read the committed claim."""
         found = self.events[subscription.source.topic]
         return Claim(self.run_epoch, self.run, self.submission, attempt, 0, found.topic_id, found.partitions)
 
 
 def subscription_place(state_dir: Path, topics: ProcessTopics, topic: str, partition: int) -> Path:
-    """The place of a process that hears a partition of events, as a shard is that of an aggregate's partition."""
+    """Return the folder of a subscription, which corresponds to the shard folder of an aggregate's partition."""
     return state_dir / topics.positions.removesuffix(".positions") / f"{topic}-{partition}"
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult(Ending[Subscription]):
-    """The end of owners that react."""
+    """The result of the owners of a subscription."""
 
-    events: int = 0  # reacted to
-    commands: int = 0  # sent
+    events: int = 0  # events with a reaction
+    commands: int = 0  # commands sent
     began: float = 0.0  # seconds since the epoch
     ended: float = 0.0
 
     @property
     def about(self) -> str:
-        """One for all: each note names the process."""
+        """The same subject for all results, because each note names its process manager."""
         return ABOUT_PROCESSES
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessProgress:
-    """The positions of a run's processes, and the ends of the logs as they were seen last."""
+    """The positions of a run's process managers, and the ends of the logs at the last poll."""
 
     at: float  # monotonic seconds
     positions: Mapping[Subscription, int]
     ends: Mapping[Subscription, int]
-    claimed: frozenset[Subscription] = frozenset()  # by this run
-    waiting: frozenset[Subscription] = frozenset()  # until the partitions that had their keys are heard
-    again: int = 0  # tasks of the run that were submitted again
-    events: int = 0  # reacted to, known at the end
-    commands: int = 0  # sent, known at the end
-    seconds: float = 0.0  # that the owners worked, known at the end
-    cpu: float = 0.0  # seconds that the tasks took, known at the end
+    claimed: frozenset[Subscription] = frozenset()  # subscriptions that this run has claimed
+    waiting: frozenset[Subscription] = frozenset()  # target partitions that wait for their parent
+    again: int = 0  # resubmitted tasks
+    events: int = 0  # known at the end
+    commands: int = 0  # known at the end
+    seconds: float = 0.0  # duration of the owners' work, known at the end
+    cpu: float = 0.0  # CPU seconds of the tasks, known at the end
 
     def summary(self) -> dict[str, Any]:
-        """The part of the processes in the document that `run --once` prints."""
+        """Return the section about process managers in the JSON document of `run --once`."""
         return {
             "reactions": {"events": self.events, "commands": self.commands},
             "processes": self.by_process(),
         }
 
     def by_process(self) -> dict[str, dict[str, Any]]:
-        """The position in each partition and the lag, for programs."""
+        """Return lag and positions, such as `{"checkout": {"lag": 0, "positions": {"order.events": {"0": 7}}}}`."""
         found: dict[str, dict[str, Any]] = {}
         for subscription, end in sorted(self.ends.items()):
             process = found.setdefault(subscription.process, {"lag": 0, "positions": {}})
@@ -167,11 +167,11 @@ class ProcessProgress:
         return found
 
     def lags(self) -> dict[str, int]:
-        """The records that each process has not read."""
+        """Return the number of unread records by process manager."""
         return {name: one["lag"] for name, one in self.by_process().items()}
 
     def ended(self, results: Sequence[ProcessResult]) -> "ProcessProgress":
-        """The progress at the end of a run, with what its owners say of themselves."""
+        """Return the progress at the end of a run, with the counts in its owners' results."""
         if not results:
             return self
         return replace(
@@ -184,20 +184,20 @@ class ProcessProgress:
 
     @property
     def unowned(self) -> list[Subscription]:
-        """The partitions that this run has not claimed, or not again since a task was lost."""
+        """The subscriptions without a claim of this run, or without a new claim since a task was lost."""
         return [one for one in self.ends if one not in self.claimed and one not in self.waiting]
 
     @property
     def listens(self) -> bool:
-        """True once each partition has been claimed: the start is committed, and every event from it on counts."""
+        """True once every subscription is claimed: then the start is committed, and no later event is skipped."""
         return bool(self.ends) and not self.unowned
 
     @property
     def position(self) -> int:
-        """All positions together: it rises with every batch."""
+        """The sum of all positions; it rises with every batch."""
         return sum(self.positions.values())
 
     @property
     def lag(self) -> int:
-        """Records below the ends that are not read."""
+        """Number of unread records below the ends."""
         return sum(max(0, end - self.positions.get(one, 0)) for one, end in self.ends.items())

@@ -1,4 +1,4 @@
-"""The start of an owner, judged from the position record and the log: pure functions."""
+"""Determines an owner's start from the position record and the log: pure functions."""
 
 from typing import NamedTuple
 
@@ -12,18 +12,18 @@ from cqrs_cli.ownership.claim import Claim
 
 
 class ProcessPosition(Struct, frozen=True, omit_defaults=True):
-    """The value of a position record. The claim knows the events topic's id and its number of partitions."""
+    """The value of a position record. The claim contains the events topic's id and its number of partitions."""
 
     offset: int  # of the next event
     claim: Claim
-    stopped: int | None = None  # the event at `offset` ended the process
-    skipped: int | None = None  # the last event that an operator skipped
-    accepted: int | None = None  # where an operator last said to go on after a loss
-    skipped_before: tuple[int, ...] = ()  # the events that were skipped before `skipped`
+    stopped: int | None = None  # the event that stopped the process manager; equals `offset`
+    skipped: int | None = None  # the last event skipped by an operator
+    accepted: int | None = None  # the start offset of the last accepted loss
+    skipped_before: tuple[int, ...] = ()  # events skipped before `skipped`
 
     @property
     def all_skipped(self) -> tuple[int, ...]:
-        """Every event of the partition that an operator has skipped."""
+        """All events of the partition that an operator has skipped."""
         return self.skipped_before if self.skipped is None else (*self.skipped_before, self.skipped)
 
     def encode(self) -> bytes:
@@ -31,7 +31,7 @@ class ProcessPosition(Struct, frozen=True, omit_defaults=True):
 
 
 def read_position(value: bytes | None) -> ProcessPosition:
-    """The position in a record; raises `ValueError` for any other value."""
+    """Decode a position record; raises `ValueError` for any other value."""
     try:
         return msgspec.json.decode(value or b"", type=ProcessPosition)
     except RecursionError:
@@ -39,27 +39,27 @@ def read_position(value: bytes | None) -> ProcessPosition:
 
 
 def position_key(source: EventPartition) -> bytes:
-    """The key of a partition's position record."""
+    """Return the key of a partition's position record, such as `order.events/3`."""
     return f"{source.topic}/{source.partition}".encode()
 
 
 class SourceState(NamedTuple):
-    """The facts about one partition of events, for one process."""
+    """The state of one events partition for one process manager."""
 
     process: str
     source: EventPartition
     topic_id: str
     partitions: int
     start: int  # of the log
-    stable: int  # its last stable offset
-    end: int  # its high watermark
+    stable: int  # last stable offset of the log
+    end: int  # high watermark of the log
     position: ProcessPosition | None
-    group: int | None  # the offset of the process's group; None if it has none, or it expired
-    has_grown: bool = False  # the topic has more partitions than it began with
+    group: int | None  # the group's offset; None if there is none, or it expired
+    has_grown: bool = False  # the topic was repartitioned
 
 
 class Resumed(NamedTuple):
-    """The offset to go on from, and the notes that go with it from now on."""
+    """The offset at which to continue, and the other fields of the next position record."""
 
     offset: int
     stopped: int | None = None
@@ -71,11 +71,11 @@ class Resumed(NamedTuple):
 def resume(
     state: SourceState, *, beginning: bool = False, skip: int | None = None, accept: int | None = None
 ) -> Resumed:
-    """The place at which the process goes on: its position, or, if it is new, the end or the beginning of the log.
+    """Return the start of an owner: its position, or for a new process manager the end or the beginning of the log.
 
-    Raises `ConfigurationError` if the number of partitions changed, `ContradictionError` for a position that the log
-    does not have. `accept` is an operator's word for where to go on in spite of that: it counts once, and only then.
-    `skip` counts for exactly the event that ended the process.
+    Raises `ConfigurationError` if the number of partitions changed, `ContradictionError` for a position outside the
+    log. `accept` is an operator's start offset after a loss: it applies once, and only after this error. `skip` applies
+    only to the event that stopped the process manager.
     """
     found = state.position
     if found is not None and not _has_followed(found.claim.partitions, state):
@@ -89,7 +89,7 @@ def resume(
             raise error
         check_place(state.source.topic, state.source.partition, accept, state.start, state.end)
         if found is None or found.claim.topic_id != state.topic_id:
-            return Resumed(accept, accepted=accept)  # what was skipped were events of another topic
+            return Resumed(accept, accepted=accept)  # skipped events belonged to the old topic
         return Resumed(accept, None, found.skipped, accept, found.skipped_before)
     if found is None:
         return Resumed(state.start if beginning else state.stable)
@@ -99,17 +99,17 @@ def resume(
 
 
 def _has_followed(claimed: int, state: SourceState) -> bool:
-    """True if the number of partitions is that of the claim, or has grown from it."""
+    """Return True if the number of partitions equals the claim's number, or is the result of a repartitioning since."""
     return claimed == state.partitions or (state.has_grown and state.partitions % claimed == 0)
 
 
 def _is_spent(found: ProcessPosition, state: SourceState, accept: int) -> bool:
-    """True if this very word was obeyed in this very log."""
+    """Return True if this accepted loss was already applied in this log."""
     return found.accepted == accept and found.claim.topic_id == state.topic_id
 
 
 def position_contradiction(state: SourceState) -> CqrsError | None:
-    """The error of exit code 5 for a position that the log does not have; None if there is nothing wrong."""
+    """Return the error (exit code 5) for a position that does not fit the log; None if the position fits."""
     found, group = state.position, state.group
     if found is None:
         if group is None:
@@ -141,7 +141,10 @@ def _error(state: SourceState, what: str, onward: int) -> CqrsError:
 
 
 def check_skip(state: SourceState, skip: int) -> None:
-    """Raise `UsageError` for an event that did not end the process; one that lies behind it passes: it was skipped."""
+    """Raise `UsageError` for an event that did not stop the process manager.
+
+    An event before the position passes: it is already processed or skipped.
+    """
     found = state.position
     if found is not None and (found.offset > skip or skip == found.stopped == found.offset):
         return

@@ -1,4 +1,4 @@
-"""Reads the positions of processes from their topics, and what else stands about the partitions they hear."""
+"""Reads the positions of process managers, and the state of their events partitions."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,18 +15,17 @@ from cqrs_cli.kafka.offsets import Committed, committed
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 
-#: The one partition of a positions topic that is written to, however many it has.
+#: The only partition of a positions topic that is written to, even if the topic has more partitions.
 POSITIONS_PARTITION = 0
 
 
 def recorded_positions(
     connection: Connection, topics: ProcessTopics, isolation: Isolation = "read_uncommitted"
 ) -> dict[bytes, ProcessPosition]:
-    """The last committed position of each partition of events, by key.
+    """Return the last committed position of each events partition, by key.
 
-    Up to the end as `isolation` sees it: by default transactions that are open are waited for, as an owner must who has
-    just fenced its own. Raises `StalledError` where one stays open, `ContradictionError` for a record that is not a
-    position.
+    The default isolation level waits for open transactions, as an owner must after it has fenced its predecessor.
+    Raises `StalledError` if a transaction stays open, `ContradictionError` for a record that is not a position.
     """
     topic, found = topics.positions, dict[bytes, ProcessPosition]()
     start, end = readers.bounds(connection, topic, [POSITIONS_PARTITION], isolation)[POSITIONS_PARTITION]
@@ -36,7 +35,7 @@ def recorded_positions(
 
 
 def positions_in(topic: str, records: Iterable[Record]) -> dict[bytes, ProcessPosition]:
-    """The last position of each partition of events in these records; raises `ContradictionError`."""
+    """Return the last position of each events partition in these records; raises `ContradictionError`."""
     found = dict[bytes, ProcessPosition]()
     for record in records:
         try:
@@ -52,9 +51,9 @@ def positions_in(topic: str, records: Iterable[Record]) -> dict[bytes, ProcessPo
 def source_state(
     plan: ProcessPlan, subscription: Subscription, group: Consumer, positions: Mapping[bytes, ProcessPosition]
 ) -> SourceState:
-    """The state of a partition: its bounds, its recorded and its committed position.
+    """Return the state of a partition: its bounds, its recorded position, and the group's offset.
 
-    `group`: a client of the process's group. Raises `KafkaException`.
+    `group`: a client of the process manager's group. Raises `KafkaException`.
     """
     source, described = subscription.source, plan.events[subscription.source.topic]
     bounds = {
@@ -78,22 +77,21 @@ def source_state(
 
 
 def committed_of(group: Consumer, subscription: Subscription) -> Committed:
-    """The group's offset of a partition, and the claim that rides with it; raises `KafkaException`."""
+    """Return the group's offset of a partition with its metadata, which contains the claim; raises `KafkaException`."""
     source = subscription.source
     return committed(group, source.topic, [source.partition])[source.partition]
 
 
 def source_states(plan: ProcessPlan) -> dict[Subscription, SourceState]:
-    """The same of each partition now, before anybody is fenced: pending commits are not waited for."""
+    """Return the current state of each partition, before any fence; does not wait for pending commits."""
     states: dict[Subscription, SourceState] = {}
     for process in dict.fromkeys(subscription.process for subscription in plan.subscriptions):
         topics = ProcessTopics(process, plan.prefix)
         positions = recorded_positions(plan.connection, topics, "read_committed")
         group = consumer(plan.connection, group=topics.group, isolation="read_uncommitted")
         try:
-            for subscription in reversed(
-                plan.subscriptions
-            ):  # what a partition has been given is seen in its parent
+            # Target partitions come first: the ends of their parents, read later, include all earlier events.
+            for subscription in reversed(plan.subscriptions):
                 if subscription.process == process:
                     states[subscription] = source_state(plan, subscription, group, positions)
         except KafkaException as error:

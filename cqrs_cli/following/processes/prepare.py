@@ -1,4 +1,4 @@
-"""Makes the plan of a run of processes from the settings, before Spark starts and before anybody is fenced."""
+"""Creates the plan of a run of process managers from the settings, before Spark starts and before any fence."""
 
 import time
 import uuid
@@ -27,7 +27,7 @@ from cqrs_cli.ownership.timing import Timing
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
-#: Bytes, before compression, of one request at most.
+#: Maximum bytes of one request, before compression.
 _REQUEST_BYTES = 1_000_000
 
 
@@ -41,10 +41,10 @@ def prepare_processes(
     skip: Iterable[str] = (),
     accept_loss: Iterable[str] = (),
 ) -> ProcessPlan:
-    """The plan of a new run.
+    """Return the plan of a new run.
 
-    Raises `ConfigurationError` for missing ACLs and topics, `UsageError` for a place (`PROCESS:AGG:P@OFFSET`) that is
-    not in the run or did not stop it, `UnavailableError` without a broker.
+    Raises `ConfigurationError` for missing ACLs and topics, `UsageError` for an address (`PROCESS:AGG:P@OFFSET`) that
+    is not in the run or that did not stop the process manager, `UnavailableError` without a broker.
     """
     subscriptions, events, commands, size, brokers = _described(settings, connection, loaded)
     plan = ProcessPlan(
@@ -84,7 +84,7 @@ def prepare_processes(
 def _described(
     settings: "Settings", connection: Connection, loaded: Mapping[str, LoadedProcess]
 ) -> tuple[list[Subscription], dict[str, EventsTopic], dict[str, CommandsTopic], int, int]:
-    """The partitions that are heard; the topics of events and commands; the most bytes of a request; the brokers."""
+    """Return subscriptions, events topics, commands topics, the maximum bytes of a request, and the broker count."""
     prefix = settings.topic_prefix
     sources = {
         process: {name: Topics(name, prefix).events for name in sorted(one.sources)}
@@ -107,7 +107,7 @@ def _described(
                 raise mistake
         taken |= _others(admin, settings, named)
         brokers = admin.broker_count()
-    first = {  # of the first wish, which no split hides
+    first = {  # the first request comes before all splits, so no open transaction of a split hides it
         topic: visible_lineage(connection, one, heard[topic].partitions).counts[0]
         for topic, one in lineages.items()
         if one.lineage in grown
@@ -143,18 +143,18 @@ def _existing(admin: Admin, topics: list[str]) -> dict[str, TopicInfo]:
 
 
 def _others(admin: Admin, settings: "Settings", named: list[str]) -> dict[str, TopicInfo]:
-    """The commands' topics of the other aggregates, which a process may name in other ways than by a literal."""
+    """Return the commands topics of all other aggregates, which `react` may name without a literal."""
     names = set(registry.names(settings.aggregates, settings.root)) - set(named)
     try:
         return admin.describe([Topics(name, settings.topic_prefix).commands for name in sorted(names)])
     except ConfigurationError:
-        return {}  # one of them may not be looked at: a command for it is found when it is to be sent
+        return {}  # one topic may not be described: a command for it causes an error when it is sent
 
 
 def _places(
     flag: str, texts: Iterable[str], subscriptions: list[Subscription]
 ) -> Iterator[tuple[Subscription, int]]:
-    """Read `PROCESS:AGG:P@OFFSET`."""
+    """Parse `PROCESS:AGG:P@OFFSET`."""
     known = {one.place: one for one in subscriptions}
     for text in texts:
         place, at = text.rpartition("@")[0], parse_place(flag, text)

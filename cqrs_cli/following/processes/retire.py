@@ -1,4 +1,4 @@
-"""Ending a run of processes from outside."""
+"""Retires a run's process managers from outside."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from cqrs_cli.ownership.retire import ClaimChange, leave_claim, retire_places
 
 
 def retire_processes(plan: ProcessPlan) -> None:
-    """Retire every partition of the plan; the transaction timeout ends those that cannot be reached."""
+    """Retire every subscription of the plan. The transaction timeout ends transactions on unreachable partitions."""
     within = plan.timing.retire_deadline
     retire_places(plan.connection, plan.seats(), plan.run, partial(_retire, plan), within)
 
@@ -19,5 +19,5 @@ def _retire(plan: ProcessPlan, subscription: Subscription) -> None:
 
 
 def replace_position(plan: ProcessPlan, subscription: Subscription, change: ClaimChange) -> None:
-    """Fence a subscription's owner and leave another claim (`ownership.retire.leave_claim`)."""
+    """Fence a subscription's owner and replace its claim (`ownership.retire.leave_claim`)."""
     leave_claim(lambda: ReactSession(plan, subscription, plan.claim(subscription, 0), 1), change)

@@ -1,4 +1,4 @@
-"""The commands that a process has sent, as its proof takes them from the topics of commands."""
+"""The commands that a process manager has sent, as found in the commands topics; used by its verification."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.documents import MaskDocument
 from cqrs_cli.proof.reactions import ReactionPlace
 
-#: Bytes of data that are never in the payload store: the least that `payload_threshold` can be.
+#: Data of at most this size are never in the payload store: the minimum of `payload_threshold`.
 _SMALL = 1024
 
 
@@ -32,22 +32,26 @@ _claim_in = msgspec.json.Decoder(_Claim).decode
 
 
 class ProcessCommands:
-    """The places of commands, by topic of events, origin and number: what says that the process has sent it."""
+    """The locations of a process manager's commands, by events topic, origin and number.
+
+    Origin and number are parts of the command's id (`ReactionId`).
+    """
 
     def __init__(self, process: str, masks: Mapping[str, MaskDocument] | None = None) -> None:
-        """`masks`: by topic of commands, where these have personal fields."""
+        """`masks`: by commands topic, for aggregates with personal fields."""
         self.found: dict[str, dict[str, dict[int, list[ReactionPlace]]]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(list))
         )
         self.masks = masks or {}
-        self._forwarded: set[str] = set()  # the places of those that an owner has forwarded
+        self._forwarded: set[str] = set()  # locations of forwarded copies
         self._source = process_source(process)
         self._plain = self._source.encode()
 
     def take(self, record: Record, topic: str, partition: int) -> None:
-        """Take a command in, if it is one; those that an owner has resubmitted are not sent by the process.
+        """Add the record if it is a command that the process manager has sent.
 
-        Nor are those that an owner has forwarded, if they stand where they came from. Partitions come in their order.
+        Commands that an owner has resubmitted do not count. Forwarded commands do not count if their original was read:
+        so the partitions must be read in ascending order.
         """
         claim = self._claim(record)
         if claim is None or claim.deferredfrom is not None:
@@ -71,9 +75,10 @@ class ProcessCommands:
             )
 
     def _claim(self, record: Record) -> _Claim | None:
-        """The claim of a command about itself, in either mode, however spelt; None if the process has not sent it.
+        """Return the id and attributes of a command, in both CloudEvents modes and in any spelling of its JSON.
 
-        A document counts without its header, too: a copy that no owner would take was put there by somebody.
+        Return None for a command from another source. A document without the headers counts as well: no owner would
+        accept such a copy, so it is a finding.
         """
         value = record.value or b""
         if self._plain in value or b"\\" in value:
@@ -90,7 +95,7 @@ class ProcessCommands:
 
 
 def unforwarded(value: bytes, place: str) -> bytes:
-    """The document that an owner has forwarded from a place, as it was before."""
+    """Return the command document without the attribute that an owner added when it forwarded the command."""
     end = b',"forwardedfrom":"%s"}' % place.encode()
     return value[: -len(end)] + b"}" if value.endswith(end) else value
 
@@ -98,16 +103,16 @@ def unforwarded(value: bytes, place: str) -> bytes:
 def command_digest(
     topic: str, key: bytes | None, value: bytes | None, masked: MaskDocument | None = None
 ) -> bytes:
-    """The digest of a command, the same whether its data are in the record or in the payload store.
+    """Return the digest of a command, which is equal for data in the record and for data in the payload store.
 
-    `masked`: of a command that may have personal fields. They do not count: their values may be erased where the
-    process heard them. Then its data are to be in the record.
+    `masked`: for commands with personal fields, whose data must be in the record. The digest omits personal values,
+    because the values in the event may be erased by now.
     """
     value = value or b""
     if masked is not None:
         value = masked(value)
     if len(value) > _SMALL:
-        with suppress(ValueError, RecursionError):  # somebody else's
+        with suppress(ValueError, RecursionError):  # not a document of a process manager
             data = data_within(value)
             if data is not None and len(data) > _SMALL:
                 value = with_reference(value, payload_folder(topic), refer(data))

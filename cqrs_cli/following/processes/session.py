@@ -1,4 +1,4 @@
-"""The Kafka clients of one owner that reacts, and the claim that rides with each of its commits."""
+"""The Kafka clients of a process manager's owner, and the claim in each of its commits."""
 
 from msgspec.structs import replace
 
@@ -14,14 +14,14 @@ from cqrs_cli.ownership.session import Session
 
 
 class ReactSession(Session[CommandWriter]):
-    """The position is a record of the positions topic; the group's offset of the events repeats it."""
+    """The position is a record in the positions topic; the group offset of the events topic repeats it."""
 
     def __init__(self, plan: ProcessPlan, subscription: Subscription, mine: Claim, batch_limit: int) -> None:
         self.plan, self.subscription = plan, subscription
         self.topics = plan.topics(subscription)
         self.position: ProcessPosition | None = None  # as last committed
-        self.heirs: dict[EventPartition, ProcessPosition] = {}  # to be written with the next commit
-        self.opener: EventOpener | None = None  # of the events
+        self.heirs: dict[EventPartition, ProcessPosition] = {}  # written with the next commit
+        self.opener: EventOpener | None = None  # decrypts events
         source, timing = subscription.source, plan.timing
         writer = CommandWriter(plan.connection, self.topics, source, plan.request_bytes, timing)
         super().__init__(plan.connection, plan.seat(subscription), writer, mine, timing, batch_limit)
@@ -36,7 +36,9 @@ class ReactSession(Session[CommandWriter]):
         return [(source.topic, source.partition), (self.topics.positions, POSITIONS_PARTITION)]
 
     def believes(self, committed_claim: Claim | None) -> bool:
-        """Until it has claimed, a claim of before stands there: position and claim are one record."""
+        """Return True if an inconsistency is real. Until this owner has committed its claim, the claim found may be
+        older.
+        """
         if not self.claimed:
             return not judge(self.mine, committed_claim).ends
         return super().believes(committed_claim)
@@ -48,7 +50,7 @@ class ReactSession(Session[CommandWriter]):
     def commit(self, commands: list[ComposedCommand], position: ProcessPosition) -> None:
         """Commit commands and a position; raises `KafkaException`, `BatchRefusedError`.
 
-        The commands' payloads are stored before; raises `PayloadUnavailableError`, and nothing is committed.
+        The payloads of the commands are uploaded first; after a `PayloadUnavailableError` nothing is committed.
         """
         store_payloads(self.plan.connection.payloads, commands)
         self.writer.commit(commands, position, self.consumer, self.heirs)

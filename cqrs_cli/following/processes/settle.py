@@ -1,7 +1,7 @@
-"""Settles a hanging transaction of a process's writer: all of it counts, or nothing (see deciding/settle.py).
+"""Resolves an in-doubt transaction of a process manager's writer: commits or aborts all of it (see deciding/settle.py).
 
-It may hide the process's positions, and commands of a partition from their owner. Whatever the writer writes next there
-would end it in one way or the other, so it is looked for before each fence.
+The transaction may hide the process manager's positions, and commands of a partition from their owner. The writer's
+next write to these partitions would commit or abort it arbitrarily, so it must be resolved before each fence.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,25 +24,29 @@ from cqrs_cli.kafka.clients import consumer, is_denied
 from cqrs_cli.kafka.offsets import PENDING_PATIENCE, Committed, committed, is_pending
 from cqrs_cli.ownership.settle import settlement
 
-#: A topic and a partition.
+#: (topic, partition).
 _Place = tuple[str, int]
 
 
 class ReactionTraces(NamedTuple):
-    """The visible traces of a process's last transaction. `repeated`: the group's offset is of the visible position."""
+    """The traces of the writer's last transaction.
 
-    position: int  # the visible one: of the next event; -1 if there is none
+    `repeated`: the group's offset belongs to the visible position. Sample: `ReactionTraces(7, False, True, True)` has a
+    hidden position record, whose offset is committed in the group.
+    """
+
+    position: int  # offset of the next event in the visible position; -1: no position
     repeated: bool
     hidden_position: bool
-    hidden_repeated: bool = False  # the group's offset is that of the hidden position
+    hidden_repeated: bool = False  # the group's offset belongs to the hidden position
     sent: bool = False  # a command for an event between the two positions is visible
-    hidden_event: int | None = None  # the event of the first hidden command
+    hidden_event: int | None = None  # offset of the event of the first hidden command
 
 
 def was_reacted(traces: ReactionTraces) -> bool:
-    """True if a part of the hanging transaction is visible: then all of it must be.
+    """Return True if a part of the in-doubt transaction is visible: then all of it must be committed.
 
-    Each transaction has a position behind the events of its commands, and the group's offset repeats it.
+    Each transaction has a position after the events of its commands, and commits the position's offset in the group.
     """
     if traces.hidden_position:
         return traces.hidden_repeated or traces.sent
@@ -54,11 +58,11 @@ def was_reacted(traces: ReactionTraces) -> bool:
 def settled_reaction(
     plan: ProcessPlan, subscription: Subscription, pending: bool, note: Callable[[str], None]
 ) -> bool:
-    """True if the writer had left a transaction hanging: it is settled now, and `note` was told.
+    """Resolve an in-doubt transaction of the writer; return True if there was one, which is reported to `note`.
 
-    The writer is fenced first: nobody may have a transaction open then. `pending`: the group's offset seems to stay
-    pending. Nothing is done without the right to read the commands topics. Raises `UnavailableError` and
-    `KafkaException` while Kafka does not answer: nothing may be written before it has.
+    The writer is fenced first, so that it has no open transaction then. `pending`: the group's offset seems to stay
+    pending. Without the right to read the commands topics nothing happens. Raises `UnavailableError` and
+    `KafkaException` while Kafka does not respond: no write is allowed before the transaction is resolved.
     """
     try:
         commit = _Hanging(plan, subscription).settle(pending)
@@ -92,7 +96,7 @@ class _Hanging:
         ]
 
     def settle(self, pending: bool) -> bool | None:
-        """True if it was committed, False if it was aborted; None: nothing hung."""
+        """Return True if the transaction was committed, False if it was aborted, None if there was none."""
         source, timeout = self._source, int(self._plan.timing.transaction_timeout * 1000)
         with Admin(self._connection) as admin:
             id = self._topics.transactional_id(source.topic, source.partition)
@@ -115,7 +119,7 @@ class _Hanging:
         return commit
 
     def _committed(self) -> Committed:
-        """The group's offset, without waiting for a commit that is pending."""
+        """Return the group's offset, without waiting for a pending commit."""
         client = consumer(self._connection, group=self._topics.group, isolation="read_uncommitted")
         try:
             source = self._source
@@ -124,7 +128,7 @@ class _Hanging:
             client.close()
 
     def _traces(self, opened: Mapping[_Place, int]) -> ReactionTraces:
-        """`opened`: where the transaction begins on each partition on which it is open."""
+        """`opened`: the start offset of the transaction on each partition where it is open."""
         group = self._committed()
         visible = recorded_positions(self._connection, self._topics, "read_committed").get(self._key)
         at = -1 if visible is None else visible.offset
@@ -141,7 +145,7 @@ class _Hanging:
         return ReactionTraces(at, repeated, False, hidden_event=hidden_event)
 
     def _first(self, place: _Place, start: int) -> Record:
-        """The first record of the transaction on a partition. Only this writer's records have such a key or id."""
+        """Return the first record of the transaction on a partition. No other writer's record has such a key or id."""
         _, end = readers.bounds(self._connection, place[0], [place[1]], "read_uncommitted")[place[1]]
         for records in readers.read(self._connection, *place, start, end, "read_uncommitted"):
             for record in records:
@@ -150,7 +154,7 @@ class _Hanging:
         raise CqrsError(f"{place[0]} partition {place[1]} has no record of the transaction at {start}")
 
     def _origin(self, record: Record) -> ReactionId | None:
-        """The id of a command that this writer has sent; None for any other record."""
+        """Return the id of a command that this process manager has sent; None for any other record."""
         try:
             sent = msgspec.json.decode(record.value or b"", type=_Sent)
         except (ValueError, RecursionError):
@@ -160,7 +164,7 @@ class _Hanging:
         return found if found is not None and (found.process, found.topic) == (process, topic) else None
 
     def _event_offset(self, command: Record) -> int:
-        """The offset of the event that a command is for."""
+        """Return the offset of the event that caused a command."""
         origin = self._origin(command)
         assert origin is not None
         source = self._source
@@ -171,7 +175,7 @@ class _Hanging:
         raise CqrsError(f"{source.topic} partition {source.partition} has no event {origin.event}")
 
     def _events(self, start: int, until: int | None) -> Iterator[tuple[int, str]]:
-        """Offset and id of the events of a stretch."""
+        """Yield offset and id of the events from `start` to `until`."""
         source = self._source
         low, end = readers.bounds(self._connection, source.topic, [source.partition])[source.partition]
         end = end if until is None else min(end, until)
@@ -179,7 +183,7 @@ class _Hanging:
             yield from ((record.offset, read_event(record.value).id) for record in records)
 
     def _is_sent(self, start: int, end: int, time: int, opened: Mapping[_Place, int]) -> bool:
-        """True if a command for an event from `start` to `end` is visible; it was sent not long before `time` (ms)."""
+        """Return True if a command for an event from `start` to `end` is visible, not much older than `time` (ms)."""
         wanted = {id for _, id in self._events(start, end)} if start < end else set()
         since = time - 2 * int(self._plan.timing.transaction_timeout * 1000)
         for topic, partition in self._commands if wanted else ():
@@ -197,5 +201,5 @@ class _Hanging:
 
 
 def _repeats(group: Committed, position: ProcessPosition) -> bool:
-    """True if the group's offset was committed with this position."""
+    """Return True if the group's offset was committed with this position."""
     return (group.offset, group.metadata) == (position.offset, position.claim.metadata())

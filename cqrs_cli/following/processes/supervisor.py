@@ -1,4 +1,4 @@
-"""The thread of a subscription: one owner after another."""
+"""The thread of a subscription, which runs one owner after another."""
 
 import threading
 import time
@@ -33,7 +33,7 @@ from cqrs_cli.telemetry.datagrams import note_body
 
 
 class ReactingSupervisor(Supervisor):
-    """Owners that react. What else they meet: topics of commands that are missing, and events topics made again."""
+    """The supervisor of a subscription. It also handles missing commands topics and recreated events topics."""
 
     noun, doing = "event", "is being reacted to"
 
@@ -52,7 +52,7 @@ class ReactingSupervisor(Supervisor):
         folder = plan.place(subscription)
         connection, seat, timing = plan.connection, plan.seat(subscription), plan.timing
         super().__init__(connection, seat, str(subscription), folder, mine, timing, stopping, plan.reports)
-        self._told = 0  # notes that the driver was told
+        self._told = 0  # number of notes sent to the driver
         self.began, self.ended = time.time(), 0.0
 
     @property
@@ -89,14 +89,14 @@ class ReactingSupervisor(Supervisor):
         try:
             return settled_reaction(self.plan, self.subscription, pending, self.note)
         except (UnavailableError, KafkaException):
-            return False  # the next owner looks before it fences
+            return False  # the next owner tries again before it fences
 
     def wait_out(self, error: StalledError) -> None:
-        """Wait: nothing else is to be seen of the positions, and a stranger's transaction has an end."""
+        """Wait: the positions cannot be read yet, and another client's transaction ends by its timeout."""
         self.block(str(error))
 
     def blame(self, error: BatchTooLarge) -> None:
-        """The next owner stops the process at the event."""
+        """Record the event at which the next owner stops the process manager."""
         why = str(error).partition(" (")[0]
         self.reacting.refused[error.offset] = f"a topic of commands refuses them: {why}"
 
@@ -128,7 +128,7 @@ class ReactingSupervisor(Supervisor):
 def reacting(
     plan: ProcessPlan, subscriptions: Iterable[Subscription], attempt: int, stopping: threading.Event
 ) -> list[ReactingSupervisor]:
-    """A supervisor for each of these partitions, with the code of its process. Nothing has begun."""
+    """Return a supervisor for each subscription, with the code of its process manager. No supervisor is started yet."""
     base = plan.aggregates_root or plan.root
     names = {one.process for one in subscriptions}
     loaded = {name: load_process(name, plan.root, plan.package, base) for name in names}
@@ -147,9 +147,10 @@ def reacting(
 
 
 def one_at_a_time(load: Callable[[str], Aggregate]) -> Callable[[str], Aggregate]:
-    """The same, remembered, and never in two threads at once: `importlib.invalidate_caches` raises `KeyError` then.
+    """Return `load` with a cache and a lock: concurrent `importlib.invalidate_caches` calls raise `KeyError`.
 
-    Threads react to their first events at the same time, and the first command for an aggregate loads it.
+    Threads may react to their first events at the same time, and the first command for an aggregate loads the
+    aggregate.
     """
     lock, cached = threading.Lock(), lru_cache(maxsize=None)(load)
 

@@ -1,4 +1,4 @@
-"""The events topics that processes hear, which must stay the same."""
+"""Checks that the events topics of subscriptions are not recreated."""
 
 from collections.abc import Collection
 
@@ -9,7 +9,7 @@ from cqrs_cli.kafka.admin.same_topics import SameTopics, same_topics
 
 
 def heard_topics(plan: ProcessPlan, subscriptions: Collection[Subscription]) -> SameTopics:
-    """The topics that these hear. One that is gone is the business of their owners: they wait, it may come back."""
+    """Return the check of the events topics. It ignores a deleted topic: its owners wait, as it may come back."""
     hearing = {one.source.topic: one for one in subscriptions}
 
     def changed(topic: str, made_again: bool) -> CqrsError | None:

@@ -1,4 +1,4 @@
-"""Reads all that a process heard and sent, for the proof that each event below its position has its commands."""
+"""Verifies a process manager from its topics: each event before its position must have its commands."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 def verify_process(
     connection: Connection, settings: "Settings", loaded: LoadedProcess, note: Callable[[str], None]
 ) -> Reactions:
-    """Judge every event that the process hears and every command that it sent. The process may be at work meanwhile.
+    """Judge every event of the process manager's subscriptions and every command that it sent, even during a run.
 
-    Raises `ConfigurationError` for missing topics, `UsageError` for a process that has not begun.
+    Raises `ConfigurationError` for missing topics, `UsageError` for a process manager that has not started.
     """
     where = ProcessTopics(loaded.name, settings.topic_prefix), loaded.sources
     before = heard_partitions(connection, *where)
@@ -91,7 +91,7 @@ def _range(before: HeardPartition, after: HeardPartition) -> ReactedRange:
 def _commands_topics(
     connection: Connection, settings: "Settings"
 ) -> tuple[dict[str, CommandsTopic], dict[str, Chains]]:
-    """The topics of commands that there are, by aggregate; and how each topic has grown."""
+    """Return the existing commands topics by aggregate, and the segments of keys in each topic."""
     found, chains = {}, {}
     for name in registry.names(settings.aggregates, settings.root):
         topics = Topics(name, settings.topic_prefix)
@@ -111,8 +111,9 @@ def _read_commands(
     topics: dict[str, CommandsTopic],
     note: Callable[[str], None],
 ) -> tuple[ProcessCommands, dict[tuple[str, int], int]]:
-    """The commands that the process sent; and the time (ms) of the oldest command of each partition where some are
-    deleted.
+    """Read the commands that the process manager sent.
+
+    Also return the time (ms) of the oldest command in each partition from which commands were deleted.
     """
     oldest = dict[tuple[str, int], int]()
     for topic, partitions in topics.values():
@@ -135,7 +136,7 @@ def _heard(
     status: HeardPartition,
     end: int,
 ) -> Iterator[HeardEvent]:
-    """The events of a partition that the process hears, with the commands that `react` gives for each now."""
+    """Yield the subscribed events of a partition, with the commands that `react` returns for each event now."""
     source = status.subscription.source
     read = readers.read(connection, source.topic, source.partition, status.start, end)
     for records in checked_out(connection.payloads, source.topic, source.partition, read):
@@ -162,7 +163,7 @@ def _heard(
 
 
 def _with_data(connection: Connection, topic: str, records: list[Record]) -> Iterator[Record]:
-    """Commands with personal fields, with their data where these can be had: they are compared without some of them."""
+    """Yield commands with personal fields, with payloads if available: their digests omit personal values."""
     rest = records
     while rest and connection.payloads is not None:
         found, rest = look_up(connection.payloads, topic, rest)
@@ -181,7 +182,7 @@ def _given(
         made = composer.compose(recorded, reaction(loaded.process, recorded))
     except KeyboardInterrupt:
         raise
-    except BaseException:  # the author's own code: anything may come, and would have stopped the process
+    except BaseException:  # user code may raise any error; such an error would have stopped the process
         return None
     return [
         ReactionPlace(

@@ -1,4 +1,4 @@
-"""The one writer of a subscription: commands, the position record and the group's offset in one transaction."""
+"""The only writer of a subscription: commands, position record and group offset in one transaction."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,14 @@ from cqrs_cli.kafka.transactional import FLUSH_PATIENCE, TransactionalWriter
 from cqrs_cli.kafka.write_errors import BatchLateError
 from cqrs_cli.ownership.timing import Timing
 
-#: Bytes of a record without its value, roughly: key, headers, and the fields around them.
+#: Approximate bytes of a record without its value: key, headers and record fields.
 _AROUND = 128
 
 _HEADERS: Any = HEADERS  # the stubs want a list of a wider type
 
 
 class CommandWriter(TransactionalWriter):
-    """Writes what a process sends for one partition of events."""
+    """Writes the commands and positions for one events partition of a process manager."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class CommandWriter(TransactionalWriter):
         group: Consumer,
         heirs: Mapping[EventPartition, ProcessPosition] | None = None,
     ) -> None:
-        """Write all commands and the position, or nothing; raises what `transaction` raises.
+        """Write all commands and the position, or nothing; raises the errors of `transaction`.
 
-        `heirs`: the first positions of partitions that have their keys from this one.
+        `heirs`: first positions of target partitions of this partition.
         """
         source = self._source
         place = TopicPartition(source.topic, source.partition, position.offset, position.claim.metadata())
@@ -65,7 +65,7 @@ class CommandWriter(TransactionalWriter):
                 self._produce(commands, {self._source: position, **(heirs or {})})
             except KafkaException as error:
                 if kafka_error(error).code() == KafkaError._STATE:
-                    self._send_offset(group, place)  # a record failed meanwhile: only the next call says how
+                    self._send_offset(group, place)  # a record has failed; this call raises its error
                 raise
 
     def _produce(
@@ -78,12 +78,12 @@ class CommandWriter(TransactionalWriter):
             self._producer.produce(self._topics.positions, position.encode(), key, POSITIONS_PARTITION)
 
     def _send(self, commands: Sequence[ComposedCommand], deadline: float) -> None:
-        """Produce in portions of one request, each waiting for the one before (see `kafka.writer`)."""
+        """Produce in portions of one request, each waiting for the previous portion (see `kafka.writer`)."""
         produce, unsent = self._producer.produce, 0
         for topic, value, key, partition, _ in commands:
             size = len(value) + _AROUND
             if unsent + size > self._request_bytes:
-                self._producer.flush(FLUSH_PATIENCE)  # `_finish` learns of failures
+                self._producer.flush(FLUSH_PATIENCE)  # `_finish` checks for failures
                 unsent = 0
             unsent += size
             while True:

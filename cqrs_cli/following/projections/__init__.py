@@ -1,1 +1,1 @@
-"""Read models in a database, exactly once."""
+"""Projections: read models in a database, updated exactly once for each event."""

@@ -1,4 +1,4 @@
-"""Holds a partition back until the earlier events of its aggregates, in the partitions before it, are projected."""
+"""Delays a partition until the earlier events of its aggregates, in its parent partitions, are projected."""
 
 from sqlalchemy import Connection, Engine
 
@@ -10,8 +10,10 @@ from cqrs_cli.kafka.event_tail import EventPartition
 
 
 class Barrier:
-    """Asked whenever the partition stands at its beginning, also in the transaction of its first batch: a backup that
-    is restored takes all positions back together.
+    """The parent barrier of one partition.
+
+    It is checked at the partition's first position, also in the transaction of the first batch: a restored backup
+    resets the positions of all partitions together.
     """
 
     def __init__(self, plan: ProjectionPlan, source: EventPartition) -> None:
@@ -19,7 +21,7 @@ class Barrier:
         self._lineage: PartitionLineage | None = None
 
     def has_opened(self, engine: Engine) -> bool:
-        """True if the partition may begin. Asks the lineage until it says how far the other partitions come first."""
+        """Return True if the partition may be projected. Polls the partition history until it contains the split."""
         number = self._source.partition
         if self._lineage is None or self._lineage.birth(number) is None:
             self._lineage = self._plan.lineage(self._source.aggregate)
@@ -29,7 +31,7 @@ class Barrier:
             return self.is_open(connection)
 
     def is_open(self, db: Connection) -> bool:
-        """The same, by what the lineage has said, as a transaction sees the positions."""
+        """Return True if the partition may be projected, according to the positions that this transaction sees."""
         number, topic = self._source.partition, self._source.topic
         if self._lineage is None or self._lineage.parent(number) is None:
             return True

@@ -1,4 +1,4 @@
-"""Opens the database of a projection by SQLAlchemy."""
+"""Opens the database of a projection with SQLAlchemy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +14,7 @@ from cqrs_cli.following.projections.databases.known import DIALECTS, dialect_of,
 
 
 def parse_database(text: str, root: Path, flag: str = "--to") -> DatabaseAddress:
-    """The place that a flag's URL names; raises `UsageError` for one that cannot be used. A relative file is below
-    `root`.
-    """
+    """Parse the URL in a flag; raises `UsageError` for an unusable URL. A relative file is below `root`."""
     try:
         url = make_url(text)
     except ArgumentError:
@@ -39,7 +37,7 @@ def parse_database(text: str, root: Path, flag: str = "--to") -> DatabaseAddress
 
 
 def open_database(place: DatabaseAddress) -> Engine:
-    """An engine whose transactions are what projecting needs. No connection outlives its use or its thread."""
+    """Return an engine with transactions as projections need them. A connection ends with its use or its thread."""
     dialect = dialect_of(place)
     try:
         engine = dialect.open(place)
@@ -53,21 +51,22 @@ def open_database(place: DatabaseAddress) -> Engine:
 
 
 def shown(place: DatabaseAddress) -> str:
-    """The database's name for people, without a password."""
+    """Return the database's URL without a password, for messages."""
     url: URL = make_url(place.url)
     return str(url.render_as_string(hide_password=True))
 
 
 def reading(engine: Engine) -> Engine:
-    """The engine for looking only: it waits for no writer where the database allows that."""
+    """Return the engine for read-only use: its connections do not wait for writers if the database allows that."""
     return engine.execution_options(**{READS: True})
 
 
 @contextmanager
 def transaction_kept(db: Connection) -> Iterator[None]:
-    """Within the block the transaction can be neither committed nor rolled back: rows and position belong together.
+    """Prevent commit and rollback within the block: rows and position must be one transaction.
 
-    Raises at its end what the database ended the transaction with, if a projection went on after that.
+    If the database ended the transaction with an error, and the projection continued, the block raises that error at
+    its end.
     """
     info = db.info
     info[KEPT] = None
@@ -81,7 +80,8 @@ def transaction_kept(db: Connection) -> Iterator[None]:
 
 def _refuse_ending(db: Connection) -> None:
     if not db.invalidated and KEPT in db.info:
-        # Else the connection would go back to its pool with the transaction still open: SQLAlchemy takes it for ended.
+        # Otherwise SQLAlchemy takes the transaction for ended, and returns the connection to the pool with an open
+        # transaction.
         db.invalidate()
         raise RuntimeError(
             "a projection neither commits nor rolls back: the transaction holds its position, too"

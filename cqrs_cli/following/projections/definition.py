@@ -1,4 +1,4 @@
-"""The tables of a projection: their definition as a digest, and as the database has them."""
+"""The definition of a projection's tables: its digest, and a comparison with the database."""
 
 import hashlib
 import json
@@ -10,17 +10,17 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.projections.databases.known import dialect_of
 from cqrs_cli.following.projections.load import LoadedProjection
 
-#: Table → its columns with their types, as the database tells them.
+#: Table → its columns as [name, type], as the database reports them, such as `{"orders": [["id", "TEXT"]]}`.
 Columns = dict[str, list[list[str]]]
 
 
 def made_metadata(loaded: LoadedProjection, engine: Engine) -> MetaData:
-    """The tables as they are made in this database."""
+    """Return the tables as they are created in this database."""
     return dialect_of(engine).adapted(loaded.projection.metadata)
 
 
 def definition_digest(loaded: LoadedProjection, engine: Engine) -> str:
-    """16 hex digits that change with the tables, their indexes and the events that are taken."""
+    """Return 16 hex digits that change with the tables, their indexes, and the events that the projection takes."""
     parts = list(loaded.takes)
     for table in made_metadata(loaded, engine).sorted_tables:
         parts.append(str(CreateTable(table).compile(engine)))
@@ -29,7 +29,7 @@ def definition_digest(loaded: LoadedProjection, engine: Engine) -> str:
 
 
 def read_columns(connection: Connection, tables: list[str]) -> Columns:
-    """The columns of these tables as they are now; a table that is missing has none."""
+    """Return the current columns of these tables; a missing table has an empty list."""
     inspector = inspect(connection)
     found: Columns = {}
     for table in sorted(tables):
@@ -42,12 +42,12 @@ def read_columns(connection: Connection, tables: list[str]) -> Columns:
 
 
 def table_names(metadata: MetaData) -> list[str]:
-    """The names of the tables, those that others refer to first."""
+    """Return the names of the tables; a table comes after the tables that it references."""
     return [table.name for table in metadata.sorted_tables]
 
 
 def check_columns(connection: Connection, name: str, made: str) -> None:
-    """Compare the tables with what they were `made` as (JSON); raises `ConfigurationError` for one that was changed."""
+    """Compare the tables with their columns at creation, `made` (JSON); raises `ConfigurationError` if they differ."""
     expected: Columns = json.loads(made)
     found = read_columns(connection, list(expected))
     for table, columns in expected.items():

@@ -1,4 +1,4 @@
-"""Errors of a database, sorted by what to do about them. Each database says it of its own driver's errors."""
+"""Classifies database errors by their retry policy. Each dialect classifies the errors of its own driver."""
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -8,7 +8,10 @@ from cqrs_cli.following.projections.databases.known import dialect_that_raised
 
 
 def remedy(error: Exception) -> Remedy:
-    """`again`: the batch again, at once; `wait`: the database is away; `none`: somebody must correct something."""
+    """Return the retry policy.
+
+    `again`: retry the batch at once; `wait`: the database is unavailable; `none`: a retry does not help.
+    """
     if isinstance(error, PoolTimeout):
         return "wait"
     if not isinstance(error, DBAPIError) or error.orig is None:
@@ -19,21 +22,24 @@ def remedy(error: Exception) -> Remedy:
 
 
 def made_meanwhile(error: Exception) -> bool:
-    """True if what was to be made is there by now."""
+    """Return True if the object to create exists by now."""
     cause = _cause(error)
     dialect = dialect_that_raised(cause)
     return dialect is not None and dialect.is_made(cause)
 
 
 def place_is_gone(error: Exception) -> bool:
-    """True if the database says that there is no such place; others show tables of another place, or none."""
+    """Return True if the error reports a missing database or table, as in MariaDB.
+
+    Other databases raise no such error: they show the tables of another schema, or no tables.
+    """
     cause = _cause(error)
     dialect = dialect_that_raised(cause)
     return dialect is not None and dialect.is_gone(cause)
 
 
 def words(error: BaseException) -> str:
-    """The first line of what a database said, without the statement that SQLAlchemy adds."""
+    """Return the first line of the database's error text, without the statement that SQLAlchemy appends."""
     cause = _cause(error)
     dialect = dialect_that_raised(cause)
     said = str(cause) if dialect is None else dialect.words(cause)
@@ -41,5 +47,5 @@ def words(error: BaseException) -> str:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The driver's error."""
+    """Return the driver's error."""
     return error.orig if isinstance(error, DBAPIError) and error.orig is not None else error

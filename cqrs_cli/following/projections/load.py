@@ -1,4 +1,4 @@
-"""Projections by name: the modules of the project's folder `projections`, each ending in a `projection`."""
+"""Loads projections by name: each module in the project's folder `projections` defines a `projection`."""
 
 import collections.abc
 import re
@@ -17,7 +17,6 @@ from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.projections.projection import Projection
 
-#: The package with the projections.
 PACKAGE = "projections"
 
 _PROJECTION = registry.UserCode(
@@ -25,7 +24,7 @@ _PROJECTION = registry.UserCode(
     "projection",
     Projection,
     "projection = cqrs.Projection(project, metadata)",
-    # A schema and a file are named after it, and PostgreSQL cuts names at 63 bytes.
+    # Schemas and files are named after the projection, and PostgreSQL truncates names at 63 bytes.
     re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}"),
     "a table's name",
     "letters, digits, _; at most 50",
@@ -36,24 +35,24 @@ _LISTS = (collections.abc.Sequence, collections.abc.Iterable, collections.abc.Co
 
 @dataclass(frozen=True)
 class LoadedProjection:
-    """A projection made ready: the aggregates whose events it takes, and the classes of these events."""
+    """A loaded projection: the aggregates whose events it takes, and the classes of these events."""
 
     name: str
     projection: Projection
     aggregates: dict[str, Aggregate]
     events: frozenset[type[Event]]
-    takes: tuple[str, ...]  # the names of the events, or * for all there will ever be
+    takes: tuple[str, ...]  # the names of the event types; "*": all types, including future types
 
 
 def load_projection(
     name: str, root: Path, aggregates: str, aggregates_root: Path | None = None
 ) -> LoadedProjection:
-    """The projection called `name` below `root`; `aggregates` is their package.
+    """Load the projection called `name` below `root`; `aggregates` is the package of the aggregates.
 
-    Raises `UsageError` if there is none, `ConfigurationError` naming file and line if its code cannot be used.
+    Raises `UsageError` for an unknown name, `ConfigurationError` with file and line for unusable code.
     """
     base = aggregates_root or root
-    among = registry.names(aggregates, base)  # so that the projection can import them
+    among = registry.names(aggregates, base)  # also makes the aggregates importable
     module = registry.user_module(_PROJECTION, name, PACKAGE, root)
     projection: Projection = module.projection
     place = registry.place_of(projection.project, module, root)
@@ -95,7 +94,7 @@ def _check_tables(projection: Projection, refuse: Callable[[str], ConfigurationE
 def _annotated(
     project: Callable[..., Any], refuse: Callable[[str], ConfigurationError]
 ) -> Sequence[type[Event]]:
-    """The events in `Sequence[Recorded[Placed | Shipped]]`, the annotation of the second parameter."""
+    """Return the event types in `Sequence[Recorded[Placed | Shipped]]`, the annotation of the second parameter."""
     try:
         hints = list(typing.get_type_hints(project).items())
     except (NameError, AttributeError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""The plan of a projection, which travels to its tasks, and what they hand back: plain values."""
+"""The plan of a projection's run, which is sent to its tasks, and the results of tasks: plain values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,27 +15,26 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 @dataclass(frozen=True, slots=True)
 class ProjectionPlan:
-    """One run of a projection: the same for all its tasks."""
+    """The plan of one run of a projection, equal for all its tasks."""
 
     name: str
     connection: Connection
-    aggregates: str  # the package
+    aggregates: str  # the package of the aggregates
     root: Path
-    topic_ids: Mapping[str, str]  # by topic
+    topic_ids: Mapping[str, str]  # topic → topic id
     sources: list[EventPartition]
     place: DatabaseAddress
     owner: str
-    targets: Mapping[EventPartition, int] | None = None  # where `--once` ends: events offset
-    patience: float | None = None  # seconds that database or broker may be away; None: any time
+    targets: Mapping[EventPartition, int] | None = None  # events offset at which `--once` ends
+    patience: float | None = None  # timeout in seconds for an unavailable database or broker; None: unlimited
     batch: int = 5000
-    idle_check: float = 1.0  # seconds without events after which an owner looks whether it still is one
-    beside: bool = False  # it fills new tables, while others are served
-    grown: Mapping[str, Topics] = field(
-        default_factory=dict
-    )  # of the aggregates that have a lineage, by name
+    idle_check: float = 1.0  # seconds without events until a projector checks its ownership
+    beside: bool = False  # True: fills shadow tables, while the live tables are in use
+    #: Aggregate → topics, of the aggregates with a partition history.
+    grown: Mapping[str, Topics] = field(default_factory=dict)
 
     def lineage(self, aggregate: str) -> PartitionLineage | None:
-        """The lineage of an aggregate's partitions as it is now; None if they never grew."""
+        """Return the current partition history of an aggregate; None if it has no partition history."""
         topics = self.grown.get(aggregate)
         if topics is None:
             return None
@@ -45,7 +44,7 @@ class ProjectionPlan:
 
 @dataclass(frozen=True, slots=True)
 class ProjectorResult:
-    """The end of a projector: a quiet one (`error` None), or the error that ends the run."""
+    """The result of a projector: a normal end (`error` None), or the error that ends the run."""
 
     source: EventPartition
     events: int = 0  # projected
@@ -57,27 +56,27 @@ class ProjectorResult:
 
 @dataclass(frozen=True, slots=True)
 class ProjectionProgress:
-    """The positions of a projection, and the ends of the logs as they were seen last."""
+    """The positions of a projection, and the ends of the logs at the last poll."""
 
     at: float  # monotonic seconds
     positions: Mapping[EventPartition, int]
     ends: Mapping[EventPartition, int]
-    events: int = 0  # projected, known at the end
-    seconds: float = 0.0  # that the projectors worked, known at the end
-    beside: bool = False  # of new tables, while others are served
-    again: int = 0  # tasks that were submitted again
+    events: int = 0  # projected events, known at the end
+    seconds: float = 0.0  # duration of the projectors' work, known at the end
+    beside: bool = False  # True: progress of shadow tables, while the live tables are in use
+    again: int = 0  # resubmitted tasks
 
     @property
     def position(self) -> int:
-        """All positions together: it rises with every batch."""
+        """The sum of all positions; it rises with every batch."""
         return sum(self.positions.values())
 
     @property
     def lag(self) -> int:
-        """Records below the ends that are not projected."""
+        """Number of records below the ends that are not projected."""
         return sum(self.lags.values())
 
     @property
     def lags(self) -> dict[EventPartition, int]:
-        """The same for each partition."""
+        """The lag of each partition."""
         return {source: max(0, end - self.positions.get(source, 0)) for source, end in self.ends.items()}

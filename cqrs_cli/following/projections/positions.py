@@ -1,4 +1,4 @@
-"""The positions of a projection in its database: read, taken over, and moved by the first statement of a batch."""
+"""The positions of a projection in its database: reads them, takes them over, and moves one at the start of a batch."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from cqrs_cli.kafka.event_tail import EventPartition
 
 
 class Position(NamedTuple):
-    """A row of the positions."""
+    """A row of the positions table."""
 
     topic_id: str
     next_offset: int
@@ -23,7 +23,7 @@ class Position(NamedTuple):
 
 
 class MovedError(Exception):
-    """The position is not where it was left: look where it is."""
+    """The position is not at its expected value; the projector must read it again."""
 
 
 def _at(plan: ProjectionPlan, source: EventPartition) -> ColumnElement[bool]:
@@ -32,7 +32,7 @@ def _at(plan: ProjectionPlan, source: EventPartition) -> ColumnElement[bool]:
 
 
 def read_positions(connection: Connection, name: str) -> dict[tuple[str, int], Position]:
-    """All positions of a projection, by topic and partition."""
+    """Return all positions of a projection by (topic, partition)."""
     row = POSITIONS.c
     query = select(row.topic, row.partition, row.topic_id, row.next_offset, row.owner)
     return {
@@ -46,9 +46,10 @@ def read_positions(connection: Connection, name: str) -> dict[tuple[str, int], P
 def move_position(
     db: Connection, plan: ProjectionPlan, source: EventPartition, before: int, after: int
 ) -> None:
-    """The first statement of a batch: it takes the row's lock, and stops a stale projector before its work.
+    """Move the position from `before` to `after`, as the first statement of a batch.
 
-    Raises `MovedError` if the position is not this run's, of this topic and at `before`.
+    The statement locks the row, and stops a stale projector before its work. Raises `MovedError` if the position
+    belongs to another run or topic, or is not at `before`.
     """
     mine = (
         _at(plan, source)
@@ -61,9 +62,9 @@ def move_position(
 
 
 def own_position(engine: Engine, plan: ProjectionPlan, source: EventPartition) -> int:
-    """The position from which this run goes on.
+    """Return the position at which this run continues.
 
-    Raises `TakenOverError` if another run owns the position, `ContradictionError` if it is one in another topic.
+    Raises `TakenOverError` if another run owns the position, `ContradictionError` if it belongs to a recreated topic.
     """
     try:
         with reading(engine).connect() as connection:
@@ -90,7 +91,7 @@ def _own(plan: ProjectionPlan, source: EventPartition, found: Position | None) -
 
 
 def check_topic(plan: ProjectionPlan, source: EventPartition, found: Position) -> None:
-    """Raise `ContradictionError` if the position is one in a topic that was deleted and made again."""
+    """Raise `ContradictionError` if the position belongs to a topic that was deleted and recreated since."""
     if found.topic_id != plan.topic_ids[source.topic]:
         raise ContradictionError(
             f"{source.topic} is not the topic that {plan.name} was filled from: it was made again",
@@ -99,7 +100,10 @@ def check_topic(plan: ProjectionPlan, source: EventPartition, found: Position) -
 
 
 def take_positions(db: Connection, plan: ProjectionPlan, starts: Mapping[EventPartition, int]) -> list[str]:
-    """Make all positions this run's, and new ones begin at `starts`; the owners before. The caller commits."""
+    """Make this run the owner of all positions, and add new positions at `starts`; return the previous owners.
+
+    The caller commits.
+    """
     found = read_positions(db, plan.name)
     for source in sorted(plan.sources):
         before = found.get((source.topic, source.partition))

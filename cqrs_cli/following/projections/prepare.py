@@ -1,4 +1,4 @@
-"""Makes the plans of a run before anything is projected: which tables are filled, from where, and by whom."""
+"""Prepares a run: which tables it fills, from which positions, and the ownership of the positions."""
 
 import os
 import socket
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: Seconds that `--once` waits for a database that is away: as long as one may take to start again.
+#: Timeout in seconds of `--once` for an unavailable database: long enough for a restart.
 PATIENT = 60.0
 
 #: Seconds between two attempts to reach the database.
 _AWAY = 1.0
 
-#: The number of times that another run may have made the same tables meanwhile.
+#: The number of retries after another run has created the same tables concurrently.
 _RACES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedProjection:
-    """The work of a run: fill new tables beside the live ones first, if `new` is there, and then the live ones."""
+    """The plans of a run: if `new` is set, it fills shadow tables first; then `live` follows the live tables."""
 
     live: ProjectionPlan
     new: ProjectionPlan | None
-    before: list[str]  # who owned the positions
+    before: list[str]  # previous owners of the positions
 
 
 def prepare_projection(
@@ -62,10 +62,9 @@ def prepare_projection(
     rebuild: bool = False,
     patience: float | None = None,
 ) -> PreparedProjection:
-    """Make what is missing, and take ownership. Waits for a database that is away, if need be for `patience` seconds.
+    """Create missing tables and take ownership. Waits at most `patience` seconds (None: unlimited) for the database.
 
-    Raises `ConfigurationError` for tables that are not as they were made, `ContradictionError` for positions in a topic
-    that is not there any more.
+    Raises `ConfigurationError` for changed tables, `ContradictionError` for positions in a recreated topic.
     """
     plan = replace(_plan(settings, connection, loaded, place), patience=patience)
     dialect, engine = dialect_of(place), open_database(place)
@@ -82,9 +81,9 @@ def prepare_projection(
 
 
 def patiently(work: Callable[[], _T], plan: ProjectionPlan, note: Tell) -> _T:
-    """The result of `work`, tried until the database answers.
+    """Return the result of `work`, retried until the database responds.
 
-    Raises `ConfigurationError` if waiting does not help, `UnavailableError` if it outlasts the plan's patience.
+    Raises `ConfigurationError` if a retry does not help, `UnavailableError` after the plan's timeout (`patience`).
     """
     place, began = plan.place, time.monotonic()
     told = False
@@ -148,7 +147,7 @@ def prepare_tables(
     starts: Mapping[EventPartition, int],
     begin: Begin,
 ) -> PreparedProjection:
-    """Make the tables that are missing, and take ownership of those to fill."""
+    """Create missing tables, and take ownership of the tables to fill."""
     make_control(engine)
     with reading(engine).connect() as connection:
         made = read_made(connection, plan.name)
@@ -161,12 +160,12 @@ def prepare_tables(
         return PreparedProjection(plan, _beside(plan, loaded, engine, rebuild, starts), [])
     with begin() as db:
         before = take_positions(db, plan, starts)
-        _check_made(plan, loaded, db)  # now that no other run can exchange the tables
+        _check_made(plan, loaded, db)  # no other run can swap the tables now
     return PreparedProjection(plan, None, before)
 
 
 def _check_made(plan: ProjectionPlan, loaded: LoadedProjection, db: Connection) -> None:
-    """Refuse code that is older than the tables, or another with the same revision; and tables that were changed."""
+    """Reject code older than the tables, a changed definition without a new revision, and altered tables."""
     made = read_made(db, plan.name)
     assert made is not None
     revision = loaded.projection.revision
@@ -190,7 +189,7 @@ def _beside(
     rebuild: bool,
     starts: Mapping[EventPartition, int],
 ) -> ProjectionPlan:
-    """The plan of new tables: those that an earlier run began if they are of this revision, unless `rebuild`."""
+    """Return the plan for shadow tables. It reuses unchanged shadow tables of this revision unless `rebuild` is set."""
     dialect = dialect_of(plan.place)
     place = dialect.beside(plan.place, plan.name)
     new = replace(plan, place=place, beside=True)
@@ -217,12 +216,12 @@ def _is_begun(engine: Engine, loaded: LoadedProjection) -> bool:
 
 
 def _starts(plan: ProjectionPlan) -> dict[EventPartition, int]:
-    """The first offset of each partition."""
+    """Return the first offset of each partition."""
     return {source: low for source, (low, _) in _bounds(plan).items()}
 
 
 def ends(plan: ProjectionPlan) -> dict[EventPartition, int]:
-    """The last stable offset of each partition: where `--once` ends."""
+    """Return the last stable offset of each partition, at which `--once` ends."""
     return {source: end for source, (_, end) in _bounds(plan).items()}
 
 
@@ -230,7 +229,8 @@ def _bounds(plan: ProjectionPlan) -> dict[EventPartition, tuple[int, int]]:
     found: dict[EventPartition, tuple[int, int]] = {}
     for topic in plan.topic_ids:
         sources = {source.partition: source for source in plan.sources if source.topic == topic}
-        # The highest first: where it has an event, the split that made room for it is seen in the others.
+        # The highest partition comes first: if its end includes an event after a split, then the ends of its parents,
+        # which are read later, include all events before the split.
         for number, both in readers.bounds(plan.connection, topic, sorted(sources, reverse=True)).items():
             found[sources[number]] = both
     return found

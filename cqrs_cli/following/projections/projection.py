@@ -1,4 +1,4 @@
-"""The vocabulary of a projection: what its author writes."""
+"""The value with which an author defines a projection."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """A read model as a value: tables, and the function that brings events into them.
+    """A read model as a value: tables, and a function that writes events into them.
 
-    `project(db, events)` writes the rows of a batch; events of one aggregate come in order, each once. Its annotation
-    `Sequence[Recorded[Placed | Shipped]]` says which. The transaction is not its own: it neither commits nor rolls
-    back. Raise `revision` whenever its tables or its meaning change: they are filled again beside the present ones,
-    then exchanged. `keeps_personal`: why it keeps personal fields of events that are erased in the log.
+    `project(db, events)` writes the rows of a batch; the events of an aggregate come in order, each once. The
+    annotation `Sequence[Recorded[Placed | Shipped]]` selects the event types. `project` must not commit or roll back
+    the transaction. Raise `revision` with each change of the tables or of their meaning: then shadow tables are filled
+    and swapped with the live tables. `keeps_personal`: the reason why personal values stay in the tables after they are
+    erased in the log.
     """
 
     project: "Callable[[Connection, Sequence[Recorded[Any]]], None]"

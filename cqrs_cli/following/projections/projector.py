@@ -1,12 +1,12 @@
-"""Projects one partition: reads its events, and writes them in batches, each one transaction with its position.
+"""Projects one partition: writes its events in batches, each in one transaction with its position.
 
-Whatever goes wrong with a batch, the position is read again from the database and the work goes on from there. So a
-commit whose answer was lost, a restored backup and a killed process are one case.
+After any error the projector reads the position from the database again, and continues there. So a commit whose
+response was lost, a restored backup and a killed process are handled in the same way.
 
-There is no supervisor with claims and fences here, as owners of commands and processes need. Kafka commits what a stale
-writer sends until a newer one fences it. Here the position lies in the same transaction as the rows, and its row names
-the run that may move it: a stale projector finds no such row, so it writes nothing. Nor is there anything of an earlier
-run to settle: a database ends an open transaction with its session.
+Owners of commands and of process managers need a supervisor with claims and fences, because Kafka commits the writes of
+a stale producer until a newer producer fences it. A projector needs neither. Its position is in the same transaction as
+the rows, and the row of the position names the run that may move it: a stale projector finds no such row, so it writes
+nothing. An earlier run leaves no in-doubt transaction, because a database ends an open transaction with its session.
 """
 
 import random
@@ -35,16 +35,16 @@ from cqrs_cli.kafka.event_tail import EventPartition, Tail, Tell
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.readers import MissingError
 
-#: Seconds before a batch is tried again, at most, and between two attempts to reach a database.
+#: Maximum delay in seconds before a batch is retried, and delay between two attempts to reach a database.
 _AGAIN = 0.05
 _AWAY = 1.0
 
-#: Seconds between two looks whether a partition that came by a growth may begin.
+#: Seconds between two checks of the barrier of a partition that was added by a repartitioning.
 _HELD = 0.5
 
 
 class Projector:
-    """Projects one partition until it is told to stop, or its target is reached."""
+    """Projects one partition until it is stopped or reaches its target."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Projector:
         self.result: ProjectorResult | None = None
 
     def run(self) -> None:
-        """Work; `result` says how it ended."""
+        """Project, and set `result` at the end."""
         error: CqrsError | None = None
         began = time.time()
         try:
@@ -92,17 +92,15 @@ class Projector:
                     tail.close()
                 return
             except MovedError:
-                continue  # mine still, or `own_position` says whose
-            except (
-                UnavailableError,
-                MissingError,
-            ) as error:  # a topic that is gone is found when it is read again
+                continue  # the next `own_position` confirms the owner or raises TakenOverError
+            except (UnavailableError, MissingError) as error:
+                # A deleted topic causes an error when the topic is opened again.
                 self._wait(error.message)
             except SQLAlchemyError as error:
                 self._recover(error)
 
     def _may_begin(self) -> bool:
-        """False after a while if events of other partitions come first."""
+        """Return True if no earlier events in other partitions are missing; else wait a little and return False."""
         if self._target == 0 or self._barrier.has_opened(self._engine):
             return True
         if not self._is_held:
@@ -120,7 +118,7 @@ class Projector:
             if records:
                 self._write(records, position, reached)
                 position, looked = reached, time.monotonic()
-            elif reached > position:  # past what is no event: markers of transactions
+            elif reached > position:  # skip offsets without an event, such as transaction markers
                 self._commit([], position, reached)
                 position = reached
             elif time.monotonic() - looked > self._plan.idle_check:
@@ -140,7 +138,7 @@ class Projector:
             self._write_singly(events, before, after)
 
     def _write_singly(self, events: list[Recorded[Event]], before: int, after: int) -> None:
-        """One event a transaction, so that the one which cannot be projected is found, and no other waits for it."""
+        """Write each event in its own transaction: this finds the failing event, and commits all events before it."""
         for event in events:
             try:
                 self._commit([event], before, event.offset + 1)
@@ -156,7 +154,7 @@ class Projector:
             self._commit([], before, after)
 
     def _commit(self, events: list[Recorded[Event]], before: int, after: int) -> None:
-        """The batch: first the position, then the rows, in one transaction."""
+        """Write a batch in one transaction: first the position, then the rows."""
         with self._engine.begin() as db:
             move_position(db, self._plan, self._source, before, after)
             if before == 0 and not self._barrier.is_open(db):
@@ -189,7 +187,7 @@ class Projector:
         )
 
     def _check_tables(self) -> None:
-        """Raise an error if the tables are another run's, or not as they were made, which explains most errors."""
+        """Raise an error if another run owns the tables or the tables were changed, which explains most errors."""
         own_position(self._engine, self._plan, self._source)
         with reading(self._engine).connect() as connection:
             made = read_made(connection, self._plan.name)
@@ -197,7 +195,7 @@ class Projector:
                 check_columns(connection, self._plan.name, made.tables)
 
     def _recover(self, error: SQLAlchemyError) -> None:
-        """Wait before the batch is tried again; raise what waiting cannot remedy."""
+        """Wait before the batch is retried; raises an error if a retry does not help."""
         match remedy(error):
             case "again":
                 self._stopping.wait(random.uniform(0, _AGAIN))
@@ -210,7 +208,7 @@ class Projector:
                 raise said from self._aggregate.shown(error)
 
     def _wait(self, problem: str) -> None:
-        """Wait a little for what is away; raises `UnavailableError` once that lasts longer than the plan's patience."""
+        """Wait a little for an unavailable service; raises `UnavailableError` after the plan's timeout (`patience`)."""
         now = time.monotonic()
         if self._away_since is None:
             self._note(f"{self._place()}: {problem}; still trying")
@@ -220,7 +218,7 @@ class Projector:
             raise UnavailableError(
                 f"{self._place()}: {problem}, for {patience:g} s",
                 "start it again when that is there: what was written stays",
-            ) from None  # SQLAlchemy's errors hold the values of the rows
+            ) from None  # SQLAlchemy's errors contain row values
         self._stopping.wait(_AWAY)
 
     def _place(self) -> str:

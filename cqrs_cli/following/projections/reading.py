@@ -1,4 +1,4 @@
-"""Checks of what a projection reads: that the log has its position, and that the topics are still the same."""
+"""Checks of a projection's input: the log contains its position, and the topics were not recreated."""
 
 import time
 
@@ -11,9 +11,9 @@ from cqrs_cli.kafka.event_tail import EventPartition
 
 
 def check_position(connection: Connection, name: str, source: EventPartition, position: int) -> None:
-    """Raise `ContradictionError` for a position that the log does not have (any more, or yet).
+    """Raise `ContradictionError` for a position before the start or after the end of the log.
 
-    Looks for `BELIEVED_AFTER` seconds.
+    The mismatch must last for `BELIEVED_AFTER` seconds.
     """
     deadline = time.monotonic() + readers.BELIEVED_AFTER
     while True:
@@ -32,7 +32,7 @@ def check_position(connection: Connection, name: str, source: EventPartition, po
 
 
 def projected_topics(plan: ProjectionPlan) -> SameTopics:
-    """The topics that a projection is filled from: another one, or none, ends it."""
+    """Return the check of the topics that a projection reads: a deleted or recreated topic ends the projection."""
 
     def changed(topic: str, made_again: bool) -> CqrsError:
         return ContradictionError(

@@ -1,4 +1,4 @@
-"""Projects several partitions in one process: a thread each, until one fails, all are done, or told to stop."""
+"""Projects several partitions in one process, a thread for each, until one fails, all have ended or all are stopped."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -23,9 +23,10 @@ def project_partitions(
     note: Tell,
     idle: Callable[[threading.Event], None] = lambda stopping: None,
 ) -> list[ProjectorResult]:
-    """Project these partitions; how each ended. `idle` is called again and again, and may tell all to stop.
+    """Project these partitions and return their results.
 
-    The first error stops the others. A KeyboardInterrupt does too: what is committed is whole.
+    `idle` is called repeatedly, and may set its event to stop all threads. The first error stops the other threads, and
+    so does a KeyboardInterrupt: committed batches are complete.
     """
     engine = open_database(plan.place)
     stopping = threading.Event()
@@ -33,7 +34,7 @@ def project_partitions(
     begun: set[EventPartition] = set()
 
     def opened(source: EventPartition, start: int) -> Tail:
-        if source in begun:  # something went wrong meanwhile
+        if source in begun:  # reopened after an error
             projected_topics(plan).check()
         begun.add(source)
         check_position(plan.connection, plan.name, source, start)

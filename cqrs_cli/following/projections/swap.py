@@ -1,10 +1,11 @@
-"""Exchanges the live tables of a projection, and their positions, for the new ones: in one transaction where tables are
-part of one, else so that it is finished by whoever comes next.
+"""Table swap: replaces the live tables of a projection, and their positions, with the shadow tables.
 
-1. Lock the live positions of all partitions: the live tables stand still.
-2. Fold into the new tables what is missing, until each new position is as far as the live one: nobody who waited for
-   an event may lose it.
-3. Exchange tables and positions, the owner among them, so that an older run finds that it was taken over.
+The swap is one transaction if the database has transactional DDL. Otherwise the next run completes an interrupted swap.
+
+1. Lock the live positions of all partitions, so that the live tables do not change.
+2. Fold the missing events into the shadow tables, until each of their positions has reached the live position: a client
+   that has waited for an event must still find the event after the swap.
+3. Swap tables and positions, including the owner, so that an older run notices that it was taken over.
 """
 
 import json
@@ -25,12 +26,12 @@ from cqrs_cli.following.projections.prepare import patiently
 from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.kafka.event_tail import EventPartition, Tell
 
-#: Brings the new tables up to these offsets.
+#: Folds events into the shadow tables up to these offsets.
 CatchUp = Callable[[Mapping[EventPartition, int]], None]
 
 
 def exchange(live: ProjectionPlan, new: ProjectionPlan, loaded: LoadedProjection, note: Tell) -> None:
-    """`swap_tables`; what is missing is folded in this process. Tried again while the database is busy or away."""
+    """Run `swap_tables`, and fold missing events in this process. Retries while the database is busy or unavailable."""
 
     def catch_up(targets: Mapping[EventPartition, int]) -> None:
         tail = replace(new, targets=targets)
@@ -49,7 +50,7 @@ def raise_first(results: Iterable[ProjectorResult]) -> None:
 
 
 def swap_tables(live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp) -> None:
-    """Put the new tables in the place of the live ones. Raises `TakenOverError` if the new ones are another run's."""
+    """Replace the live tables with the shadow tables. Raises `TakenOverError` if another run owns the shadow tables."""
     dialect, engine = dialect_of(live.place), open_database(live.place)
     try:
         with dialect.exchanging(engine, live.name, new.place) as db:
@@ -62,9 +63,9 @@ def swap_tables(live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp) ->
 
 
 def _stand_still(db: Connection, live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp) -> str | None:
-    """Lock the live positions and bring the new tables up to them; the schema of these, whose positions are locked.
+    """Lock the live positions and catch up the shadow tables; lock their positions too, and return their schema.
 
-    None if they are in place: the answer to the last commit was lost.
+    Return None if the swap is already done: the response to its last commit was lost.
     """
     dialect = dialect_of(db)
     dialect.hold(db, select(POSITIONS.c.next_offset).where(POSITIONS.c.projection == live.name))
@@ -82,7 +83,7 @@ def _stand_still(db: Connection, live: ProjectionPlan, new: ProjectionPlan, catc
 def _targets(
     plan: ProjectionPlan, positions: Mapping[tuple[str, int], Position]
 ) -> dict[EventPartition, int]:
-    """The positions of the live tables; those of a topic that was made again do not count."""
+    """Return the positions of the live tables, without positions in a recreated topic."""
     return {
         source: found.next_offset
         for source in plan.sources
@@ -101,7 +102,7 @@ def _check_owner(plan: ProjectionPlan, owners: set[str]) -> None:
 
 
 def _both_tables(db: Connection, name: str, schema: str) -> tuple[list[str], list[str]]:
-    """The names of the live tables and of the new ones."""
+    """Return the names of the live tables and of the shadow tables."""
     facts = PROJECTIONS.to_metadata(MetaData(), schema=schema)
     old, made = (
         db.execute(select(table.c.tables).where(table.c.projection == name)).scalar_one()

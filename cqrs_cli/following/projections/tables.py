@@ -1,4 +1,4 @@
-"""The tables of a projection: made in the live place, or beside it."""
+"""Creates the tables of a projection: live tables, or shadow tables."""
 
 import json
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ from cqrs_cli.following.projections.load import LoadedProjection
 
 
 class MadeTables(NamedTuple):
-    """The making of a projection's tables, as they tell it. `tables`: their columns then, as JSON.
+    """The record of how a projection's tables were created. `tables`: their columns at that time, as JSON.
 
-    Without a `definition` it was cut off, and some of the tables may be missing.
+    An empty `definition` means that the creation was interrupted, so some tables may be missing.
     """
 
     revision: int
@@ -40,7 +40,7 @@ class MadeTables(NamedTuple):
 
 
 def read_made(connection: Connection, name: str) -> MadeTables | None:
-    """The row about a projection; None if it has no tables in this place."""
+    """Return the record of a projection's tables; None if this database or schema has none."""
     if not inspect(connection).has_table(PROJECTIONS.name):
         return None
     row = PROJECTIONS.c
@@ -50,7 +50,7 @@ def read_made(connection: Connection, name: str) -> MadeTables | None:
 
 
 def refuse_foreign(connection: Connection, loaded: LoadedProjection, own: list[str]) -> None:
-    """Raise `ConfigurationError` if a table that has to be made exists, and is not one of its `own` present ones."""
+    """Raise `ConfigurationError` if a table to create exists and is not in `own`, the projection's present tables."""
     inspector = inspect(connection)
     for table in table_names(loaded.projection.metadata):
         if table not in own and inspector.has_table(table):
@@ -61,9 +61,9 @@ def refuse_foreign(connection: Connection, loaded: LoadedProjection, own: list[s
 
 
 def make_tables(engine: Engine, loaded: LoadedProjection, leftover: Sequence[str] = ()) -> None:
-    """Make the tables, in one transaction with what is noted about them; drop those that are `leftover` first.
+    """Drop the `leftover` tables, and create the tables and their record in one transaction.
 
-    Their names are noted before: MariaDB commits with each table, and the next run has to know whose they are.
+    The record lists the names first: MariaDB commits after each table, and the next run must recognize its own tables.
     """
     with engine.begin() as db:
         metadata = made_metadata(loaded, engine)
@@ -88,5 +88,5 @@ def _note(db: Connection, loaded: LoadedProjection, definition: str, tables: Col
 
 
 def make_control(engine: Engine, *, fresh: bool = False) -> None:
-    """Make our own tables where they are missing; in a `fresh` place none may be there."""
+    """Create the control tables where they are missing; with `fresh` they must not exist yet."""
     dialect_of(engine).adapted(CONTROL).create_all(engine, checkfirst=not fresh)

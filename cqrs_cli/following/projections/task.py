@@ -1,4 +1,4 @@
-"""A Spark task of `cqrs project`: it fills the tables from its share of the partitions, a thread each."""
+"""The Spark task of `cqrs project`: projects its partitions into the tables, with one thread for each partition."""
 
 import gc
 import os
@@ -21,9 +21,9 @@ def project_share(
     aggregates_root: Path,
     driver: Address | None = None,
 ) -> Iterator[ProjectorResult]:
-    """Project until all these sources, by their numbers, have ended; yields how each did.
+    """Project the sources with these numbers until all have ended; yields one result for each.
 
-    An orphan, whose parent is gone, ends without a result.
+    If the parent process has died, the task exits without a result.
     """
     parent = os.getppid()
     notes: list[str] = []

@@ -1,4 +1,4 @@
-"""A row that is made or changed, by one statement: for rows that several partitions feed."""
+"""An upsert in one statement, for rows that events of several partitions update."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,9 @@ def upsert(
     new: Mapping[str, Any],
     change: Mapping[str, Any],
 ) -> None:
-    """Make a row of `key` and `new`, or make this `change` to the row that has the key.
+    """Insert a row of `key` and `new`, or apply `change` to the existing row with this key.
 
-    `key` names the columns of the primary key. A change may use what is there: `{"n": table.c.n + 1}`.
+    `key` has the columns of the primary key. `change` may refer to the existing row: `{"n": table.c.n + 1}`.
     """
     from cqrs_cli.following.projections.databases.known import dialect_of
 

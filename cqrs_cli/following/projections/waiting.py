@@ -1,4 +1,4 @@
-"""Reading your own write: waits until a projection has an event."""
+"""Read-your-writes: waits until a projection has projected an event."""
 
 import time
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from cqrs_cli.errors import ConfigurationError, NoOutcomeError
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-#: Seconds between two looks.
+#: Seconds between two polls.
 _LOOK_EVERY = 0.02
 
 
@@ -21,10 +21,10 @@ def wait_for_event(
     topic: str | None = None,
     timeout: float = 30.0,
 ) -> None:
-    """Return once the event at this offset of its partition is in the tables. Read them in a transaction begun after.
+    """Wait until the event at this offset of its partition is in the tables. Read the tables in a later transaction.
 
-    `projection` and `topic` say which, where the database holds several; else all of them are waited for. Raises
-    `NoOutcomeError` after `timeout` seconds, `ConfigurationError` where no projection has a position on the partition.
+    `projection` and `topic` select the projections to wait for; the default is every projection in the database. Raises
+    `NoOutcomeError` after `timeout` seconds, and `ConfigurationError` if no such projection reads the partition.
     """
     engine = db.engine
     deadline = time.monotonic() + timeout

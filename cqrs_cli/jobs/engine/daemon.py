@@ -1,10 +1,11 @@
-"""The process from which Spark forks its Python workers: PySpark's own, but workers begin in a fraction of the time.
+"""The process from which Spark forks its Python workers. It extends PySpark's daemon: workers start in a fraction of
+the time.
 
-It has loaded what the tasks of a run load. No module that is loaded here starts a thread: a fork copies only the thread
-that forks. The aggregates' code may start some, so each worker loads it itself.
+The daemon has loaded the modules that the tasks of a run use. No module that is loaded here may start a thread: a fork
+copies only the thread that forks. The aggregates' code may start threads, so each worker loads that code itself.
 
-Spark puts an archive with PySpark's sources first on the path. Python compiles what it imports from there at each
-start, and each worker reads the archive's directory dozens of times, as often as modules are looked for anew.
+Spark puts an archive with PySpark's sources first on the path. Python would compile the modules of an archive at each
+start, and each worker would read the archive's directory dozens of times, after each reset of the import caches.
 """
 
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 
 def without_archives(path: list[str]) -> list[str]:
-    """The path without Spark's archives, if the PySpark that they belong to is installed on it."""
+    """Return the path without Spark's archives, if the PySpark that they belong to is installed on the path."""
     spec = PathFinder.find_spec("pyspark", [place for place in path if not place.endswith(".zip")])
     if spec is None or spec.origin is None:
         return path
@@ -22,7 +23,7 @@ def without_archives(path: list[str]) -> list[str]:
 
 
 def fork_workers() -> None:
-    """Load, then fork workers for as long as Spark wants."""
+    """Load the modules, then fork workers for as long as Spark needs them."""
     sys.path[:] = without_archives(sys.path)
     sys.path_importer_cache.clear()
     import pyspark.worker  # noqa: F401  # for the workers

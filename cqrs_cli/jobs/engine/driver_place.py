@@ -1,4 +1,4 @@
-"""The place at which the tasks of a job reach its driver."""
+"""The address at which the tasks of a job reach the driver."""
 
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def driver_place(context: "SparkContext") -> str:
-    """The place at which workers reach this process: loopback, if they are on this machine, and the port if one is
-    fixed. Raises `UsageError` if that is not a port.
+    """Return the driver's address for progress reports: `10.0.0.5:9999`, or the host alone if no port is fixed. The
+    host is loopback if the workers are on this machine. Raises `UsageError` for an invalid port.
     """
     host, port = setting(context, "spark.driver.host") or "127.0.0.1", setting(context, REPORTS_PORT)
     if port is not None and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):

@@ -1,7 +1,7 @@
-"""Spark's JVM as a child of this process: it prints nothing, and ends when this process ends in any way.
+"""Spark's JVM as a child of this process: it prints nothing, and exits whenever this process exits.
 
-The JVM ends itself when its standard input closes, which the kernel does for a killed driver too; its Python workers
-end with it by the same rule. So nothing here has to run for nothing to be left behind.
+The JVM exits when its standard input closes, and the kernel closes the input of a killed driver, too. The JVM's Python
+workers exit by the same rule. So no cleanup has to run here to leave no process behind.
 """
 
 import logging
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from py4j.clientserver import ClientServer
     from pyspark import SparkContext
 
-#: Seconds that a JVM gets to end after its input has closed, before it is killed.
+#: Seconds from the close of a JVM's input until the JVM is killed.
 END_WITHIN = 10.0
 
-#: The messages of the JVM and spark-submit about wrong arguments.
+#: Matches the messages of the JVM and of spark-submit about wrong arguments.
 _CAUSE = re.compile(r"^(?:Error: |Exception in thread [^:]*: |(?=Invalid ))(.+)$", re.MULTILINE)
 
 #: py4j logs that a JVM went away; the error that follows reports it already.
@@ -40,16 +40,17 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
     return record.module != "java_gateway"
 
 
-# py4j logs a few things, Ctrl-C with a traceback among them, to the root logger instead of its own.
+# py4j logs a few messages to the root logger instead of its own, such as Ctrl-C with a traceback.
 logging.getLogger().addFilter(_is_not_py4js)
 
 
 @contextmanager
 def started(chosen: Path, conf: Mapping[str, str], log: Path, loopback: bool) -> Iterator["ClientServer"]:
-    """A gateway to a new JVM of the `chosen` Java, which is ended with the block.
+    """Yield a gateway to a new JVM of the `chosen` Java; the JVM is stopped at the end of the block.
 
-    Its output and its workers' go to `log`, emptied first. Raises `ConfigurationError` for arguments that it refuses or
-    a log that cannot be written, `CqrsError` when it does not come up for another reason.
+    The output of the JVM and of its workers goes to `log`, which is emptied first. Raises `ConfigurationError` for
+    arguments that the JVM does not accept and for a log that cannot be written, `CqrsError` if the start fails for
+    another reason.
     """
     within = WRITE_WITHIN if AT_EXIT in conf.get(DRIVER_OPTIONS, "") else END_WITHIN
     with _environment(loopback, chosen), _opened(log) as output:
@@ -61,7 +62,7 @@ def started(chosen: Path, conf: Mapping[str, str], log: Path, loopback: bool) ->
 
 
 def is_gone(context: "SparkContext", within: float = 0.0) -> bool:
-    """True if the context's JVM has ended, or does so within some seconds: its connections break first."""
+    """True if the context's JVM exits within this number of seconds. Its connections break before it exits."""
     assert context._gateway is not None
     try:
         context._gateway.proc.wait(within)
@@ -75,7 +76,7 @@ def _launched(conf: Mapping[str, str], output: int, log: Path) -> "ClientServer"
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
-    # A session of its own: Ctrl-C and signals to the process group reach the driver alone; it ends the rest in order.
+    # A new session: Ctrl-C and signals to the process group reach the driver only, which stops the JVM in order.
     how = {"stdout": output, "stderr": output, "start_new_session": True}
     launch: Callable[..., ClientServer] = launch_gateway
     with ThreadPoolExecutor(1) as pool:
@@ -83,19 +84,21 @@ def _launched(conf: Mapping[str, str], output: int, log: Path) -> "ClientServer"
             launch, SparkConf(loadDefaults=False).setAll(list(conf.items())), popen_kwargs=how
         )
         try:
-            # py4j's first call would import this, and with it pandas: 0.3 s. While the JVM starts there is time for it.
+            # py4j's first call imports this module, and with it pandas: 0.3 s. Here the import overlaps with the JVM's
+            # start.
             import pyspark.testing.utils  # noqa: F401
 
             return gateway.result()
         except PySparkRuntimeError:
             raise _ended(log) from None
-        except KeyboardInterrupt:  # a JVM whose start is cut off would never end: let it come up, then end it
+        # An interrupted start leaves a JVM that never exits: wait until it is up, then stop it.
+        except KeyboardInterrupt:
             _end(gateway.result())
             raise
 
 
 def _ended(log: Path) -> CqrsError:
-    """The error for a JVM that ended while it started, with the cause if its log names one."""
+    """Return the error for a JVM that exited during its start, with the cause if the log contains one."""
     cause = _CAUSE.search(log.read_text(errors="replace"))
     if cause is None:
         return CqrsError("Spark's JVM ended while it started", f"see {log}")
@@ -103,7 +106,7 @@ def _ended(log: Path) -> CqrsError:
 
 
 def _end(gateway: "ClientServer", within: float = END_WITHIN) -> None:
-    """Close the JVM's input and wait; kill it when that is not enough."""
+    """Close the JVM's input and wait for its exit; kill the JVM after `within` seconds."""
     process: subprocess.Popen[bytes] = gateway.proc
     gateway.shutdown()
     assert process.stdin is not None
@@ -117,19 +120,19 @@ def _end(gateway: "ClientServer", within: float = END_WITHIN) -> None:
 
 @contextmanager
 def _environment(loopback: bool, chosen: Path) -> Iterator[None]:
-    """Set the variables that PySpark reads, until the session ends. It starts the `chosen` Java."""
+    """Set the environment variables that PySpark reads, until the session ends. PySpark starts the `chosen` Java."""
     import pyspark
 
     ours: dict[str, str | None] = {
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),  # not that of another Spark on this machine
-        "PYSPARK_PYTHON": sys.executable,  # otherwise workers start the `python3` of PATH
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),  # not another Spark on this machine
+        "PYSPARK_PYTHON": sys.executable,  # the default is the `python3` of PATH
         "PYSPARK_SUBMIT_ARGS": None,
-        "PYTHONHASHSEED": "0",  # sets iterate alike in every worker
-        "PYTHONSAFEPATH": "1",  # a worker takes no module for the standard library's that lies in the current folder
+        "PYTHONHASHSEED": "0",  # sets have the same order in every worker
+        "PYTHONSAFEPATH": "1",  # a file in the current folder must not shadow a module of the standard library
         **java.spark_environment(chosen),
     }
     if loopback:
-        ours["SPARK_LOCAL_IP"] = "127.0.0.1"  # no look-up of this machine's name, nothing open to the network
+        ours["SPARK_LOCAL_IP"] = "127.0.0.1"  # no look-up of this machine's name, no port open to the network
     before = {name: os.environ.get(name) for name in ours}
     _set(ours)
     try:
@@ -151,8 +154,8 @@ def _opened(log: Path) -> Iterator[int]:
     try:
         log.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         output = opener(str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC)
-        with suppress(PermissionError):  # it is somebody else's
-            log.chmod(PRIVATE_FILE)  # one that was made before this rule, too
+        with suppress(PermissionError):  # another user owns the log
+            log.chmod(PRIVATE_FILE)  # the log may date from before this rule
     except OSError as error:
         raise ConfigurationError(
             f"cannot write {log}: {error.strerror or error}", "make it writable"

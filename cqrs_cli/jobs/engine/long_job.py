@@ -1,7 +1,7 @@
-"""Long-lived tasks, each one Spark job: Spark ends a whole job with one of its tasks, and a task that is lost must not
-end its neighbours. `crew` drives them.
+"""Long-running tasks. Each task is a Spark job of its own: Spark cancels a whole job with one of its tasks, and a lost
+task must not stop its neighbours. `crew` submits the tasks.
 
-Progress does not come through Spark, which hears of a task only when it ends.
+Progress reports bypass Spark, which reports on a task only when the task ends.
 """
 
 import threading
@@ -20,88 +20,93 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
 
-#: Seconds that a job which was cancelled has to end.
+#: Timeout in seconds for the end of a cancelled job.
 CANCELLED = 10.0
 
-_R = TypeVar("_R", bound=PartitionResult)  # how a place's owner ended
+_R = TypeVar("_R", bound=PartitionResult)  # the result of a partition's owner
 _P = TypeVar("_P")
 
-#: The function that Spark runs on a worker: what it gives is of no interest.
+#: The function that Spark runs on a worker. Its return value is not used.
 Task = Callable[[int, Iterable[int]], Iterator[int]]
 
 
 class LongWork(ABC, Generic[_R, _P]):
-    """The work of long-lived tasks, and how far it is, as the driver asks. Its places are numbered from 0."""
+    """The work of long-running tasks, and its progress, as the driver polls it. Its partitions are numbered from 0."""
 
-    group: ClassVar[str]  # of Spark's jobs
+    group: ClassVar[str]  # the group of Spark's jobs
     kind: type[_R]
-    movable: ClassVar[bool] = False  # whether a further task takes a place over from one that is at work
+    movable: ClassVar[bool] = False  # whether an additional task may take over partitions from a running task
 
     def __init__(self, title: str, places: int, timing: Timing, endless: bool) -> None:
         self.title, self.places, self.timing, self.endless = title, places, timing, endless
 
     @abstractmethod
     def task(self, share: Share, submission: int, results: "Accumulator[dict[int, _R]]") -> Task:
-        """The function of a task that owns these places, and adds the end of each to the results."""
+        """Return the function of a task that owns these partitions, and adds each partition's result to `results`."""
 
     def begin(self, share: Share, submission: int) -> None:
-        """Nobody owns these places: what owners before this submission have claimed does not count from now on."""
+        """Note that these partitions have no owner: claims from before this submission no longer count."""
         return
 
     @abstractmethod
     def look(self) -> Callable[[], _P]:
-        """Ask how far it is, in any thread. What it returns notes the answer, in the driver's, and gives the progress.
+        """Poll the progress, in any thread. Return a function that stores the answer in the driver's thread, and
+        returns the progress.
 
-        Raises `UnavailableError` if nobody answers.
+        Raises `UnavailableError` if there is no answer.
         """
 
     @abstractmethod
     def show(self, progress: _P) -> None:
-        """Show it."""
+        """Display the progress."""
 
     @abstractmethod
     def fresh_notes(self) -> Iterable[str]:
-        """The notes of the tasks since this was asked last."""
+        """Return the tasks' messages since the last call."""
 
     def check(self) -> None:
-        """Raise the error that ends the run, if there is one that its tasks would not see."""
+        """Raise the error that ends the run, if an error exists that the tasks cannot detect."""
         return
 
     def is_over(self, results: Sequence[_R]) -> bool:
-        """True if these ends of owners are to be the end of all."""
+        """True if these results of owners end the run."""
         return any(self.endless or result.error for result in results)
 
     def unowned(self, progress: _P) -> Sequence[str]:
-        """The places that nobody owns."""
+        """Return the names of the partitions without an owner."""
         return ()
 
     def needs_time(self) -> bool:
-        """True while owners are busy with something that may take long, before they own their places."""
+        """True while owners do long work before they claim their partitions, such as a rebuild."""
         return False
 
     @abstractmethod
     def has_moved(self, share: Share) -> bool:
-        """True if the task of these places, which is lost, got further than the one before, as of the last look."""
+        """True if the lost task of these partitions got further than the task before it, as of the last poll."""
 
     def suspicions(self, share: Share) -> Iterable[str]:
-        """The records on which the worker of these places may be dying, as of the last look."""
+        """Return texts about the suspects in these partitions: records on which their worker may be dying."""
         return ()
 
     @abstractmethod
     def end(self, jobs: "Sequence[LongJob[_R]]") -> None:
-        """It is over, so all tasks shall end: they do by themselves, or are cancelled. Also called last."""
+        """Stop all tasks because the work is over: tasks return by themselves, or are cancelled. Also the last call of
+        a run.
+        """
 
     @abstractmethod
     def stop(self, jobs: "Sequence[LongJob[_R]]") -> bool:
-        """End everything, after an error or Ctrl-C. False if nobody can be asked how far it came."""
+        """Stop everything, after an error or Ctrl-C. Return False if the progress can no longer be polled."""
 
     @abstractmethod
     def ended(self, results: Sequence[_R]) -> _P:
-        """The progress at its end; tells the notes that were not told yet. Raises the gravest error of its owners."""
+        """Return the final progress, and report the messages that were not reported yet. Raises the gravest error of
+        the owners.
+        """
 
 
 class LongJob(threading.Thread, Generic[_R]):
-    """One submission of one task, in a thread of its own. `woken` is set when it has ended."""
+    """One submission of one task, in a thread of its own, which sets `woken` when the submission ends."""
 
     def __init__(
         self,
@@ -125,25 +130,25 @@ class LongJob(threading.Thread, Generic[_R]):
         try:
             context.setJobGroup(self._group, self._title, interruptOnCancel=True)
             context.parallelize([0], 1).mapPartitionsWithIndex(self._task).count()
-        except Exception as error:  # py4j wraps whatever Spark says: a lost task, a cancelled job
+        except Exception as error:  # py4j wraps every error of Spark: a lost task, a cancelled job
             self.error = error
         self._woken.set()
 
     def results(self) -> dict[int, _R]:
-        """The ends of its owners by place, once the task has ended."""
+        """Return the results of the task's owners by partition, once the task has ended."""
         return dict(self._results.value)
 
     def executors(self) -> set[str]:
-        """The executors on which it runs now."""
+        """Return the executors on which the job runs now."""
         return executors_of(self._context, self._group)
 
     def cancel(self) -> None:
-        """End it: a batch under way is not committed."""
+        """Cancel the job, and wait for its end. A batch in progress is not committed."""
         if self.is_alive() and not jvm.is_gone(self._context):
             self._context.cancelJobGroup(self._group)
         self.join(CANCELLED)
 
 
 def cancel_all(jobs: Sequence[LongJob[Any]]) -> None:
-    """Cancel these jobs at once; a JVM that does not answer is not waited for."""
+    """Cancel these jobs at the same time. A JVM that does not answer costs a limited wait."""
     call_together([job.cancel for job in jobs], 2 * CANCELLED, workers=len(jobs))

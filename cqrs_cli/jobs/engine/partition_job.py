@@ -1,4 +1,4 @@
-"""A Spark job with one task for each partition. A task returns its error as a value: Spark sees no task fail."""
+"""A Spark job with one task for each partition. A task returns its error as a value, so Spark sees no failed task."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +30,7 @@ _P = TypeVar("_P", bound=ReadPlan)
 
 
 def collector(context: "SparkContext", kind: type[_R]) -> "Accumulator[dict[int, _R]]":
-    """An accumulator of results by partition: a task adds `{partition: result}`."""
+    """Return an accumulator of results by partition: a task adds `{partition: result}`."""
     return context.accumulator({}, _Merged())  # type: ignore[arg-type]
 
 
@@ -51,7 +51,7 @@ def each(
     task: Callable[[int], _R],
     results: "Accumulator[dict[int, _R]]",
 ) -> None:
-    """A job: workers run the task for each of the numbers, and add what it gives to `results`."""
+    """Run a job: workers call `task` with each of the numbers, and add the result to `results`."""
     context.parallelize(numbers, len(numbers)).foreach(partial(_add, task, results))
 
 
@@ -60,7 +60,7 @@ def _add(task: Callable[[int], _R], results: "Accumulator[dict[int, _R]]", numbe
 
 
 def shipped(plan: _P) -> _P:
-    """The plan on a worker, where the code comes from an archive."""
+    """Return the plan for a worker, where the code comes from an archive."""
     return replace(plan, root=code_root(plan.package, plan.root))
 
 
@@ -71,10 +71,11 @@ def finish(
     show: Callable[[dict[int, _R]], None],
     partitions: Iterable[int],
 ) -> dict[int, _R]:
-    """Run a job that adds to `results` to its end; raises the gravest error of its tasks, of the lowest partition.
+    """Run a job that adds to `results` to its end; return the results by partition.
 
-    `show` is called with the results so far, every `REPORT_EVERY` seconds. Raises `CqrsError` if one of the
-    `partitions` has none in the end: Spark only logs it when a result cannot be read by the driver.
+    `show` is called with the results so far, every `REPORT_EVERY` seconds. Raises the gravest error of the tasks, of
+    the lowest partition, and `CqrsError` if one of the `partitions` has no result in the end: Spark only logs that the
+    driver cannot read a result.
     """
     running = _Job(job)
     while running.is_alive():
@@ -94,14 +95,14 @@ def finish(
 
 
 def raise_gravest(results: Iterable[PartitionResult]) -> None:
-    """Raise the error with the highest exit code, the first of several; return if there is none."""
+    """Raise the error with the highest exit code, the first of several; return if there is no error."""
     errors = [result.error for result in results if result.error is not None]
     if errors:
         raise max(errors, key=lambda error: error.exit_code)
 
 
 class _Job(threading.Thread):
-    """A Spark job in a thread of its own, so that Ctrl-C never meets a call that waits for the JVM."""
+    """A Spark job in a thread of its own, so that Ctrl-C never interrupts a call that waits for the JVM."""
 
     def __init__(self, job: Callable[[], None]) -> None:
         super().__init__(name="job", daemon=True)
@@ -112,5 +113,5 @@ class _Job(threading.Thread):
     def run(self) -> None:
         try:
             self._job()
-        except Exception as error:  # py4j wraps whatever Spark raises
+        except Exception as error:  # py4j wraps every error of Spark
             self.error = error

@@ -1,4 +1,4 @@
-"""A Spark session for every job here: it prints nothing, starts quickly and leaves nothing behind."""
+"""The Spark session of every job: it prints nothing, starts quickly, and leaves no process or folder."""
 
 import re
 import signal
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from cqrs_cli.settings.settings import Settings
 
-#: The module that Spark's Python workers are forked from.
+#: The module from which Spark forks its Python workers.
 DAEMON = "cqrs_cli.jobs.engine.daemon"
 
-#: Settings that correctness needs: a second copy of a task would fence the first, a set must iterate alike everywhere,
-#: and a file in the worker's current folder must not be taken for a module.
+#: Settings that correctness needs: a second copy of a task would fence the first copy, a set must have the same order
+#: everywhere, and a file in the worker's current folder must not shadow a module.
 FIXED = {
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
@@ -41,20 +41,20 @@ FIXED = {
 DEFAULTS = {
     "spark.scheduler.minRegisteredResourcesRatio": "1",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",  # it writes to stderr even when piped
+    "spark.ui.showConsoleProgress": "false",  # Spark writes to stderr even in a pipe
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.hadoop.fs.permissions.umask-mode": "077",  # what --out writes; Hadoop asks no umask of the process
-    "spark.executorEnv.MALLOC_ARENA_MAX": f"{ARENAS}",  # an owner has a dozen threads: more cost it 60 MB
+    "spark.hadoop.fs.permissions.umask-mode": "077",  # for the files of --out; Hadoop ignores the process's umask
+    "spark.executorEnv.MALLOC_ARENA_MAX": f"{ARENAS}",  # an owner has a dozen threads: more arenas cost 60 MB
     "spark.python.daemon.module": DAEMON,
-    "spark.decommission.enabled": "true",  # an executor that is drained says so, and waits for its tasks
+    "spark.decommission.enabled": "true",  # a drained executor announces it, and waits for its tasks
 }
 
-#: The JVM schedules and does little else: code that is compiled fast beats code that runs fast.
+#: Options of the driver's JVM. It only schedules, so fast compilation matters more than fast code.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-LOG_PROPERTY = "spark.cqrs.log"  # our own: the path of this session's log
+LOG_PROPERTY = "spark.cqrs.log"  # a property of cqrs: the path of this session's log
 
-#: The setting of the folder for tables. Spark makes it for any query, in the present folder unless told otherwise.
+#: The property with the folder of tables. Spark creates it for any query, by default in the current folder.
 _WAREHOUSE = "spark.sql.warehouse.dir"
 
 _LOCAL = re.compile(r"local(\[(\d+|\*)( *, *\d+)?\])?")
@@ -64,12 +64,13 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 @contextmanager
 def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> Iterator["SparkContext"]:
-    """A Spark context on `master` (`local[N]`, `spark://…`), stopped with the block; one at a time in a process.
+    """Yield a Spark context on `master` (`local[N]`, `spark://…`), and stop it with the block; one at a time in a
+    process.
 
-    `conf` are the user's own settings (`--conf`). Whatever Spark says goes to `log_file`. The web UI is off unless
-    `spark.ui.enabled` is true; for local masters it and everything else listens on loopback only. SIGINT stays
-    with the caller. Raises `UnavailableError` when Java or the master is missing, `ConfigurationError` for a master
-    or setting that Spark refuses, `UsageError` for one that would break a promise.
+    `conf` holds the user's own settings (`--conf`). Spark's messages go to `log_file`. The web UI is off unless
+    `spark.ui.enabled` is true; with local masters, all ports listen on loopback only. The caller keeps its handler of
+    SIGINT. Raises `UnavailableError` if Java or the master is missing, `ConfigurationError` for a master or setting
+    that Spark does not accept, `UsageError` for a setting that would break a guarantee.
     """
     loopback = _is_local(master)
     settings = {**_settings(master, conf, name, loopback), LOG_PROPERTY: str(log_file)}
@@ -92,8 +93,8 @@ def project_session(
     conf: Mapping[str, str] | None = None,
     packages: Iterable[str] = (),
 ) -> Iterator["SparkContext"]:
-    """A `session` of the project for a job (`run`, say) about `what`: logged under its name, and every worker can
-    load the project's aggregates, and its other `packages`.
+    """Yield a `session` of the project for a `job` such as `run`, on the topic or aggregate `what`. The log has the
+    name of the job. Every worker can load the project's aggregates, and its other `packages`.
     """
     log_file = settings.root / ".cqrs" / "log" / f"{job}.log"
     name = f"cqrs {job} {what}".strip()
@@ -112,12 +113,12 @@ def ship(context: "SparkContext", archive: Path) -> None:
 
 
 def archive_name(package: str) -> str:
-    """The file that the aggregates' code is shipped as."""
+    """Return the name of the file in which a package is shipped to workers."""
     return f"cqrs-{package}.zip"
 
 
 def code_root(package: str, root: Path) -> Path:
-    """In a task: where the aggregates' package lies, the shipped archive if there is one, else `root`."""
+    """Return the path of a package's code in a task: the shipped archive if there is one, else `root`."""
     from pyspark import SparkFiles
 
     shipped = Path(SparkFiles.get(archive_name(package)))
@@ -125,12 +126,14 @@ def code_root(package: str, root: Path) -> Path:
 
 
 def setting(context: "SparkContext", name: str) -> str | None:
-    """A property of the session. `context.getConf()` copies all of them, with calls of the JVM for each: 15 ms."""
+    """Return a property of the session. `context.getConf()` would copy all properties, with calls of the JVM for each:
+    15 ms.
+    """
     return context._conf.get(name)
 
 
 def gave_up(context: "SparkContext", error: Exception) -> CqrsError:
-    """The error for a job that Spark ended: tasks return their own errors, so a worker has died."""
+    """Return the error for a job that Spark ended. Tasks return their own errors, so a worker has died."""
     java = getattr(error, "java_exception", None)
     message = str(java.getMessage() if java is not None else error).strip() or type(error).__name__
     return CqrsError(
@@ -139,11 +142,11 @@ def gave_up(context: "SparkContext", error: Exception) -> CqrsError:
 
 
 def dataframes(context: "SparkContext") -> "SparkSession":
-    """The entry to DataFrames; takes two seconds the first time, so only for jobs that need them."""
+    """Return the entry to DataFrames. The first call takes two seconds, so only jobs that need DataFrames make it."""
     from pyspark.sql import SparkSession
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PySpark's about the versions of pandas and pyarrow
+        warnings.simplefilter("ignore")  # PySpark warns about the versions of pandas and pyarrow
         return SparkSession(context)
 
 
@@ -152,7 +155,7 @@ def _settings(master: str, conf: Mapping[str, str], name: str, loopback: bool) -
         if conf.get(key, value) != value:
             raise UsageError(f"--conf {key}={conf[key]}: it must stay {value}", "leave it out")
     local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if loopback else {}
-    # Spark makes the secret. Without one any user of the machine could send it serialized objects.
+    # Spark generates the secret. Without it any user of the machine could send serialized objects to Spark.
     secret = {"spark.authenticate": "true"} if _LOCAL.fullmatch(master) else {}
     return {
         "spark.master": master,
@@ -180,11 +183,11 @@ def _context(settings: Mapping[str, str], gateway: Any, log_file: Path) -> "Spar
         raise _refusal(str(error), settings["spark.master"], log_file) from error
     finally:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, interrupt)  # PySpark puts its own in the place of the caller's
+            signal.signal(signal.SIGINT, interrupt)  # PySpark replaces the caller's handler
 
 
 def _refusal(text: str, master: str, log_file: Path) -> CqrsError:
-    """The error for a Spark that did not start, with the cause from its exception."""
+    """Return the error for a Spark that did not start, with the cause from its exception."""
     causes = [
         line.strip() for line in text.splitlines() if line.startswith(": ") or line.startswith("Caused by: ")
     ]
@@ -197,12 +200,12 @@ def _refusal(text: str, master: str, log_file: Path) -> CqrsError:
 
 
 def _stop(context: "SparkContext") -> None:
-    """End all jobs and the application. The JVM may be gone already: then there is nothing left to end."""
+    """Stop all jobs and the application. If the JVM has exited already, nothing is left to stop."""
     from py4j.protocol import Py4JError
 
     accumulators, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
-    accumulators.handle_error = lambda *_: None  # type: ignore[method-assign]  # the JVM goes: no news
-    # it polls: up to a second of waiting that nobody needs
+    accumulators.handle_error = lambda *_: None  # type: ignore[method-assign]  # the JVM exits: no errors
+    # `shutdown` polls: it would block for up to a second
     threading.Thread(target=accumulators.shutdown, daemon=True).start()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -215,7 +218,7 @@ def _stop(context: "SparkContext") -> None:
 
 
 def _forget() -> None:
-    """PySpark keeps the gateway for the next context of the process; ours ends with its session."""
+    """Clear the gateway that PySpark keeps for the process's next context: the gateway ends with its session."""
     from pyspark import SparkContext
 
     SparkContext._gateway = None
@@ -224,13 +227,13 @@ def _forget() -> None:
 
 
 def _is_local(master: str) -> bool:
-    """True if driver and executors are on this machine alone."""
+    """True if the driver and all executors are on this machine."""
     host = _MASTER_HOST.match(master)
     return master.startswith("local") or (host is not None and host[1] in _LOOPBACK)
 
 
 def _reach(master: str) -> None:
-    """Fail at once when nobody answers at a standalone master, where Spark would try for a minute."""
+    """Raise `UnavailableError` at once if no standalone master answers; Spark would retry for a minute."""
     hosts = _MASTER_HOST.findall(master) if "," not in master else []
     for host, port in hosts:
         try:

@@ -1,4 +1,4 @@
-"""The number of tasks that run at once, and waiting for cores where another application holds them."""
+"""The number of tasks that run at once, and the wait for cores that another application holds."""
 
 import json
 import re
@@ -13,22 +13,22 @@ from cqrs_cli.jobs.engine.session import setting
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-#: Seconds to wait for a cluster's executors, and seconds without another one after which they count as complete.
+#: Timeout in seconds for a cluster's executors, and seconds without a further executor after which they are complete.
 EXECUTORS_WITHIN = 60.0
 _COMPLETE_AFTER = 1.0
 
-#: The web UI's port of a master for which nobody has chosen another.
+#: The default port of a master's web UI.
 UI_PORT = "8080"
 
-#: Tasks to list at most: all of a stage.
+#: The largest number of tasks to list: all tasks of a stage.
 _ALL = 1_000_000
 
-#: Seconds for an answer.
+#: Timeout in seconds for an answer of a master.
 _PATIENCE = 2.0
 
 _HOST = re.compile(r"(?:spark://|,)(\[[^]]+\]|[^:,]+):\d+")
 
-#: Seconds without an executor after which it is said that cores are waited for: one that starts needs two.
+#: Seconds without an executor until a message reports the wait. The start of an executor takes two seconds.
 SAID_AFTER = 4.0
 
 
@@ -38,9 +38,10 @@ def slots(
     note: Callable[[str], None] | None = None,
     said_after: float = SAID_AFTER,
 ) -> int:
-    """The number of tasks that run at once. Waits for the executors; raises `UnavailableError` if none registers.
+    """Return the number of tasks that run at once. Waits for the executors; raises `UnavailableError` if none
+    registers.
 
-    `note` is told when it takes long, and who holds the cores of a standalone master.
+    `note` gets a message after a long wait, with the applications that hold the cores of a standalone master.
     """
     began = time.monotonic()
     complete_after = 0.0 if str(context.master).startswith("local") else _COMPLETE_AFTER
@@ -68,15 +69,15 @@ def _why(context: "SparkContext", before: str) -> str:
 
 
 class Slots(NamedTuple):
-    """The executors as they are now."""
+    """The current slots and executors."""
 
-    slots: int  # tasks that can run at once on those that take tasks
-    busy: int  # tasks that run, wherever
-    drained: frozenset[str]  # those that take no other tasks, and end once they have none
+    slots: int  # tasks that can run at once on executors that accept tasks
+    busy: int  # tasks that run, on any executor
+    drained: frozenset[str]  # executors that accept no further tasks, and exit after their last task
 
 
 def slots_now(context: "SparkContext") -> Slots:
-    """The slots that there are, and the executors that are being drained. Spark calls that decommissioned."""
+    """Return the current slots, and the executors that are drained. Spark's term for draining is decommissioning."""
     executors, scheduler = _executors(context), context._jsc.sc().taskScheduler()
     drained = frozenset(str(one.id()) for one in executors if scheduler.isExecutorDecommissioned(one.id()))
     cores = _cores(one for one in executors if one.id() not in drained)
@@ -85,7 +86,7 @@ def slots_now(context: "SparkContext") -> Slots:
 
 
 def executors_of(context: "SparkContext", group: str) -> set[str]:
-    """The executors on which tasks of a job group run now."""
+    """Return the executors on which tasks of a job group run now."""
     tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [(stage, tracker.getStageInfo(stage)) for job in jobs if job for stage in job.stageIds]
@@ -95,7 +96,7 @@ def executors_of(context: "SparkContext", group: str) -> set[str]:
 
 
 def _listed(found: Any) -> list[Any]:
-    """The elements of a list of Spark's."""
+    """Return the elements of a Scala list."""
     return [found.apply(number) for number in range(found.size())]
 
 
@@ -104,7 +105,7 @@ def _cores_per_task(context: "SparkContext") -> int:
 
 
 def _executors(context: "SparkContext") -> list[Any]:
-    """Those that have registered; a local master's is the driver."""
+    """Return the registered executors; with a local master, the driver is the executor."""
     return _listed(context._jsc.sc().statusStore().executorList(True))
 
 
@@ -113,9 +114,9 @@ def _cores(executors: Iterable[Any]) -> int:
 
 
 def who_holds(master: str, ui_port: str, own: str) -> str:
-    """The reason why a standalone master gives the application `own` no executor; empty for other masters.
+    """Return the reason why a standalone master gives the application `own` no executor; empty for other masters.
 
-    Of several masters the one that is alive knows.
+    If there are several masters, the active master is asked.
     """
     if not master.startswith("spark://"):
         return ""
@@ -141,7 +142,7 @@ def _ask(url: str) -> dict[str, Any] | None:
 
 
 def explain_state(told: Mapping[str, Any], own: str) -> str:
-    """The state of a master in one line: who holds how many of its cores."""
+    """Describe the state of a master in one line: the applications that hold its cores, and how many."""
     total, used = int(told.get("cores", 0)), int(told.get("coresused", 0))
     if not total:
         return "it has no workers"

@@ -1,4 +1,4 @@
-"""The class data archives of Spark's JVMs: one of the driver, and one of executors that find it at its place."""
+"""The class data archives of Spark's JVMs: one for the driver, and one for executors, at the same path everywhere."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,19 +11,21 @@ EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
 
 
 def spark_archive(java: Path) -> ClassArchive:
-    """The driver's archive for this `java` and the PySpark that is installed."""
+    """Return the driver's archive for this `java` and the installed PySpark."""
     return _archive(java, "spark")
 
 
 def executor_archive(java: Path) -> ClassArchive:
-    """The archive of an executor of a cluster. It loads other classes: with the driver's it starts 0.6 s later."""
+    """Return the archive for a cluster's executors. They load other classes: with the driver's archive they start 0.6 s
+    later.
+    """
     return _archive(java, "spark-executor")
 
 
 def archived(java: Path, conf: Mapping[str, str]) -> dict[str, str]:
-    """The options of both JVMs, with their archives before what `conf` says.
+    """Return the options of both JVMs: the archives, followed by the options in `conf`.
 
-    An executor that does not find its one there starts without Java's own, too: a tenth more processor time.
+    An executor that does not find its archive starts without Java's default archive, too: a tenth more processor time.
     """
     archives = {DRIVER_OPTIONS: spark_archive(java), EXECUTOR_OPTIONS: executor_archive(java)}
     return {
@@ -33,7 +35,7 @@ def archived(java: Path, conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def spark_words(options: Sequence[str]) -> str:
-    """Options of a JVM, as Spark takes them: a path may have blanks."""
+    """Quote the options of a JVM for Spark: a path may have blanks."""
     return " ".join(f'"{option}"' for option in options)
 
 

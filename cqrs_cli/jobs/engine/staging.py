@@ -1,4 +1,4 @@
-"""Writing the rows of a Spark job to a folder, which appears complete or not at all."""
+"""Writes the rows of a Spark job to a folder, which appears complete or not at all."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql.types import StructType
 
-#: Of both kinds of JSON rows are given to Spark as whole lines, with the schema `LINES`.
+#: For `json` and `jsonl`, Spark gets each row as a whole line, with the schema `LINES`.
 FileFormat = Literal["parquet", "json", "jsonl", "csv"]
 LINES = "line string"
 
-#: From batches of partition numbers to batches of their rows.
+#: Maps batches of partition numbers to batches of their rows.
 Rows = Callable[[Iterator[Any]], Iterator[Any]]
 
-#: Writes the rows of all partitions: called with their number, a function to rows, and the rows' schema.
+#: Writes the rows of all partitions: `write(partitions, rows, schema)`, with the number of partitions.
 Write = Callable[[int, Rows, "StructType | str"], None]
 
 
 class Target(NamedTuple):
-    """A folder by an absolute path, or by a URL of a file system that Spark knows."""
+    """A folder by an absolute path, or by a URL of a file system that Spark knows: `Target("/tmp/out", "parquet")`."""
 
     folder: str
     format: FileFormat
@@ -32,9 +32,10 @@ class Target(NamedTuple):
 
 @contextmanager
 def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
-    """Write next to the target and put it in place at the end; after an error the target is as it was.
+    """Yield a function that writes next to the target. The result is renamed to the target at the end; after an error
+    the target is unchanged.
 
-    Raises `UsageError` when the target is not empty, `ConfigurationError` when it cannot be written.
+    Raises `UsageError` if the target is not empty, `ConfigurationError` if it cannot be written.
     """
     with staging(context, target) as stage:
         yield lambda partitions, rows, schema: _write(context, stage, target, partitions, rows, schema)
@@ -47,7 +48,7 @@ def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
 
 @contextmanager
 def staging(context: "SparkContext", target: Target) -> Iterator[str]:
-    """A folder next to the target, which takes the target's place at the end. Raises as `staged` does."""
+    """Yield a folder next to the target, which is renamed to the target at the end. Raises as `staged` does."""
     from py4j.protocol import Py4JJavaError
 
     java: Any = context._jvm
@@ -63,7 +64,7 @@ def staging(context: "SparkContext", target: Target) -> Iterator[str]:
     try:
         yield str(stage)
         try:
-            files.delete(path, False)  # not a folder that another replay has filled meanwhile
+            files.delete(path, False)  # not recursive: another replay may have filled the folder since
             renamed = files.rename(stage, path)
         except Py4JJavaError as error:
             raise _unwritable(target, error.java_exception.getMessage()) from error
@@ -90,14 +91,14 @@ def _write(
     schema: "StructType | str",
 ) -> None:
     spark = dataframes(context)
-    # Spark's own default is the form of old Hive, which says nothing of the time zone.
+    # Spark's default is Hive's old format (INT96), which has no time zone.
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     made = spark.range(0, partitions, 1, partitions).mapInArrow(rows, schema)
     made.write.mode("overwrite").format("parquet" if target.format == "parquet" else "text").save(folder)
 
 
 def _rename_lines(java: Any, files: Any, stage: Any, ending: str) -> None:
-    """Give the files their ending: Spark's text writer names them .txt."""
+    """Rename the files to the format's ending: Spark's text writer names them .txt."""
     for status in files.listStatus(stage):
         name = str(status.getPath().getName())
         if name.endswith(".txt"):

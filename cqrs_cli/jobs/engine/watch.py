@@ -46,8 +46,7 @@ def run_crew(context: "SparkContext", work: LongWork[_R, _P], tasks: int, note: 
 
 
 def _watch(crew: Crew[_R, _P], work: LongWork[_R, _P], note: Callable[[str], None]) -> None:
-    """Watch until all tasks have ended: show the progress, and end the run when it is over or a partition has no owner.
-    """
+    """Watch until all tasks have ended: show the progress; end the run if it is over or a partition has no owner."""
     unowned = UnownedPlaces(work.timing.claim_deadline)
     ending = False
     look: _Look[_P] | None = None
@@ -87,18 +86,18 @@ def _watch(crew: Crew[_R, _P], work: LongWork[_R, _P], note: Callable[[str], Non
 
 
 class UnownedPlaces:
-    """Measures how long each place has had no owner: a place that loses its owner after hours has the whole timeout."""
+    """Measures how long each partition has had no owner. Each loss of an owner starts a new timeout."""
 
     def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._timeout, self._clock = timeout, clock
         self._since: dict[str, float] = {}
 
     def restart(self) -> None:
-        """Measure all places from the next call of `overdue` on: a task has just been submitted, or Kafka is away."""
+        """Restart the measurement of all partitions: a task has just been submitted, or Kafka is away."""
         self._since.clear()
 
     def overdue(self, places: Iterable[str]) -> list[str]:
-        """Take in the places without an owner now; return those that have had none for longer than the timeout."""
+        """Store the partitions without an owner; return the partitions without an owner for longer than the timeout."""
         now = self._clock()
         self._since = {place: self._since.get(place, now) for place in places}
         return [place for place, since in self._since.items() if now - since > self._timeout]

@@ -1,4 +1,4 @@
-"""Events as rows: the envelope, and a column for each type with its fields, or lines of JSON."""
+"""Events as rows: columns for the envelope and a column for each event type with its fields, or lines of JSON."""
 
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql.types import StructType
 
-#: The columns of the envelope, and the place in the log.
+#: The columns of an event's location in the log, and of its envelope.
 PLACE = ("partition", "offset")
 ENVELOPE_NAMES = (*PLACE, "version", "time", *TEXT_COLUMNS)
 
 
 class EventColumn(NamedTuple):
-    """The column of one type of event; it is null in the rows of the others."""
+    """The column of one event type; it is null in the rows of other types."""
 
     name: str
     cls: type[msgspec.Struct]
@@ -34,9 +34,9 @@ class EventColumn(NamedTuple):
 
 
 def event_columns(aggregate: Aggregate) -> list[EventColumn]:
-    """A column for each type of today that has fields, by its name without the aggregate's.
+    """Return a column for each current event type that has fields, named after the type without the aggregate's prefix.
 
-    One that is called as a column of the envelope (Spark ignores case) gets `_event` behind its name.
+    If the name collides with an envelope column, `_event` is appended: Spark ignores case in names.
     """
     found = []
     for wire_type, cls in aggregate.events.items():
@@ -48,7 +48,7 @@ def event_columns(aggregate: Aggregate) -> list[EventColumn]:
 
 
 def event_schema(aggregate: Aggregate) -> "StructType":
-    """The schema of events in Parquet."""
+    """Return the schema of events in Parquet."""
     from pyspark.sql.types import (
         IntegerType,
         LongType,
@@ -73,17 +73,17 @@ def event_schema(aggregate: Aggregate) -> "StructType":
 
 
 class EventBatches:
-    """Makes columns of the events of one partition."""
+    """Converts the events of one partition to columns."""
 
     def __init__(self, aggregate: Aggregate, log: PartitionLog, personal: bool = False) -> None:
-        """`personal`: personal fields have their values, else placeholders."""
+        """`personal`: True for the values of personal fields, False for redacted values."""
         self._aggregate, self._log, self._personal = aggregate, log, personal
         self._columns = event_columns(aggregate)
         self._schema = arrow_schema(event_schema(aggregate))
 
     def batch(self, records: list[Record]) -> "pyarrow.RecordBatch":
-        """Events as columns, old ones as their upcasters give them. Raises `ContradictionError` for one that the code
-        cannot read, `CqrsError` for a value without a place in a column; both name the record.
+        """Return events as columns; upcasters convert old events. Raises `ContradictionError` for an event that the
+        code cannot read, `CqrsError` for a value that does not fit its column; both errors name the record.
         """
         import pyarrow
 
@@ -116,7 +116,7 @@ class EventBatches:
 
 
 def event_lines(log: PartitionLog, records: list[Record]) -> "pyarrow.RecordBatch":
-    """Events as they were written, each on a line of its own; raises `ContradictionError` for a record that is none."""
+    """Return events as they were written, each on a line; raises `ContradictionError` for a record without an event."""
     import pyarrow
 
     lines = []

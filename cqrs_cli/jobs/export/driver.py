@@ -1,4 +1,4 @@
-"""`cqrs export`: the events of an aggregate as files; a Spark task a partition."""
+"""The driver of `cqrs export`: the events of an aggregate as files, with a Spark task for each partition."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExportPlan(ReadPlan):
-    """A `ReadPlan`, and what else every task needs."""
+    """A `ReadPlan`, and the other data that every task needs."""
 
     chains: Chains
-    words: Address | None = None  # where tasks tell how far they are
-    personal: bool = False  # personal fields have their values, else placeholders
+    words: Address | None = None  # the address for the tasks' progress reports
+    personal: bool = False  # True: the values of personal fields; False: redacted values
 
 
 class Exported(NamedTuple):
@@ -57,7 +57,7 @@ class Exported(NamedTuple):
 def plan_export(
     connection: Connection, topics: Topics, package: str, root: Path, partitioner: Partitioner = "murmur2"
 ) -> ExportPlan:
-    """An export of the events that are committed now. Raises `ConfigurationError` if the topic is missing."""
+    """Return the plan to export all events that are committed now. Raises `ConfigurationError` if there is no topic."""
     count = readers.partitions(connection, topics.events)
     chains = find_chains(connection, topics, partitioner, count)
     bounds = readers.bounds(connection, topics.events, range(count))
@@ -72,7 +72,7 @@ def export_events(
 ) -> Exported:
     """Write all events; `show` is called several times a second.
 
-    Raises the gravest error of the tasks; then nothing is written.
+    Raises the gravest error of the tasks; then the target is unchanged.
     """
     results = collector(context, Exported)
     began = time.monotonic()
@@ -95,7 +95,7 @@ def export_events(
 def _rows(
     plan: ExportPlan, results: Any, format: FileFormat, numbers: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
-    """The task on a worker: partition numbers in, their events out; the results go to the accumulator."""
+    """The task on a worker: maps partition numbers to their events; the results go to the accumulator."""
     plan = shipped(plan)
     for batch in numbers:
         for partition in batch.column(0).to_pylist():
@@ -112,7 +112,9 @@ def _rows(
 
 
 def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iterator[pyarrow.RecordBatch]":
-    """The events of the keys with one home, in batches; raises `CqrsError` for one that cannot be read."""
+    """Yield, in batches, the events of the keys whose current partition is `partition`; raises `CqrsError` for an
+    unreadable event.
+    """
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     home = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payloads)
     with closing(LogTeller(plan.words, partition)) as teller, closing(_view(plan, aggregate)) as view:
@@ -125,7 +127,7 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
 
 
 def _view(plan: ExportPlan, aggregate: Aggregate) -> EventView:
-    """The opener, or the masker, of the personal fields of events."""
+    """Return the decryptor of the events' personal fields, or their masker."""
     connection, marks = plan.connection, event_marks(aggregate)
     if plan.personal:
         return event_opener(connection, connection.keys, plan.topics, marks)

@@ -1,6 +1,7 @@
-"""The driver of `cqrs replay`: all aggregates of a type, folded from the events topic alone; Spark tasks by partition.
+"""The driver of `cqrs replay`: folds all aggregates of a type from the events topic alone, with Spark tasks by
+partition.
 
-Results come back through an accumulator. A task returns a contradiction as a value too; Spark sees no task fail.
+Results return through an accumulator. A task returns an inconsistency as a value, too, so Spark sees no failed task.
 """
 
 import time
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Replayed(NamedTuple):
-    """All partitions together."""
+    """The result of all partitions."""
 
     total: Total
     seconds: float
@@ -46,9 +47,10 @@ def plan_replay(
     positions: Mapping[int, int] | None = None,
     partitioner: Partitioner = "murmur2",
 ) -> ReplayPlan:
-    """A replay of the events that are committed now, or of those below `positions`, an offset for each partition.
+    """Return the plan to replay the events that are committed now, or only the events before `positions`, an offset for
+    each partition.
 
-    Raises `ConfigurationError` if the events topic is missing, `UsageError` for positions that it does not have.
+    Raises `ConfigurationError` if the events topic is missing, `UsageError` for positions that the topic does not have.
     """
     count = readers.partitions(connection, topics.events)
     chains = find_chains(connection, topics, partitioner, count).upto(positions)
@@ -59,7 +61,9 @@ def plan_replay(
 
 
 def parts_for(tasks: int, partitions: int) -> int:
-    """The parts of each partition that keep `tasks` at once busy: one, unless there are fewer partitions than tasks."""
+    """Return the number of parts for each partition that keeps `tasks` concurrent tasks busy: one, unless there are
+    fewer partitions than tasks.
+    """
     return max(1, tasks // max(1, partitions))
 
 
@@ -72,8 +76,8 @@ def replay_events(
 ) -> Replayed:
     """Fold all events; `show` is called several times a second. With a target, write the aggregates.
 
-    Raises the gravest error of the tasks: `ContradictionError` for a log that contradicts itself, naming the place;
-    then nothing is written.
+    Raises the gravest error of the tasks: `ContradictionError`, with the offset, for a log that contradicts itself.
+    Then the target is unchanged.
     """
     results = collector(context, ReplayResult)
     began = time.monotonic()
@@ -98,12 +102,12 @@ def _state(plan: ReplayPlan) -> type[State]:
 
 
 def _replay_task(plan: ReplayPlan, task: int) -> ReplayResult:
-    """The task that Spark runs on a worker when nothing is to be written."""
+    """The task that Spark runs on a worker if there is no target."""
     return total_part(shipped(plan), task)
 
 
 def _spans(plan: ReplayPlan) -> dict[int, int | None]:
-    """The offsets that each task reads."""
+    """Return the number of offsets that each task reads."""
     return {task: sum(end - start for _, start, end in plan.links(task)) for task in plan.tasks}
 
 

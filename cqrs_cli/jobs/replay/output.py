@@ -1,4 +1,4 @@
-"""The aggregates of a replay as rows: their state as columns by its fields' types, or as JSON."""
+"""The aggregates of a replay as rows: the state in columns with the types of its fields, or as JSON."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql.types import StructType
 
-#: The columns before the state's.
+#: The columns before the state's columns.
 _FIRST = ("id", "version", "time")
 
-#: Aggregates given to Spark at once.
+#: The number of aggregates in a batch for Spark.
 ROWS_PER_BATCH = 10_000
 
 
 def state_columns(state: type[msgspec.Struct]) -> list[FieldColumn]:
-    """The fields of a state as columns; one that is called as a column before it is `state_id`, say."""
+    """Return the fields of a state as columns. A field that is named like a key column gets a prefix: `state_id`."""
     taken = frozenset(_FIRST)
     return [
         one._replace(name=f"state_{one.name.removeprefix('data_')}")
@@ -42,7 +42,7 @@ def state_columns(state: type[msgspec.Struct]) -> list[FieldColumn]:
 
 
 def state_schema(state: type[msgspec.Struct]) -> "StructType":
-    """The schema of aggregates in Parquet."""
+    """Return the schema of aggregates in Parquet."""
     from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
     keys = [
@@ -56,7 +56,7 @@ def state_schema(state: type[msgspec.Struct]) -> "StructType":
 def aggregate_rows(
     plan: ReplayPlan, results: Any, format: FileFormat, numbers: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
-    """The task on a worker: task numbers in, their aggregates out; the results go to the accumulator."""
+    """The task on a worker: maps task numbers to their aggregates; the results go to the accumulator."""
     for batch in numbers:
         for task in batch.column(0).to_pylist():
             partition = plan.partition(task)
@@ -75,14 +75,14 @@ def aggregate_rows(
 
 
 class StateColumns:
-    """Makes columns of aggregates."""
+    """Converts aggregates to columns."""
 
     def __init__(self, state: type[msgspec.Struct]) -> None:
         self._columns = state_columns(state)
         self._schema = arrow_schema(state_schema(state))
 
     def batch(self, some: list[AggregateRow]) -> "pyarrow.RecordBatch":
-        """Aggregates as columns; raises `CqrsError` naming one whose state has no place there."""
+        """Return aggregates as columns; raises `CqrsError`, with the id, for a state that does not fit its columns."""
         import pyarrow
 
         states: list[State] = [row.decoded for row in some]
@@ -99,7 +99,9 @@ class StateColumns:
 
 
 def _masked(row: AggregateRow) -> AggregateRow:
-    """The aggregate with placeholders in its personal fields: those of before their mark are plain in the log."""
+    """Return the aggregate with redacted personal fields: values from before the field's annotation are plain text in
+    the log.
+    """
     state = mask(row.decoded)
     return row if state is row.decoded else row._replace(state=encode_json(state), decoded=state)
 

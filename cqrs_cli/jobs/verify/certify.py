@@ -1,4 +1,6 @@
-"""Certificates of an aggregate's topics: read and hashed on Spark, a task a partition; nothing is proved meanwhile."""
+"""The driver of `cqrs certificate`: reads and hashes an aggregate's topics on Spark, with a task for each partition,
+and verifies no promise.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -41,44 +43,44 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CertifyPlan:
-    """The data that every task needs. `cuts`: by topic, where each partition of an earlier certificate ends."""
+    """The data that every task needs. `cuts`: by topic, the end of each partition in an earlier certificate."""
 
     connection: Connection
     described: AggregateTopics
     cuts: Mapping[Kind, list[int]]
-    lineage: CertifiedLineage | None = None  # of an aggregate that has grown
+    lineage: CertifiedLineage | None = None  # of a repartitioned aggregate
     stretch: int = STRETCH
-    words: Address | None = None  # where tasks tell how far they are
+    words: Address | None = None  # the address for the tasks' progress reports
 
 
 class CertifiedPartition(NamedTuple):
-    """One partition's five logs, each with its stretch at the cut; or the error that ends the job."""
+    """One partition's five logs, each with its stretch up to the cut; or the error that ends the job."""
 
     logs: Mapping[Kind, tuple[LogCertificate, Stretch | None]] = {}
     error: CqrsError | None = None
 
     @property
     def records(self) -> int:
-        """The committed records of its logs."""
+        """The number of committed records in the logs."""
         return sum(log.records for log, _ in self.logs.values())
 
 
 class TopicChange(PlacedFault):
-    """A change since the certificate, with its place."""
+    """A change since the certificate, with its topic and partition."""
 
     def __str__(self) -> str:
         return f"{self.topic} partition {self.partition}: {self.what}"
 
 
 class LineageChange(TopicChange):
-    """A change of the lineage, whose records no command shows."""
+    """A change of the partition history. No command shows the records of that topic."""
 
     def error(self, what: str, aggregate: str) -> ContradictionError:
         return ContradictionError(what, f"only cqrs may write to {self.topic}: restore the topic")
 
 
 class Certified(NamedTuple):
-    """All partitions together, now; `changes` since an earlier certificate, if there was one."""
+    """The result of all partitions; `changes` since an earlier certificate, if there was one."""
 
     certificate: Certificate
     changes: list[TopicChange]
@@ -88,12 +90,12 @@ class Certified(NamedTuple):
 
     @property
     def records(self) -> int:
-        """The committed records that are there now."""
+        """The number of committed records in the topics now."""
         return sum(log.records for topic in self.certificate.topics.values() for log in topic.partitions)
 
 
 def plan_certify(connection: Connection, topics: Topics, earlier: Certificate | None = None) -> CertifyPlan:
-    """A certificate of what is committed now. Raises `ConfigurationError` for topics that are missing."""
+    """Return the plan of a certificate of all committed records. Raises `ConfigurationError` for missing topics."""
     with Admin(connection) as admin:
         found, extras = find_with_extras(admin, topics)
         if (error := missing_topics(topics, found)) is not None:
@@ -125,7 +127,7 @@ def certify_topics(
 
 
 def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
-    """The task of one partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
+    """The task of one partition. Raises nothing: an error is a value, so Spark sees no failed task."""
     log = PartitionLog(plan.connection, plan.described.topics, partition)
 
     def work() -> CertifiedPartition:
@@ -155,7 +157,7 @@ def _hashed(
 def compare_all(
     plan: CertifyPlan, results: Iterable[CertifiedPartition], earlier: Certificate | None, seconds: float
 ) -> Certified:
-    """All partitions together, in their order, and what has changed since `earlier`."""
+    """Combine the results of all partitions, in their order, with the changes since `earlier`."""
     logs, described = [result.logs for result in results], plan.described
     topics, changes, checked = {}, list[TopicChange](), 0
     deleted: dict[str, int] = {}
@@ -198,13 +200,13 @@ def _checked(
     partition: int,
     kind: Kind,
 ) -> Checked:
-    """One log compared; a partition that is gone counts as empty."""
+    """Compare one log with its earlier certificate; a partition that is gone counts as empty."""
     now, at_cut = logs[partition][kind] if partition < len(logs) else (LogCertificate(0, 0, []), None)
     return check_log(was, now, at_cut, plan.stretch)
 
 
 def _growth_changes(plan: CertifyPlan, earlier: Certificate) -> list[TopicChange]:
-    """The changes in the number of partitions, and in the lineage that explains it."""
+    """Return the changes in the number of partitions, and in the partition history that explains them."""
     topics, now = plan.described.topics, plan.described.partitions
     before = len(earlier.topics[topics.commands].partitions)
     found = growth_change(before, now, plan.lineage)

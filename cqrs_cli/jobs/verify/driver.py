@@ -1,4 +1,4 @@
-"""The driver of `cqrs verify`: the invariants of an aggregate's topics, proved on Spark, a task a partition."""
+"""The driver of `cqrs verify`: checks the invariants of an aggregate's topics, with a Spark task for each partition."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -43,27 +43,27 @@ class PlacedViolation(PlacedFault):
 
 
 class Verified(NamedTuple):
-    """All partitions together. `compared`: partition → the comparison with its shard, if that was asked for."""
+    """The result of all partitions. `compared`: partition → the comparison with its shard, if it was requested."""
 
     reports: dict[int, Report]
     violations: list[PlacedViolation]
     violation_count: int
     compared: dict[int, ShardComparison]
     seconds: float
-    earlier: Mapping[int, Report] = {}  # partition → what an earlier verify has proved
-    again: Mapping[int, str] = {}  # partition → why it was proved from its beginning nevertheless
+    earlier: Mapping[int, Report] = {}  # partition → the checkpoint of an earlier verification
+    again: Mapping[int, str] = {}  # partition → why it was verified from its beginning nevertheless
 
     def total(self, name: str) -> int:
-        """The sum of one number of the reports."""
+        """Return the sum of one number of the reports."""
         return sum(getattr(report, name) for report in self.reports.values())
 
     def new(self, name: str) -> int:
-        """The part of a sum that no earlier verify has proved."""
+        """Return the part of a sum that no earlier verification has covered."""
         before: int = sum(getattr(report, name) for report in self.earlier.values())
         return self.total(name) - before
 
     def deleted(self, kind: Kind) -> int:
-        """Records of a kind that retention is known to have deleted."""
+        """Return the number of records of a kind that retention is known to have deleted."""
         return sum(report.deleted.get(kind, 0) for report in self.reports.values())
 
 
@@ -74,11 +74,11 @@ def plan_verify(
     shards: Path | None = None,
     longest_window: timedelta | None = None,
 ) -> ProofPlan:
-    """A proof of what is committed, and of the shards in the folder `shards` if it is given.
+    """Return the plan to verify all committed records, and the shards in the folder `shards` if it is given.
 
-    Where the project has no aggregates, events are judged without their code.
+    If the project has no aggregates, events are verified without their code.
 
-    Where `dedup_window` was changed, the settings hold the shortest there ever was, and `longest_window` is the
+    After a change of `dedup_window`, the settings hold the shortest window there ever was, and `longest_window` is the
     longest. Raises `ConfigurationError` for missing ACLs, and for topics that are missing or set up wrongly.
     """
     package = settings.aggregates if names(settings.aggregates, settings.root) else None
@@ -102,7 +102,7 @@ def plan_verify(
 
 
 def proved_by(plan: ProofPlan) -> Proved:
-    """The topics and settings that a proof is about."""
+    """Return the topics and settings that a verification covers."""
     found = plan.aggregate
     return Proved(
         aggregate=found.topics.aggregate,
@@ -122,7 +122,7 @@ def verify_topics(
     show: Callable[[JobProgress], None] = lambda progress: None,
     listen: Listen = TaskReports,
 ) -> Verified:
-    """Prove every partition; `show` is called several times a second. Raises the tasks' gravest error."""
+    """Verify every partition; `show` is called several times a second. Raises the tasks' gravest error."""
     results = collector(context, ProofResult)
     began = time.monotonic()
     partitions = range(plan.aggregate.partitions)
@@ -138,7 +138,7 @@ def verify_topics(
 
 
 def verify_here(plan: ProofPlan) -> Verified:
-    """The same without Spark, one partition after the other, in this process: for tests and small topics.
+    """Verify without Spark, one partition after the other, in this process: for tests and small topics.
 
     `verify_here(plan_verify(connection, topics, settings)).violations` is empty when all is well.
     """
@@ -177,7 +177,7 @@ def _together(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -
 
 
 def _checked(plan: ProofPlan, violations: int) -> int:
-    """Their number; raises `UnavailableError` if partitions have split meanwhile."""
+    """Return the number of violations; raises `UnavailableError` if partitions have split since the plan."""
     topics, count = plan.aggregate.topics, plan.aggregate.partitions
     if violations and find_lineage(plan.connection, topics, count) != plan.lineage:
         raise UnavailableError(f"the partitions of {topics.aggregate} have split meanwhile", "verify again")

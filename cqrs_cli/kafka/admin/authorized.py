@@ -1,4 +1,4 @@
-"""Asks the broker what a client's user may do, without doing any of it."""
+"""Asks the broker which ACLs a client's user has, without changing anything."""
 
 import re
 from collections.abc import Iterable
@@ -11,9 +11,9 @@ _UNKNOWN_TOPIC, _NOT_ALLOWED, _GROUP_NOT_ALLOWED, _ID_NOT_ALLOWED = 3, 29, 30, 5
 
 
 def missing_acls(client: Any, wanted: Iterable[RequiredAcl]) -> list[RequiredAcl]:
-    """Those of `wanted` that the user of kafka-python's admin `client` is not allowed.
+    """Return the ACLs of `wanted` that the user of kafka-python's admin `client` lacks.
 
-    Of a topic that may not even be described nothing else is known: all that is wanted of it is missing.
+    If the user may not describe a topic, nothing is known about it, and all its wanted ACLs count as missing.
     """
     needs = list(wanted)
     held: dict[tuple[str, str], set[str] | None] = {
@@ -32,13 +32,13 @@ def missing_acls(client: Any, wanted: Iterable[RequiredAcl]) -> list[RequiredAcl
 
 
 def _holds(client: Any, operations: set[str] | None, need: RequiredAcl) -> bool:
-    if operations is None:  # the topic does not exist: we can only ask if we may create it
+    if operations is None:  # the topic does not exist: only Create can be checked
         return need.operation != "Create" or _may_create(client, need.name)
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", need.operation).upper() in operations
 
 
 def _topics(client: Any, names: list[str]) -> dict[str, set[str] | None]:
-    """The authorized operations on each topic; None if it does not exist, or the broker does not say."""
+    """Return the authorized operations on each topic; None if it does not exist, or the broker does not report them."""
     found: dict[str, set[str] | None] = {}
     for topic in client.describe_topics(names) if names else ():
         operations = topic.get("authorized_operations")
@@ -58,15 +58,15 @@ def _may_create(client: Any, name: str) -> bool:
         client.create_topics({name: {"num_partitions": 1, "replication_factor": 1}}, validate_only=True)
     except (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError):
         return False
-    except errors.BrokerResponseError:  # it has come to exist, or a policy of the broker's has other wishes
+    except errors.BrokerResponseError:  # the topic exists by now, or a policy of the broker rejects it
         return True
     return True
 
 
 def _group(client: Any, name: str) -> set[str]:
-    """Asked with the heartbeat of a member that cannot exist: it changes nothing. The group need not exist.
+    """Return the authorized operations on a group, found by a heartbeat of a member that cannot exist.
 
-    Any broker may answer: each one checks the ACL before it checks that it is the coordinator.
+    The group need not exist. Any broker may answer, since it checks the ACL before it looks for the coordinator.
     """
     from kafka.protocol.admin import DescribeGroupsRequest
     from kafka.protocol.consumer import HeartbeatRequest
@@ -79,7 +79,7 @@ def _group(client: Any, name: str) -> set[str]:
 
 
 def _transactional_id(client: Any, prefix: str) -> set[str]:
-    """Asked with the end of a transaction whose producer cannot exist: it changes nothing."""
+    """Return the authorized operations, found by ending a transaction of a producer that cannot exist."""
     from kafka.protocol.producer.transaction import EndTxnRequest
 
     end = EndTxnRequest(transactional_id=f"{prefix}0", producer_id=2**62, producer_epoch=0, committed=False)

@@ -1,4 +1,4 @@
-"""kafka-python's admin client, kept quiet and bounded in time, its errors turned into ours."""
+"""kafka-python's admin client, with a silent log and timeouts; its errors are converted to errors of cqrs."""
 
 import logging
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.handshake import CHECK, Refusal, UnreachedError, first_reachable, greet
 
-#: Milliseconds that the first answer may take, and any later one.
+#: Timeouts in milliseconds for the first answer, and for each later answer.
 CONNECT_TIMEOUT = 5_000
 REQUEST_TIMEOUT_MS = 8_000
 
@@ -18,10 +18,10 @@ _LOGIN = "check sasl.mechanism and sasl.jaas.config in the file that --command-c
 
 
 class _Overheard(logging.Handler):
-    """Remembers why connecting failed: kafka-python logs the reason and raises a bare timeout.
+    """A log handler that keeps the reason of a failed connection: kafka-python logs it and raises a bare timeout.
 
-    A refused `login` stays refused: that is raised at once. kafka-python may miss the broker's word and only notice
-    that the connection is closed.
+    A rejected `login` stays rejected, so this is raised at once. kafka-python may miss the broker's error and only
+    notice that the connection is closed.
     """
 
     def __init__(self, login: bool = False) -> None:
@@ -44,7 +44,7 @@ class _Overheard(logging.Handler):
 
 
 def connect(connection: Cluster) -> Any:
-    """A connected `KafkaAdminClient`; raises `UnavailableError` with the reason, or `ConfigurationError`."""
+    """Return a connected `KafkaAdminClient`; raises `UnavailableError` with the reason, or `ConfigurationError`."""
     from kafka import KafkaAdminClient
     from kafka.net.compat import KafkaNetClient
 
@@ -56,7 +56,7 @@ def connect(connection: Cluster) -> Any:
 
     configuration = connection.kafka_python()
     try:
-        # Only an address that answers: kafka-python tries the others for long, and leaves their sockets open.
+        # Only a reachable address: kafka-python tries the other addresses for long, and leaves their sockets open.
         answering = first_reachable(configuration["bootstrap_servers"], CONNECT_TIMEOUT / 1000 - 1)
     except UnreachedError as error:
         raise _unreachable(connection, str(error)) from None
@@ -82,9 +82,10 @@ def connect(connection: Cluster) -> Any:
 
 
 def abandon(client: Any) -> None:
-    """Close a network client of kafka-python's that nobody was given: its thread may run already.
+    """Close a network client of kafka-python whose admin client failed to start; its thread may be running already.
 
-    kafka-python's own `stop` waits for ever if the thread begins only then: first of all it forgets that it shall stop.
+    kafka-python's own `stop` waits for ever if the thread starts only afterwards, since the thread first clears the
+    stop flag.
     """
     network = client._net
     while network._io_thread is not None and network._io_thread.is_alive():
@@ -96,13 +97,13 @@ def abandon(client: Any) -> None:
 
 
 def answer(client: Any, request: Any, node: int | None = None) -> Any:
-    """A broker's answer, any one's unless named, to a request that kafka-python's `client` has no method for."""
+    """Return a broker's answer to a request for which `client` has no method. `node`: None for any broker."""
     return client._manager.run(client._manager.send, request, node)
 
 
 @contextmanager
 def _overhearing(login: bool) -> Iterator[_Overheard]:
-    """Keep kafka-python's log to ourselves: its debug lines hold passwords, its warnings repeat what is raised."""
+    """Hide kafka-python's log in the block: its debug lines contain passwords, its warnings repeat raised errors."""
     log = logging.getLogger("kafka")
     if not any(isinstance(handler, logging.NullHandler) for handler in log.handlers):
         log.addHandler(logging.NullHandler())
@@ -118,7 +119,7 @@ def _overhearing(login: bool) -> Iterator[_Overheard]:
 
 @contextmanager
 def admin_errors(connection: Cluster, overheard: _Overheard | None = None) -> Iterator[None]:
-    """Turn kafka-python's errors into ours, naming the bootstrap server and no configuration."""
+    """Convert kafka-python's errors to errors of cqrs, which name the bootstrap server and no configuration."""
     from kafka import errors
 
     try:
@@ -151,5 +152,5 @@ def _refused(connection: Cluster, no: Refusal) -> UnavailableError:
 
 
 def _name(error: Exception) -> str:
-    """The kind of error alone: messages of kafka-python quote whole requests and responses."""
+    """Return only the class of an error, since messages of kafka-python quote whole requests and responses."""
     return type(error).__name__.removesuffix("Error")

@@ -1,22 +1,22 @@
-"""The broker's clock, as the leader of the metadata quorum tells it: reading it changes nothing."""
+"""The broker's clock, as the leader of the metadata quorum reports it. Reading it changes nothing."""
 
 import time
 from collections.abc import Callable
 from typing import Any
 
-#: The time by the clock of this machine, ms.
+#: Returns the time of this machine's clock, ms.
 OwnClock = Callable[[], int]
 
 
 def this_clock() -> int:
-    """The time of this machine, ms."""
+    """Return the time of this machine, ms."""
     return time.time_ns() // 1_000_000
 
 
 def clock_difference(client: Any, own: OwnClock) -> int | None:
-    """The least by which `own` is ahead of the broker's clock (ms), less than 0 if it is behind.
+    """Return by how much `own` is ahead of the broker's clock at least (ms); negative if the broker's clock is ahead.
 
-    None if the broker does not say: asking takes Describe on the cluster, and KRaft.
+    None if the broker does not report its time: this needs Describe on the cluster, and KRaft.
     """
     from kafka import errors
 
@@ -32,7 +32,7 @@ def clock_difference(client: Any, own: OwnClock) -> int | None:
 
 
 def _leader_time(quorum: Any) -> int | None:
-    """The time at which the leader has caught up with itself, which is now."""
+    """Return the time at which the leader has caught up with itself, which is the present."""
     for topic in quorum["topics"]:
         for partition in topic["partitions"]:
             for voter in partition["current_voters"]:
@@ -43,7 +43,7 @@ def _leader_time(quorum: Any) -> int | None:
 
 
 def clocks_text(ahead: int) -> str:
-    """The difference for people, what it leads to, and the way out."""
+    """Return the message about a clock difference, with its effects and the correction."""
     way = "ahead of" if ahead > 0 else "behind"
     return (
         f"the clock of this machine is {abs(ahead) / 1000:,.0f} s {way} the broker's: "

@@ -1,4 +1,4 @@
-"""Asks the broker for the settings of topics, and tells one it does not know from one that may not be looked at."""
+"""Reads the settings of topics. It distinguishes unknown topics from missing ACLs."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,11 +13,11 @@ _UNKNOWN_TOPIC, _NOT_ALLOWED = 3, 29
 
 
 def topic_configs(client: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """The settings of each topic, without those of no value; topics that the broker does not know are left out.
+    """Return the settings of each topic, without empty settings; topics unknown to the broker are left out.
 
-    Any broker may answer, so one that lags behind the others may not know a topic that they know. Asked with the
-    request itself, since kafka-python's own `describe_configs` keeps the error code to itself. Raises
-    `ConfigurationError` where the user may not look.
+    Any broker may answer, so a broker that lags may not know a topic that other brokers know. The request is sent
+    directly, since kafka-python's own `describe_configs` hides the error code. Raises `ConfigurationError` if an ACL is
+    missing.
     """
     from kafka.protocol.admin import DescribeConfigsRequest
 

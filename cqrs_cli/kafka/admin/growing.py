@@ -1,4 +1,4 @@
-"""Letting an aggregate's topics grow: every step may be done again, by whoever completes what another has begun."""
+"""Raises the partition count of an aggregate's topics. Each step may be repeated, so any caller can complete it."""
 
 import time
 from collections.abc import Callable
@@ -9,20 +9,20 @@ from cqrs_cli.kafka.admin.client import REQUEST_TIMEOUT_MS
 from cqrs_cli.kafka.admin.topics import Admin, make_extra
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 
-#: The commands grow last: what comes of a command must have a place to be written to before one can be sent.
+#: The commands grow last: before a command can be sent to a new partition, the partitions for its results must exist.
 ORDER: tuple[Kind, ...] = ("events", "outcomes", "dead-letters", "deferred", "commands")
 
 
 def make_lineage(admin: Admin, topics: Topics) -> None:
-    """Make the lineage topic of an aggregate that grows for the first time."""
+    """Create the lineage topic of an aggregate, at its first repartitioning."""
     make_extra(admin, topics, "lineage")
 
 
 def grow_topics(admin: Admin, topics: Topics, count: int, say: Callable[[str], object] = str) -> None:
-    """Let the five topics grow to so many partitions, one after the other. Topics that have as many, or more, stay.
-    `say` hears of each that has grown.
+    """Raise the partition count of the five topics to `count`, one after the other. Topics with so many partitions, or
+    more, stay unchanged. Each topic that has grown is reported.
 
-    Raises `UnavailableError` if a broker does not show the new partitions in time: the same call goes on from there.
+    Raises `UnavailableError` if a broker does not show the new partitions in time; the same call then continues.
     """
     for kind in ORDER:
         name = topics.name(kind)

@@ -1,8 +1,9 @@
-"""Ends a hanging transaction: one that is open on a partition, though its coordinator counts it as complete.
+"""Ends a hanging transaction: it is open on a partition, though its coordinator counts it as complete.
 
-Kafka 4.2 to 4.4 leave out the marker of a partition that has no leader just then, as after a crash of all its replicas
-(KAFKA-20734, measured on 4.4.0). A fence does not end it. The producer's next marker on the partition does, whatever
-that says: records of an aborted transaction become visible, or those of a committed one vanish.
+Kafka 4.2 to 4.4 omit the marker of a partition that has no leader at that time, as after a crash of all its replicas
+(KAFKA-20734, measured on 4.4.0). A fence does not end the transaction. The producer's next marker on the partition ends
+it, even with the opposite result: records of an aborted transaction become visible, or records of a committed
+transaction vanish.
 """
 
 import time
@@ -12,15 +13,15 @@ from typing import Any, NamedTuple
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.admin.client import REQUEST_TIMEOUT_MS, answer
 
-#: Kafka's error codes after which a coordinator is asked again: it starts, has moved, or ends a transaction.
+#: Kafka's error codes after which the request is repeated: the coordinator starts, has moved, or ends a transaction.
 _AGAIN = {14, 15, 16, 51}
 
-#: The last version of these requests that clients of librdkafka 2.16 speak, too: the epoch stays after the end.
+#: The last version of these requests that librdkafka 2.16 also uses: the producer epoch stays after the transaction.
 _MOST = 3
 
 
 class FencedProducer(NamedTuple):
-    """A producer that has just fenced all others of its transactional id, and the node that coordinates it."""
+    """A producer that has just fenced all others of its transactional id. `coordinator`: the coordinator's node."""
 
     transactional_id: str
     producer_id: int
@@ -29,9 +30,9 @@ class FencedProducer(NamedTuple):
 
 
 def fence(client: Any, transactional_id: str, timeout_ms: int) -> FencedProducer:
-    """Fence the transactional id's producer with kafka-python's admin `client`; raises `UnavailableError`.
+    """Fence the producer of a transactional id with kafka-python's admin `client`; raises `UnavailableError`.
 
-    `timeout_ms`: after which the broker aborts the next transaction.
+    `timeout_ms`: time after which the broker aborts the next transaction.
     """
     from kafka.protocol.producer import InitProducerIdRequest
 
@@ -48,12 +49,12 @@ def fence(client: Any, transactional_id: str, timeout_ms: int) -> FencedProducer
 
 
 def producer_of(client: Any, transactional_id: str) -> int:
-    """The id of the producer that has a transactional id now; it is not fenced."""
+    """Return the id of the current producer of a transactional id, without a fence."""
     return int(client.describe_transactions([transactional_id])[transactional_id].producer_id)
 
 
 def open_producers(client: Any, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], dict[int, int]]:
-    """The producers that have a transaction open on each (topic, partition): where it begins there, by their id."""
+    """Return the producers with an open transaction on each (topic, partition): producer id → first offset."""
     from kafka import TopicPartition
 
     states = client.describe_producers([TopicPartition(*place) for place in places])
@@ -70,8 +71,8 @@ def open_producers(client: Any, places: Iterable[tuple[str, int]]) -> dict[tuple
 def end_hanging(
     client: Any, producer: FencedProducer, places: Collection[tuple[str, int]], group: str, commit: bool
 ) -> None:
-    """Have a marker written on the (topic, partition)s and for the group's offsets: whatever of the producer is open
-    there is committed or aborted. Raises `UnavailableError`, also if somebody has fenced the producer since.
+    """Write a marker to the (topic, partition)s and for the group's offsets: it commits or aborts all open transactions
+    of the producer there. Raises `UnavailableError`, also if the producer has been fenced since.
     """
     from kafka.protocol.producer import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest
 
@@ -110,7 +111,7 @@ def _coordinator(client: Any, transactional_id: str) -> int:
 
 
 def _asked(client: Any, request: Any, node: int, codes: Callable[[Any], list[int]]) -> Any:
-    """The coordinator's answer without an error in it."""
+    """Return the coordinator's first answer without an error."""
     deadline = time.monotonic() + REQUEST_TIMEOUT_MS / 1000
     while True:
         answered = answer(client, request, node)

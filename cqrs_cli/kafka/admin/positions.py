@@ -1,4 +1,4 @@
-"""Making the topic of a process's positions."""
+"""Creates the positions topic of a process manager."""
 
 from cqrs_cli.kafka.admin.topics import Admin, Made
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
@@ -6,7 +6,7 @@ from cqrs_cli.kafka.topics.topics import TopicPlan
 
 
 def ensure_positions(admin: Admin, topics: ProcessTopics, dry_run: bool = False) -> Made:
-    """Make it if it is missing; raises `ConfigurationError` for one that is set up wrongly."""
+    """Create the topic if it is missing; raises `ConfigurationError` if it exists with wrong settings."""
     name = topics.positions
     found = admin.describe([name]).get(name)
     if found is not None:

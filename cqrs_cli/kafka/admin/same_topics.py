@@ -1,7 +1,7 @@
-"""Notices that a topic was deleted, or made again: a reader may hear of that after minutes, or never.
+"""Detects that a topic was deleted or recreated: a consumer may notice that after minutes, or never.
 
-A topic that was made again has the same name and other records. A reader goes on at its old offset there, so it misses
-the beginning of the new log. Only the topic's id tells them apart.
+A recreated topic has the same name and other records. A consumer continues in it at the old offset, so it misses the
+beginning of the new log. Only the topic id shows the difference.
 """
 
 import time
@@ -14,42 +14,42 @@ from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.cluster import Cluster
 
-#: Seconds between two looks at the ids.
+#: Seconds between two checks of the ids.
 _EVERY = 5.0
 
-#: The error for a topic that was made again, or that is not there (False); None if somebody else deals with that.
+#: Returns the error for a topic that was recreated (True) or does not exist (False); None to ignore the change.
 Changed = Callable[[str, bool], CqrsError | None]
 
 
 class SeenTopic(NamedTuple):
-    """A topic as it is now."""
+    """The current id and partition count of a topic."""
 
     topic_id: str
     partitions: int
 
 
-#: Those of the topics that exist.
+#: Returns the topics that exist.
 Ask = Callable[[Collection[str]], Mapping[str, SeenTopic]]
 
 
 class SameTopics:
-    """The topics that a follower reads, by their ids: it ends when one is another."""
+    """The topics that a follower reads, with their ids. It raises an error when an id changes."""
 
     def __init__(self, ids: Mapping[str, str], ask: Ask, changed: Changed, every: float = _EVERY) -> None:
         self._ids, self._ask, self._changed, self._every = ids, ask, changed, every
         self._looked = time.monotonic()
 
     def look(self) -> Mapping[str, int]:
-        """`check` from time to time: else, and without a broker, nothing happens."""
+        """Run `check` every few seconds; otherwise, and without a broker, return an empty result."""
         if time.monotonic() - self._looked >= self._every:
             with suppress(UnavailableError):
                 return self.check()
         return {}
 
     def check(self) -> Mapping[str, int]:
-        """The number of partitions of each topic, now.
+        """Return the current partition count of each topic.
 
-        Raises the error of a topic that is another one by now; `UnavailableError` without a broker.
+        Raises the error of a topic that was recreated or deleted; `UnavailableError` without a broker.
         """
         try:
             found = self._ask(self._ids.keys())
@@ -63,12 +63,12 @@ class SameTopics:
 
 
 def topic_ids(connection: Cluster, topics: Collection[str]) -> dict[str, str]:
-    """The ids of those of these topics that exist."""
+    """Return the ids of the topics that exist."""
     return {topic: found.topic_id for topic, found in _see(connection, topics).items()}
 
 
 def same_topics(connection: Cluster, ids: Mapping[str, str], changed: Changed) -> SameTopics:
-    """The topics with these ids, on a cluster."""
+    """Return the check of these topic ids on a cluster."""
     return SameTopics(ids, partial(_see, connection), changed)
 
 

@@ -1,4 +1,4 @@
-"""Administration: what the cluster is, which topics it has, and making the five of an aggregate."""
+"""Administration: queries about the cluster and its topics, and creation of the five topics of an aggregate."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class Admin:
-    """An open connection for administration; a context manager. Every method raises `UnavailableError` within 10 s."""
+    """An open admin connection; a context manager. Without a broker methods raise `UnavailableError` within 10 s."""
 
     def __init__(self, connection: Cluster) -> None:
         self.connection = connection
@@ -45,31 +45,31 @@ class Admin:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connections. Idempotent."""
+        """Close the connections. Idempotent."""
         self._client.close()
 
     def cluster_id(self) -> str:
-        """The id that tells this cluster from any other."""
+        """Return the unique id of the cluster."""
         return str(self._ask(self._client.describe_cluster)["cluster_id"])
 
     def broker_count(self) -> int:
-        """The number of brokers that serve, without those that start or stop."""
+        """Return the number of active brokers, without brokers that are starting or stopping."""
         brokers = self._ask(self._client.describe_cluster)["brokers"]
         return sum(not broker.get("is_fenced") for broker in brokers)
 
     def broker_version(self) -> str:
-        """The Kafka release whose protocol the broker speaks, at least: `4.1`."""
+        """Return the Kafka release whose protocol the broker supports at least: `4.1`."""
         return ".".join(str(part) for part in self._client._manager.broker_version)
 
     def clock_difference(self, own: OwnClock = this_clock) -> int | None:
-        """The time by which this machine's clock is ahead of the broker's (ms); None if the broker does not say."""
+        """Return by how much this machine's clock is ahead of the broker's (ms); None if the latter is unknown."""
         return self._ask(clock_difference, self._client, own)
 
     def describe(self, names: Collection[str]) -> dict[str, TopicInfo]:
-        """The topics of these names that exist; raises `ConfigurationError` where one may not be looked at.
+        """Return the topics of these names that exist; raises `ConfigurationError` if an ACL is missing.
 
-        Of several brokers one answers for the topics and one for their settings: of a topic just made the second may
-        not know yet. Both are asked again until they agree.
+        Two brokers may answer, one for the topics and one for their settings, and the second may not know a new topic
+        yet. Both requests are repeated until the answers agree.
         """
         deadline = time.monotonic() + client.REQUEST_TIMEOUT_MS / 1000
         while True:
@@ -94,11 +94,11 @@ class Admin:
         return found
 
     def create(self, name: str, partitions: int, replication: int, configs: Mapping[str, str]) -> None:
-        """Create a topic, as `create_all`."""
+        """Create a topic, as `create_all` does."""
         self.create_all({name: NewTopic(partitions, replication, configs)})
 
     def create_all(self, topics: Mapping[str, "NewTopic"]) -> None:
-        """Create topics with one request, and wait for the leaders of all partitions; existing topics stay."""
+        """Create topics with one request, and wait for all leaders. Existing topics stay unchanged."""
         from kafka.errors import TopicAlreadyExistsError, for_code
 
         wanted = {
@@ -117,9 +117,9 @@ class Admin:
             self._client.wait_for_topics([*topics], timeout_ms=client.REQUEST_TIMEOUT_MS)
 
     def grow(self, name: str, partitions: int) -> None:
-        """Give a topic more partitions; one that has come to have them since is left alone.
+        """Raise the partition count of a topic; do nothing if the topic has so many partitions by now.
 
-        The controller knows of them first: a broker that is asked may show fewer for a moment.
+        The controller knows the new partitions first: another broker may show fewer for a moment.
         """
         from kafka.errors import InvalidPartitionsError
 
@@ -127,34 +127,34 @@ class Admin:
             self._client.create_partitions({name: partitions})
 
     def leaders(self, name: str) -> list[bool]:
-        """True for each partition of a topic that has a leader, as the broker that answers knows it."""
+        """Return for each partition of a topic whether it has a leader, as far as the answering broker knows."""
         found = self._found([name])
         return [one["leader_id"] >= 0 for one in found[name]["partitions"]] if name in found else []
 
     def all_open_transactions(self, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
-        """Transactions that hold back read_committed readers of these (topic, partition)s."""
+        """Return the open transactions that hold back read_committed readers of these (topic, partition)s."""
         return self._ask(transactions.find, self._client, list(partitions))
 
     def fence_writer(self, transactional_id: str, timeout_ms: int) -> hanging.FencedProducer:
-        """Fence the producer of a transactional id, to end what it left hanging."""
+        """Fence the producer of a transactional id, in order to end its hanging transaction."""
         return self._ask(hanging.fence, self._client, transactional_id, timeout_ms)
 
     def producer_of(self, transactional_id: str) -> int:
-        """The id of the producer that has a transactional id now."""
+        """Return the id of the current producer of a transactional id."""
         return self._ask(hanging.producer_of, self._client, transactional_id)
 
     def open_producers(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], dict[int, int]]:
-        """The producers with an open transaction on each (topic, partition): where it begins, by their id."""
+        """Return the producers with an open transaction on each (topic, partition): producer id → first offset."""
         return self._ask(hanging.open_producers, self._client, places)
 
     def end_hanging(
         self, producer: hanging.FencedProducer, places: Collection[tuple[str, int]], group: str, commit: bool
     ) -> None:
-        """Commit or abort what the producer left hanging on the (topic, partition)s and of the group's offsets."""
+        """Commit or abort the producer's hanging transactions on the (topic, partition)s and of the group's offsets."""
         self._ask(hanging.end_hanging, self._client, producer, places, group, commit)
 
     def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
-        """Delete the records of each partition before an offset; raises `ConfigurationError` if that is not allowed."""
+        """Delete the records of each partition before an offset; raises `ConfigurationError` if an ACL is missing."""
         from kafka import TopicPartition
 
         wanted = {TopicPartition(topic, partition): offset for partition, offset in offsets.items()}
@@ -162,11 +162,11 @@ class Admin:
             self._client.delete_records(wanted)
 
     def missing_acls(self, needs: Iterable[RequiredAcl]) -> list[RequiredAcl]:
-        """The `needs` that we are not authorized for; asking changes nothing."""
+        """Return the ACLs of `needs` that the user lacks. This changes nothing."""
         return self._ask(authorized.missing_acls, self._client, needs)
 
     def acl_count(self) -> int | None:
-        """The number of ACLs; None without an authorizer. Raises `ConfigurationError` if we may not ask."""
+        """Return the number of ACLs; None without an authorizer. Raises `ConfigurationError` if not allowed."""
         from kafka import admin, errors
 
         everything = admin.ACLFilter(
@@ -189,7 +189,7 @@ class Admin:
 
 
 class Made(NamedTuple):
-    """The result for one topic: `created` or `kept`; in a dry run `missing`, or `unknown` where no broker runs."""
+    """The result for one topic: `created` or `kept`; in a dry run `missing`, or `unknown` without a broker."""
 
     topic: str
     result: str
@@ -197,16 +197,16 @@ class Made(NamedTuple):
 
 
 def find_topics(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
-    """Those of the five topics that exist."""
+    """Return the existing topics of an aggregate, without the extra topics."""
     return find_with_extras(admin, topics)[0]
 
 
 def find_with_extras(
     admin: Admin, topics: Topics, personal: bool = False
 ) -> tuple[dict[Kind, TopicInfo], dict[ExtraKind, TopicInfo]]:
-    """Those of the five topics that exist, and the extra ones.
+    """Return the existing topics of an aggregate, and the existing extra topics.
 
-    `personal`: the aggregate has personal fields. Else the keys are not looked for: who reads may need the right to.
+    `personal`: the aggregate has personal fields. Otherwise the keys topic is not described: its ACL may be missing.
     """
     names = {kind: topics.name(kind) for kind in KINDS}
     extras: dict[ExtraKind, str] = {"lineage": topics.lineage, **({"keys": topics.keys} if personal else {})}
@@ -224,7 +224,7 @@ class NewTopic(NamedTuple):
 
 
 def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool = False) -> list[Made]:
-    """Make what is missing, like what exists; idempotent. Raises `ConfigurationError` before anything is made."""
+    """Create missing topics, like existing ones; idempotent. Raises `ConfigurationError` before any change."""
     found, extras = find_with_extras(admin, topics, plan.personal)
     if wrong := mistakes(topics, found, plan, extras):
         raise wrong[0]
@@ -246,7 +246,7 @@ def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool =
     if plan.personal:
         made.append(_ensure_keys(admin, topics, extras.get("keys"), partitions, dry_run))
     if any(one.result == "created" for one in made):
-        # another program, or a policy of the broker's, may have made them differently
+        # another program, or a policy of the broker, may have created them with other settings
         _refuse_unsound(topics, *_once_known(admin, topics, plan), plan)
     return made
 
@@ -262,7 +262,7 @@ def _ensure_keys(
 
 
 def make_extra(admin: Admin, topics: Topics, extra: ExtraKind, partitions: int = 1) -> None:
-    """Make a topic that only some aggregates have."""
+    """Create a topic that only some aggregates have."""
     brokers = admin.broker_count()
     configs = extra_configs(extra, brokers)
     admin.create(topics.name(extra), partitions, TopicPlan.replication(brokers), configs)
@@ -271,7 +271,7 @@ def make_extra(admin: Admin, topics: Topics, extra: ExtraKind, partitions: int =
 def _once_known(
     admin: Admin, topics: Topics, plan: TopicPlan
 ) -> tuple[dict[Kind, TopicInfo], dict[ExtraKind, TopicInfo]]:
-    """The topics just made; asks until all are there, since one broker of several may lag behind."""
+    """Return the topics just created; repeat the query until all are visible, since one of several brokers may lag."""
     deadline = time.monotonic() + client.REQUEST_TIMEOUT_MS / 1000
     while True:
         found, extras = find_with_extras(admin, topics, plan.personal)
@@ -281,7 +281,7 @@ def _once_known(
 
 
 def check_topics(admin: Admin, topics: Topics, plan: TopicPlan = TopicPlan()) -> AggregateTopics:  # noqa: B008  (frozen)
-    """The aggregate's topics, all there and set up right; raises `ConfigurationError` saying what is not.
+    """Return the aggregate's topics; raises `ConfigurationError` if a topic is missing or has wrong settings.
 
     Of `plan` only the dedup window counts, and whether the aggregate has personal fields.
     """

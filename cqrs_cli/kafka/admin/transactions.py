@@ -1,4 +1,4 @@
-"""Open transactions, which hold back the readers of a partition: their owners and ages."""
+"""Open transactions, which hold back the readers of a partition: their producers and ages."""
 
 import time
 from collections.abc import Iterable
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-#: A transaction that its coordinator no longer knows, or this long past its own timeout, will not end by itself.
+#: Milliseconds after a transaction's own timeout: if it is still open then, it will not end by itself.
 GRACE_MS = 60_000
 
-#: A transaction of this age is looked at: younger ones come and go where clients write in transactions.
+#: Minimal age in milliseconds of reported transactions. Where clients use transactions, younger transactions are usual.
 YOUNG_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """A transaction open on one partition. Times are milliseconds since the epoch.
+    """A transaction that is open on one partition. Times are milliseconds since the epoch.
 
-    `transactional_id` and `timeout_ms` are None where no coordinator knows the producer: then nobody will ever end it.
+    `transactional_id` and `timeout_ms` are None if no coordinator knows the producer: then it never ends by itself.
     """
 
     topic: str
@@ -31,19 +31,19 @@ class OpenTransaction:
 
     @property
     def identity(self) -> tuple[str, int, int, int]:
-        """Tells it from any other transaction: its place, its first offset and its producer."""
+        """The identity of the transaction: its topic and partition, its first offset and its producer."""
         return self.topic, self.partition, self.first_offset, self.producer_id
 
     def hangs(self, now: int) -> bool:
-        """True if it will not end by itself, as far as we can tell from here."""
+        """True if it will not end by itself, as far as a client can find out."""
         return self.timeout_ms is None or now - self.since > self.timeout_ms + GRACE_MS
 
     def is_young(self, now: int) -> bool:
-        """True if it is too young to deserve a word."""
+        """True if it is too young to be reported."""
         return abs(now - self.since) < YOUNG_MS
 
     def hiding(self) -> str:
-        """The records that it hides, and for how long at most."""
+        """Return a message about the records that it hides, and about its latest end."""
         end = (
             "will not end by itself"
             if self.timeout_ms is None
@@ -60,11 +60,11 @@ class OpenTransaction:
         return f"open transaction {who} (producer id {self.producer_id}) since {since}"
 
     def way_out(self, bootstrap_server: str) -> str:
-        """The advice to whoever waits for its end."""
+        """Return the hint for an operator who waits for its end."""
         return f"end the program that opened it, or {self.how_to_abort(bootstrap_server)}"
 
     def how_to_abort(self, bootstrap_server: str) -> str:
-        """The command of Kafka's that ends it."""
+        """Return the command of Kafka that ends it."""
         return (
             f"kafka-transactions.sh --bootstrap-server {bootstrap_server} abort --topic {self.topic} "
             f"--partition {self.partition} --start-offset {self.first_offset}"
@@ -76,10 +76,11 @@ def _time(timestamp: int) -> str:
 
 
 def find(client: Any, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
-    """Transactions open on these (topic, partition)s, asked of the partitions' leaders, then of the coordinators.
+    """Return the transactions open on these (topic, partition)s. Asks the partitions' leaders, then coordinators.
 
-    One that ends between the two questions seems to be nobody's. A coordinator forgets a transaction only after its
-    markers are written, so whatever is still open when asked once more is nobody's indeed.
+    A transaction that ends between the two requests seems to have no coordinator. A coordinator forgets a transaction
+    only after its markers are written. So transactions without a coordinator are requested again: a transaction that is
+    still open hangs.
     """
     found = _look(client, partitions)
     unclaimed = {one.identity for one in found if one.timeout_ms is None}
@@ -122,7 +123,7 @@ def _transaction(place: Any, producer: Any, known: tuple[str, Any] | None) -> Op
 
 
 def _descriptions(client: Any, producer_ids: set[int]) -> dict[int, tuple[str, Any]]:
-    """Producer id → transactional id and description, for those that a coordinator knows as under way."""
+    """Return producer id → transactional id and description, for transactions that a coordinator knows as ongoing."""
     from kafka.errors import TransactionalIdNotFoundError
 
     if not producer_ids:
@@ -142,5 +143,5 @@ def _descriptions(client: Any, producer_ids: set[int]) -> dict[int, tuple[str, A
 
 
 def now_ms() -> int:
-    """The clock's time, for `OpenTransaction.hangs`."""
+    """Return the current time in ms, for `OpenTransaction.hangs`."""
     return time.time_ns() // 1_000_000

@@ -1,4 +1,4 @@
-"""The way to reach Kafka, as a value in Kafka's own (Java) words, and its translation for each client."""
+"""The address and client properties of a cluster, by their Java names, translated for each client library."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from cqrs_cli.settings.java_properties import masked
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cluster:
-    """A cluster and the client properties to reach it with, by their Java names. Picklable; shows no secrets."""
+    """A cluster and the client properties to reach it, by their Java names. Picklable; its `repr` masks secrets."""
 
     bootstrap_server: str
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -19,17 +19,17 @@ class Cluster:
         return f"{type(self).__name__}({self.bootstrap_server!r}, {masked(dict(self.properties))})"
 
     def librdkafka(self) -> dict[str, Any]:
-        """The same for confluent-kafka; raises `ConfigurationError` for what librdkafka cannot do."""
+        """Return the configuration for confluent-kafka; raises `ConfigurationError` for unsupported properties."""
         return {"bootstrap.servers": self.bootstrap_server, **translate.librdkafka(self.properties)}
 
     def kafka_python(self) -> dict[str, Any]:
-        """The same for kafka-python; what only librdkafka knows is left out. Raises `ConfigurationError`."""
+        """Return the configuration for kafka-python, without librdkafka's properties. Raises `ConfigurationError`."""
         return {
             "bootstrap_servers": self.bootstrap_server.split(","),
             **translate.kafka_python(self.properties),
         }
 
     def check(self) -> None:
-        """Raise `ConfigurationError` for a property or value that librdkafka does not take. Connects to nothing."""
+        """Raise `ConfigurationError` for a property or value that librdkafka does not accept. Makes no connection."""
         if self.properties:
             translate.check_properties(self.librdkafka())

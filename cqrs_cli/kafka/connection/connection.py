@@ -1,4 +1,4 @@
-"""The connection that a project's settings name: a cluster, and the places of what rests outside of it."""
+"""The connection in a project's settings: a cluster, and the addresses of data and keys outside of it."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,10 @@ from cqrs_cli.payloads.address import PayloadStoreAddress
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Connection(Cluster):
-    """A cluster, the place of the large payloads that its records refer to, and that of the keys to personal fields.
+    """A cluster, the address of the payload store for its records, and the address of the keyring for personal fields.
 
-    All that talks to Kafka takes a `Cluster`, and so cannot fetch a payload: that is for those who are given the place.
+    Code that only talks to Kafka takes a `Cluster`, and so cannot download payloads. Code that downloads payloads gets
+    the address of the store.
     """
 
     payloads: PayloadStoreAddress | None = None

@@ -1,4 +1,4 @@
-"""Our identity and the authorities we trust, from Java client properties: SASL logins, trust and key stores."""
+"""Identity and trusted authorities of a client, from Java client properties: SASL logins, trust and key stores."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _OPTION = re.compile(
 
 
 class Login(NamedTuple):
-    """A parsed `sasl.jaas.config`: the login module's class, without its package, and its options. Never shown."""
+    """A parsed `sasl.jaas.config`: the login module's class, without its package, and its secret options."""
 
     module: str
     options: dict[str, str]
@@ -26,7 +26,7 @@ class Login(NamedTuple):
 
 
 def login(properties: Mapping[str, str]) -> Login | None:
-    """The login in `sasl.jaas.config`; raises `ConfigurationError`, which quotes nothing of it."""
+    """Return the login in `sasl.jaas.config`, if any; raises `ConfigurationError`, which quotes no part of it."""
     text = properties.get("sasl.jaas.config")
     if text is None:
         return None
@@ -51,7 +51,7 @@ def _malformed(reason: str) -> ConfigurationError:
 
 
 class Tls(NamedTuple):
-    """Trust and identity. Paths and PEM text exclude each other; PKCS12 holds certificate and key in one file."""
+    """Trust and identity. Paths and PEM text exclude each other; a PKCS12 file contains both certificate and key."""
 
     ca_file: str | None = None
     ca_pem: str | None = None
@@ -69,7 +69,7 @@ class Tls(NamedTuple):
 
 
 def tls(properties: Mapping[str, str]) -> Tls:
-    """The `ssl.*` properties, in Java's names or librdkafka's; raises `ConfigurationError` for JKS stores."""
+    """Return the `ssl.*` properties, by Java's names or librdkafka's; raises `ConfigurationError` for JKS stores."""
     algorithm = properties.get("ssl.endpoint.identification.algorithm", "https")
     trust = properties.get("ssl.truststore.location")
     if trust and (kind := _kind("truststore", trust, properties)) != "PEM":
@@ -99,7 +99,7 @@ def tls(properties: Mapping[str, str]) -> Tls:
 
 
 def _kind(store: str, location: str, properties: Mapping[str, str]) -> str:
-    """JKS, PKCS12 or PEM: what the properties say, else what the file looks like, else what its name says."""
+    """Return JKS, PKCS12 or PEM: by the properties, else by the content of the file, else by its name."""
     if declared := properties.get(f"ssl.{store}.type"):
         return declared.strip().upper()
     try:

@@ -1,6 +1,6 @@
-"""The first words with a broker: finds one that listens, and checks that it speaks Kafka with our TLS and login.
+"""The first requests to a broker: finds a reachable server, and checks that it speaks Kafka with our TLS and login.
 
-Clients retry for long where nothing can change, and then report a bare timeout. This gives the reason at once.
+Clients retry for long even if no retry can help, and then report a bare timeout. This module finds the reason at once.
 """
 
 import queue
@@ -18,7 +18,7 @@ DEFAULT_PORT = 9092
 
 _API_VERSIONS, _METADATA, _SASL_HANDSHAKE = 18, 3, 17
 _UNSUPPORTED_MECHANISM = 33
-_METADATA_BODY = struct.pack(">i?", 0, False)  # version 4: of no topics, none to be created
+_METADATA_BODY = struct.pack(">i?", 0, False)  # version 4: no topics, create none
 _TLS_ALERT = b"\x15\x03"
 
 #: OpenSSL's codes for a certificate that has expired, or is for another host or address.
@@ -36,16 +36,16 @@ CHECK = "check -b/--bootstrap-server and that the broker runs: cqrs doctor"
 
 
 class Refusal(NamedTuple):
-    """The reason why a broker and this client do not come together, and the way out."""
+    """The reason why the handshake between a broker and this client failed, and a hint."""
 
     reason: str
     hint: str
 
 
 def greet(address: str, tls: ssl.SSLContext | None, mechanism: str | None, within: float) -> Refusal | None:
-    """Exchange two requests with the broker at HOST:PORT; None if nothing is wrong so far.
+    """Exchange two requests with the broker at HOST:PORT; return None if all is well so far.
 
-    `mechanism`: how this client will log in with SASL, which itself is left to it.
+    `mechanism`: the SASL mechanism of the client's login, which the client itself performs later.
     """
     try:
         if tls is not None:
@@ -69,9 +69,9 @@ def greet(address: str, tls: ssl.SSLContext | None, mechanism: str | None, withi
 def _greet_with_tls(
     address: str, tls: ssl.SSLContext, mechanism: str | None, within: float
 ) -> Refusal | None:
-    """A broker that refuses our certificate says so after the handshake, and closes at once.
+    """Talk with TLS. A broker that rejects our certificate reports that after the handshake, and closes at once.
 
-    Its message is lost if we have sent something by then; so a second time we only listen.
+    Its message is lost if this client has sent data by then. So the first connection talks, and a second only listens.
     """
     host, _ = split_address(address)
     for say in (partial(_talk, mechanism=mechanism), _listen):
@@ -93,7 +93,9 @@ def _listen(connection: socket.socket) -> Refusal | None:
 
 
 def _talk(connection: socket.socket, mechanism: str | None) -> Refusal | None:
-    """Ask for the versions, which everybody may; then begin the login, or ask what takes one where there are any."""
+    """Ask for the API versions, which needs no login. Then begin the login, or without a login ask for metadata, which
+    a broker that requires a login does not answer.
+    """
     connection.sendall(_request(_API_VERSIONS, 0, b""))
     first = connection.recv(4)
     if first.startswith(_TLS_ALERT):
@@ -125,7 +127,7 @@ def _begin_login(connection: socket.socket, mechanism: str) -> Refusal | None:
 
 
 def _answer(connection: socket.socket, first: bytes = b"") -> bytes:
-    """The next answer without its length, whose first bytes may have been read; raises `ConnectionError`."""
+    """Return the next answer without its length; `first`: bytes that were already read. Raises `ConnectionError`."""
     head = first + receive(connection, 4 - len(first))
     return receive(connection, min(struct.unpack(">I", head)[0], _MOST))
 
@@ -152,22 +154,22 @@ def _no_tls(error: ssl.SSLError) -> Refusal:
     if "alert" in reason and ("certificate" in reason or "unknown ca" in reason):
         why = reason.partition("alert ")[2]
         return Refusal(f"it refuses the certificate of this client: {why}", OUR_CERTIFICATE)
-    ended = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError))  # the second with some OpenSSLs
+    ended = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError))  # some OpenSSLs raise the second
     if ended or "wrong version number" in reason or "record layer" in reason:
         return Refusal("it speaks no TLS", NO_TLS)
     return Refusal(f"TLS fails: {reason}", "check the ssl.* client properties and the listener's")
 
 
 class UnreachedError(Exception):
-    """No server takes a connection; the message says why the last one does not."""
+    """No server accepts a connection; the message contains the reason of the last server."""
 
 
 def first_reachable(servers: Iterable[str], within: float) -> str:
-    """The HOST:PORT that takes a connection soonest; raises `UnreachedError` if none does `within` seconds."""
+    """Return the HOST:PORT that accepts a connection first; raises `UnreachedError` after `within` seconds."""
     answers: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     addresses = list(servers)
     for address in addresses:
-        # Daemons, since nothing else bounds how long the system takes to look up a name.
+        # Daemon threads, since the system's lookup of a host name has no timeout.
         threading.Thread(target=_try, args=(address, within, answers), daemon=True).start()
     reason = "no server named"
     for _ in addresses:
@@ -195,7 +197,7 @@ def _try(address: str, within: float, answers: "queue.SimpleQueue[tuple[str, str
 
 
 def split_address(server: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`, `HOST` or `[IPv6]:PORT`."""
+    """Return the host and port of `HOST:PORT`, `HOST` or `[IPv6]:PORT`."""
     head, colon, port = server.strip().rpartition(":")
     if not colon or server.strip().endswith("]"):
         return server.strip().strip("[]"), DEFAULT_PORT

@@ -1,4 +1,4 @@
-"""librdkafka's own messages: silent unless a handler is added. What matters comes back as an error of a call."""
+"""librdkafka's own messages: silent unless a handler is added. Relevant errors are returned by calls as well."""
 
 import logging
 import threading
@@ -12,9 +12,9 @@ LIBRDKAFKA_LOG.propagate = False
 
 
 def until_sent(producer: Producer, request: str, within: float) -> None:
-    """Return as soon as a request of this name is on the wire, its reply mostly not read, or after `within` seconds.
+    """Return as soon as a request of this name is sent, mostly before its reply is read, or after `within` seconds.
 
-    The producer needs `debug=protocol`.
+    The producer needs `debug=protocol`. Used by failpoints.
     """
     sent = _Watcher(f"Sent {request}")
     LIBRDKAFKA_LOG.addHandler(sent)
@@ -29,7 +29,7 @@ def until_sent(producer: Producer, request: str, within: float) -> None:
 
 
 class _Watcher(logging.Handler):
-    """Notes that a client that this thread polls has logged a text."""
+    """Notices a text in the log of a client that this thread polls."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """Asks the server on a port which Kafka cluster it is: one Metadata request, no client library, some ms.
 
-A command that finds its broker running pays for nothing else, so `cqrs send` stays quick.
+A command whose broker is running pays for no other check, so `cqrs send` stays fast.
 """
 
 import socket
@@ -10,10 +10,10 @@ from typing import NamedTuple
 HOST = "127.0.0.1"
 
 _METADATA = 3
-_VERSION = 8  # the last one without tagged fields
+_VERSION = 8  # the last version without tagged fields
 _CORRELATION = 0x63717273
 _CLIENT = b"cqrs"
-#: Asks for the cluster alone: no topics, none to be created, no authorized operations.
+#: Requests the cluster only: no topics, create none, no authorized operations.
 _BODY = struct.pack(">i???", 0, False, False, False)
 _REQUEST = struct.pack(">hhih4s", _METADATA, _VERSION, _CORRELATION, len(_CLIENT), _CLIENT) + _BODY
 
@@ -29,11 +29,11 @@ class Seen(NamedTuple):
 
 
 def ask(port: int, timeout: float = 1.0) -> Seen | None:
-    """The cluster on the loopback port; None if no server answers within `timeout` seconds, or it is not Kafka."""
+    """Return the cluster on the loopback port; None if no Kafka broker answers within `timeout` seconds."""
     try:
         with socket.create_connection((HOST, port), timeout=timeout) as connection:
             if connection.getsockname() == connection.getpeername():
-                return None  # TCP connected the socket to itself: nobody listens
+                return None  # TCP connected the socket to itself: no server listens
             connection.sendall(struct.pack(">i", len(_REQUEST)) + _REQUEST)
             (size,) = struct.unpack(">i", receive(connection, 4))
             return _read(receive(connection, size)) if 0 < size < _MOST else None
@@ -42,7 +42,7 @@ def ask(port: int, timeout: float = 1.0) -> Seen | None:
 
 
 def receive(connection: socket.socket, size: int) -> bytes:
-    """Read `size` bytes; raises `ConnectionError` if the other side closes before."""
+    """Read `size` bytes; raises `ConnectionError` if the other side closes first."""
     data = b""
     while len(data) < size:
         more = connection.recv(size - len(data))
@@ -67,7 +67,7 @@ def _read(answer: bytes) -> Seen | None:
 
 
 def _text(answer: bytes, at: int) -> tuple[str, int]:
-    """A nullable string and where the next field starts; null reads as empty."""
+    """Return a nullable string, with null as empty, and the index of the next field."""
     (size,) = struct.unpack_from(">h", answer, at)
     end = at + 2 + max(size, 0)
     return answer[at + 2 : end].decode(), end

@@ -1,4 +1,4 @@
-"""TLS for kafka-python, which wants an `ssl.SSLContext` where librdkafka takes paths and PEM text."""
+"""TLS for kafka-python, which takes an `ssl.SSLContext` where librdkafka takes paths and PEM text."""
 
 import os
 import ssl
@@ -10,7 +10,7 @@ from cqrs_cli.kafka.connection.credentials import Tls
 
 
 def context(tls: Tls) -> ssl.SSLContext:
-    """Trust and identity as a context; raises `ConfigurationError` for a store that Python cannot read."""
+    """Return trust and identity as an SSL context; raises `ConfigurationError` for a store that Python cannot read."""
     if tls.pkcs12_file:
         raise ConfigurationError(
             f"ssl.keystore.location {tls.pkcs12_file}: topic administration needs it as PEM",
@@ -21,7 +21,7 @@ def context(tls: Tls) -> ssl.SSLContext:
         made.check_hostname = tls.check_hostname
         _present(made, tls)
     except (OSError, ValueError) as error:
-        # Messages of these name the failing step, never key material.
+        # These messages name the failing step, never key material.
         reason = error.reason if isinstance(error, ssl.SSLError) and error.reason else error
         raise ConfigurationError(
             f"the ssl.* client properties cannot be used: {reason}",
@@ -36,7 +36,7 @@ def _present(made: ssl.SSLContext, tls: Tls) -> None:
     if tls.certificate_file:
         made.load_cert_chain(tls.certificate_file, tls.key_file, password)
     elif tls.certificate_pem and tls.key_pem:
-        # OpenSSL reads files only: one that nobody else may read, gone as soon as it is loaded.
+        # OpenSSL reads files only. No other user may read this file, and it is removed as soon as it is loaded.
         descriptor, path = tempfile.mkstemp(suffix=".pem")
         try:
             with os.fdopen(descriptor, "w", encoding="ascii") as file:

@@ -1,4 +1,4 @@
-"""Kafka's client properties, known by their Java names, in the words of librdkafka and of kafka-python."""
+"""Translates Kafka's client properties from their Java names to the names of librdkafka and of kafka-python."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection import credentials
 from cqrs_cli.kafka.connection.credentials import Login, Tls
 
-#: Guarantees rest on these: `clients.py` sets them, nobody else.
+#: Properties that the guarantees need: only `clients.py` sets them.
 OWNED = frozenset(
     {
         "acks",
@@ -29,18 +29,18 @@ OWNED = frozenset(
     }
 )
 
-#: These have librdkafka load a library into the process.
+#: Properties that make librdkafka load a library into the process.
 _FOREIGN_CODE = re.compile(r"plugin\.library\.paths|ssl\.engine\..*|ssl\.providers")
 
-#: Known to the Python binding only, which expects an object.
+#: Properties of the Python binding only, which expects an object.
 _OBJECTS = re.compile(r"default\.topic\.config|logger|\w+_cb|on_\w+")
 
-#: Java's name → librdkafka's, where they differ and mean the same in the same unit.
+#: Java's name → librdkafka's name, where they differ and have the same meaning and unit.
 _RENAMED = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "max.request.size": "message.max.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
-    "request.timeout.ms": "socket.timeout.ms",  # librdkafka's property of that name is a producer's ack timeout
+    "request.timeout.ms": "socket.timeout.ms",  # librdkafka's `request.timeout.ms` is a producer's ack timeout
     "send.buffer.bytes": "socket.send.buffer.bytes",
 }
 
@@ -55,7 +55,7 @@ _KAFKA_PYTHON_NUMBERS = {
     "send.buffer.bytes": "send_buffer_bytes",
 }
 
-#: Translated as a whole by `credentials`, never name by name.
+#: Translated as a whole by `credentials`, not name by name.
 _TLS = re.compile(
     r"ssl\.(truststore|keystore)\..*|ssl\.endpoint\.identification\.algorithm"
     r"|ssl\.key\.(password|pem|location)|ssl\.certificate\.(pem|location)|ssl\.ca\.(pem|location)"
@@ -63,9 +63,9 @@ _TLS = re.compile(
 
 
 def librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Configuration for confluent-kafka; raises `ConfigurationError` for what cannot be expressed in it.
+    """Return the configuration for confluent-kafka; raises `ConfigurationError` for properties without an equivalent.
 
-    Names that are the same, librdkafka's own among them, pass through.
+    Names that do not differ, and librdkafka's own names, are passed on unchanged.
     """
     _refuse_unfit(properties)
     config: dict[str, Any] = {}
@@ -73,7 +73,7 @@ def librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
         if name != "sasl.jaas.config" and _TLS.fullmatch(name) is None:
             config[_RENAMED.get(name, name)] = value
     for name in ("socket.send.buffer.bytes", "socket.receive.buffer.bytes"):
-        if config.get(name) == "-1":  # Java's word for the system's default; librdkafka says 0
+        if config.get(name) == "-1":  # Java's value for the system's default; librdkafka's is 0
             config[name] = "0"
     if (login := credentials.login(properties)) is not None:
         config |= _librdkafka_login(login)
@@ -121,7 +121,7 @@ def _librdkafka_tls(tls: Tls, properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def kafka_python(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Configuration for kafka-python's admin client; what it does not know is left out. Raises `ConfigurationError`."""
+    """Return the configuration for kafka-python, without unknown properties. Raises `ConfigurationError`."""
     _refuse_unfit(properties)
     config: dict[str, Any] = {}
     for name, key in _KAFKA_PYTHON_NUMBERS.items():
@@ -212,13 +212,13 @@ def _is_utf8(text: str) -> bool:
 
 
 def check_properties(configuration: Mapping[str, Any]) -> None:
-    """Let librdkafka judge names and values, connecting to nothing; raises `ConfigurationError`, quoting no value."""
+    """Let librdkafka check names and values without a connection; raises `ConfigurationError`, quoting no value."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 
-    # No address, no connection. `log_level` 0: what it has to say comes back as the exception.
+    # No address, no connection. With `log_level` 0 the problem is reported as an exception only.
     offline = {name: value for name, value in configuration.items() if name != "bootstrap.servers"}
     try:
         AdminClient({**offline, "log_level": 0}, logger=LIBRDKAFKA_LOG)
@@ -229,7 +229,7 @@ def check_properties(configuration: Mapping[str, Any]) -> None:
 
 
 def _without(values: Iterable[object], message: str) -> str:
-    """librdkafka's message without the values it quotes: any may hold a password where a line end is missing."""
+    """Return librdkafka's message without quoted values: any value may contain a password if a line end is missing."""
     for value in sorted(map(str, values), key=len, reverse=True):
         if len(value) > 3:
             message = message.replace(value, "…")

@@ -1,9 +1,8 @@
 """The embedded Kafka of a project: one real broker in KRaft mode, on loopback, data in `<root>/.cqrs/kafka`.
 
-It outlives the command that started it and is found again through its state file. That file is believed only
-as far as it can be checked: the process must be the one that was started (its start time tells), in this very
-folder, and the program that answers on the port must be our cluster. Only one command at a time starts or stops it, by
-a file lock.
+It outlives the command that started it, and later commands find it through its state file. The content of that file is
+checked: the process must have the recorded start time, the folder must be the same, and the server on the port must
+belong to our cluster. A file lock lets only one command at a time start or stop the broker.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,16 +19,16 @@ from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 from cqrs_cli.system import lock, process
 from cqrs_cli.system.java import find_java
 
-#: Seconds that a broker may take to close its logs before it is killed.
+#: Timeout in seconds for a broker to close its logs before it is killed.
 STOP_GRACE = 30.0
 
-#: Starts in a row while other programs keep taking the chosen ports.
+#: Number of starts in a row if other programs take the chosen ports.
 _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A running broker. `started`: this call started it, so its caller may stop it again."""
+    """A running broker. `started`: this call started it, so its caller may stop it."""
 
     bootstrap_server: str
     pid: int
@@ -47,11 +46,10 @@ def start_broker(
     release: KafkaRelease = EMBEDDED,
     brief: bool = False,
 ) -> Broker:
-    """The project's broker, serving; one that must be started is of `release`, and starts fast if it is to be `brief`.
+    """Return the project's running broker; start it from `release` if necessary. A `brief` broker starts faster.
 
-    `note` and `progress` tell of the one download, as `jars.ensure` says.
-    Raises `UnavailableError` without Java or when the broker does not come up (naming its log),
-    `ConfigurationError` when a folder cannot be written.
+    `note` and `progress` report the one-time download, see `jars.ensure`. Raises `UnavailableError` without Java or if
+    the broker does not start (it names the log), `ConfigurationError` if a folder cannot be written.
     """
     running = broker_status(root)
     if running is not None:
@@ -69,9 +67,9 @@ def start_broker(
 
 
 def stop_broker(root: Path, ending: Callable[[], object] = lambda: None) -> bool:
-    """End the project's broker and wait until it is gone; False if none was running. Its data stays.
+    """Stop the project's broker and wait until it is gone; return False if it was not running. Its data stay.
 
-    `ending` is called if there is one to end, before that.
+    `ending` is called before a running broker is stopped.
     """
     home = files.broker_folder(root)
     if files.read_state(home) is None:
@@ -86,7 +84,7 @@ def stop_broker(root: Path, ending: Callable[[], object] = lambda: None) -> bool
 
 
 def broker_status(root: Path) -> Broker | None:
-    """The project's broker if it runs and answers. Starts and changes nothing."""
+    """Return the project's broker if it runs and answers. Starts and changes nothing."""
     home = files.broker_folder(root)
     state = files.read_state(home)
     if state is None or not broker_process.lives(home, state) or not broker_process.serves(state):
@@ -110,7 +108,7 @@ def _started(
         except broker_process.PortTakenError:
             if not tries_left:
                 raise
-        except BaseException:  # Ctrl-C too: a broker without a waiting caller must not be left behind
+        except BaseException:  # also on Ctrl-C: a broker without a waiting caller must not keep running
             process.end(state.pid, state.born, STOP_GRACE)
             raise
     return state
@@ -118,11 +116,11 @@ def _started(
 
 @contextmanager
 def _alone(home: Path, note: Note) -> Iterator[None]:
-    """No other command starts or stops this broker. `ConfigurationError`: the folder cannot be written."""
+    """Lock the folder, so that no other command starts or stops the broker; raises `ConfigurationError` on failure."""
     limit = broker_process.START_PATIENCE + STOP_GRACE
     try:
         home.mkdir(parents=True, exist_ok=True)
-        home.chmod(0o700)  # data and log hold what was sent
+        home.chmod(0o700)  # data and log contain users' records
         with lock.file_lock(
             home / files.LOCK_FILE,
             lambda: note("another command is starting or stopping Kafka; waiting"),

@@ -5,8 +5,8 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-#: Every path in the broker's settings is relative to its folder, its working directory: a comma, a blank or a
-#: backslash in the project's path then means nothing to Kafka, and the project may be moved while it is down.
+#: Every path in the broker's settings is relative to its folder, its working directory. So a comma, a blank or a
+#: backslash in the project's path does no harm, and the project may be moved while the broker is down.
 DATA_FOLDER = "data"
 LOG_FILE = "kafka.log"
 SERVER_FILE = "server.properties"
@@ -14,11 +14,12 @@ LOGGING_FILE = "log4j2.properties"
 STATE_FILE = "state.json"
 LOCK_FILE = "lock"
 
-#: One node needs one replica. Few partitions for the internal topics: each is opened at every start. A killed broker
-#: is let in again only when its last session has timed out: with Kafka's own 9 s a restart took 12 s, with 5 s 7 s.
-#: Transactions whose owner died are looked for every second, not every ten: until they are aborted they block readers.
-#: Its threads are few, as are the cores: with Kafka's own 3 and 8 a small transaction cost 15 % more processor time.
-#: Records may have any time, also in topics that were made before `init` said so (`topics.TIMESTAMP_LIMITS`).
+#: One node needs one replica. The internal topics have few partitions, as each partition is opened at every start. A
+#: killed broker can rejoin only when its last session has timed out, here after 10 s: a restart took 12 s with Kafka's
+#: own 9 s, and 7 s with 5 s. Transactions whose owner died are searched every second, not every ten, since they block
+#: readers until they are aborted. Threads are few, as are the cores: with Kafka's own 3 and 8 a small transaction cost
+#: 15 % more processor time. Records may have any timestamp, also in topics from before `init` set
+#: `topics.TIMESTAMP_LIMITS`.
 _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
@@ -51,7 +52,7 @@ broker.heartbeat.interval.ms=1000
 log.cleaner.dedupe.buffer.size=16777216
 """
 
-#: At most 3 × 10 MB. The hundreds of settings that Kafka repeats at every start would bury what matters.
+#: At most 3 × 10 MB. Without the last four lines, Kafka would log hundreds of settings at every start.
 _LOGGING = f"""\
 appender.file.type=RollingFile
 appender.file.name=file
@@ -75,11 +76,11 @@ logger.settings_of_metrics.level=warn
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """The broker last started in a folder. The process table says if it still runs, never this file."""
+    """The broker last started in a folder. This file does not prove that it still runs; only the process table does."""
 
     pid: int
-    born: str  # the process's start, see `process.born`
-    place: str  # the folder it was started in, see `place`
+    born: str  # start time of the process
+    place: str  # identity of the folder in which it was started, see `place`
     port: int
     controller_port: int
     cluster_id: str
@@ -87,18 +88,18 @@ class BrokerState:
 
 
 def broker_folder(root: Path) -> Path:
-    """The broker's folder in a project."""
+    """Return the broker's folder in a project."""
     return root / ".cqrs" / "kafka"
 
 
 def place(folder: Path) -> str:
-    """The folder itself, wherever it is moved; a copy of it, state file included, is another one."""
+    """Return the identity of a folder, `device:inode`. It stays if the folder is moved; a copy has another identity."""
     found = folder.stat()
     return f"{found.st_dev}:{found.st_ino}"
 
 
 def read_state(folder: Path) -> BrokerState | None:
-    """None when no broker was ever started here, or the file cannot be understood."""
+    """Return the state; None if no broker was ever started here, or the file is invalid."""
     try:
         return BrokerState(**json.loads((folder / STATE_FILE).read_bytes()))
     except (OSError, ValueError, TypeError, RecursionError):
@@ -106,7 +107,7 @@ def read_state(folder: Path) -> BrokerState | None:
 
 
 def write_state(folder: Path, state: BrokerState) -> None:
-    """Write the file whole or not at all: a reader never sees half of it."""
+    """Write the file atomically: a reader never sees a part of it."""
     fresh = folder / f"{STATE_FILE}.new"
     fresh.write_text(json.dumps(asdict(state), indent=1) + "\n")
     fresh.replace(folder / STATE_FILE)
@@ -115,14 +116,14 @@ def write_state(folder: Path, state: BrokerState) -> None:
 def write_settings(
     folder: Path, port: int, controller_port: int, data: str = DATA_FOLDER, more: str = ""
 ) -> None:
-    """`more` settings win: Kafka takes the last of a setting that is there twice."""
+    """Write the settings. `more` settings win, since Kafka takes the last value of a repeated setting."""
     settings = _SETTINGS.format(port=port, controller_port=controller_port, data=data)
     (folder / SERVER_FILE).write_text(settings + more)
     (folder / LOGGING_FILE).write_text(_LOGGING)
 
 
 def cluster_id(folder: Path) -> str | None:
-    """The id that the data was formatted with; None when there is no data."""
+    """Return the cluster id of the formatted data; None if there is no data."""
     try:
         lines = (folder / DATA_FOLDER / "meta.properties").read_text().splitlines()
     except FileNotFoundError:
@@ -138,7 +139,7 @@ def log_size(folder: Path) -> int:
 
 
 def log_since(folder: Path, start: int) -> list[str]:
-    """The log's lines from byte `start` on; all of them if it was rolled over since."""
+    """Return the log's lines from byte `start` on; all its lines if it was rolled over since."""
     try:
         data = (folder / LOG_FILE).read_bytes()
     except FileNotFoundError:

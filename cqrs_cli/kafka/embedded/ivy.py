@@ -1,4 +1,4 @@
-"""Fetches the broker's jars with the Ivy that ships inside PySpark: no further tool to install."""
+"""Downloads the broker's jars with the Ivy of PySpark, so no other tool has to be installed."""
 
 import importlib.util
 import os
@@ -14,12 +14,12 @@ from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.embedded import jars, trust
 from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 
-#: Seconds of silence from Ivy after which the network counts as gone.
+#: Seconds without output from Ivy after which the network counts as unavailable.
 SILENCE = 180.0
 
-#: Without the provider log4j-slf4j-impl the broker would log nothing; its version is that of Kafka's log4j.
-#: No broker needs kafka-tools-api, which tools use to print records. Kafka 4.4.0 depends on it all the same, and Maven
-#: Central has none newer than 4.3.1.
+#: Without the provider log4j-slf4j-impl the broker would log nothing; its version is the version of Kafka's log4j. No
+#: broker needs kafka-tools-api, with which tools print records. Kafka 4.4.0 depends on it all the same, and Maven
+#: Central has no version of it after 4.3.1.
 _MODULE = """\
 <ivy-module version="2.0">
   <info organisation="cqrs" module="embedded-kafka"/>
@@ -33,7 +33,7 @@ _MODULE = """\
 
 
 def fetcher(java: Path, release: KafkaRelease = EMBEDDED, silence: float = SILENCE) -> jars.Fetch:
-    """The function that `jars.ensure` calls to fill its folder. `silence`: seconds after which it gives up."""
+    """Return the function that fills the folder for `jars.ensure`. `silence`: timeout in seconds without output."""
 
     def fetch(folder: Path, at: jars.OnCount) -> None:
         work = folder / ".ivy"
@@ -57,7 +57,7 @@ def fetcher(java: Path, release: KafkaRelease = EMBEDDED, silence: float = SILEN
 
 @contextmanager
 def _ivy(java: Path, work: Path, target: Path, silence: float) -> Iterator[Iterator[str]]:
-    """Ivy's lines as it says them. It is ended when the block is left early or after a long silence."""
+    """Yield Ivy's output line by line. Ivy is killed if the block is left early, or after a long silence."""
     command = [
         str(java),
         *trust.options(java, work),
@@ -83,7 +83,7 @@ def _ivy(java: Path, work: Path, target: Path, silence: float) -> Iterator[Itera
         try:
             yield _watched(ivy, iter(ivy.stdout), silence)
         finally:
-            ivy.kill()  # a no-op once it has ended by itself
+            ivy.kill()  # has no effect if it has exited
 
 
 def _watched(ivy: subprocess.Popen[str], lines: Iterator[str], silence: float) -> Iterator[str]:
@@ -110,7 +110,7 @@ def _ivy_jar() -> Path:
 
 
 def _own_settings() -> list[str]:
-    """A user behind a mirror has Ivy settings: the file in CQRS_IVY_SETTINGS, else in Ivy's usual place."""
+    """Return the option for the user's Ivy settings, which mirrors need: CQRS_IVY_SETTINGS, else `~/.ivy2`."""
     named = os.environ.get("CQRS_IVY_SETTINGS")
     if named and not Path(named).is_file():
         raise ConfigurationError(
@@ -121,7 +121,7 @@ def _own_settings() -> list[str]:
 
 
 def _failure(output: list[str], release: KafkaRelease) -> UnavailableError:
-    """The error, with the one of Ivy's many lines that says why: a network failure, else a missing jar."""
+    """Return the error with the line of Ivy's output that names the reason: a network failure, else a missing jar."""
     telling = ("Server access error", "Host ", "not found", "Exception", "Error")
     reasons = [line.strip(": ") for sign in telling for line in output if sign in line]
     why = (reasons or [line for line in output if line][-1:] or ["Ivy ended without a word"])[0]

@@ -1,7 +1,7 @@
-"""Apache Kafka's jars: fetched once per user, then there for good, without a network.
+"""Apache Kafka's jars: downloaded once for each user, and then available without a network.
 
-A folder counts as complete when it holds every jar that its release lists, byte for byte. It is filled
-next to its place and renamed: an interrupted download leaves nothing that would be taken.
+A folder is complete if it contains every jar that its release lists, byte for byte. It is filled under another name and
+then renamed: an interrupted download leaves no folder that a command would use.
 """
 
 import hashlib
@@ -14,18 +14,18 @@ from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 from cqrs_cli.system.cache import user_cache
 from cqrs_cli.system.lock import file_lock
 
-#: Seconds that a command waits for another one's download.
+#: Timeout in seconds for the download by another command.
 DOWNLOAD_PATIENCE = 1800.0
 
 Note = Callable[[str], None]
-#: Called with (jars found, jars fetched, bytes fetched), each so far.
+#: Called with (jars found, jars downloaded, bytes downloaded) so far.
 OnCount = Callable[[int, int, int], None]
 #: Fills an empty folder.
 Fetch = Callable[[Path, OnCount], None]
 
 
 def cache_folder(release: KafkaRelease = EMBEDDED) -> Path:
-    """`kafka-<version>` in the user's cache."""
+    """Return the folder `kafka-<version>` in the user's cache."""
     return user_cache() / f"kafka-{release.version}"
 
 
@@ -36,11 +36,11 @@ def ensure(
     folder: Path | None = None,
     release: KafkaRelease = EMBEDDED,
 ) -> Path:
-    """The folder with all jars, fetched first when it is missing or incomplete.
+    """Return the folder with all jars; download them if it is missing or incomplete.
 
-    `note` gets a line at the start and a few on the way; `progress`, where given, gets the present count
-    instead of these, as often as it changes. Raises `ConfigurationError` when the cache cannot be written,
-    `UnavailableError` when the jars cannot be had.
+    `note` gets a line at the start and a few lines later. `progress`, if given, gets the current count instead of the
+    later lines, at each change. Raises `ConfigurationError` if the cache cannot be written, `UnavailableError` if the
+    jars cannot be downloaded.
     """
     folder = folder or cache_folder(release)
     if not wrong_jars(folder, release.jars):
@@ -62,12 +62,12 @@ def ensure(
 
 
 def wrong_jars(folder: Path, wanted: Mapping[str, str]) -> list[str]:
-    """The jars that are missing or not as listed."""
+    """Return the jars that are missing, or differ from their checksum."""
     return [name for name, digest in wanted.items() if _digest(folder / name) != digest]
 
 
 def _replace(folder: Path, wanted: Mapping[str, str], fetch: Fetch, report: "_Report") -> None:
-    """Only under the lock: whatever an interrupted command left at these two places is nobody's."""
+    """Replace the folder. Call it under the lock, since it deletes the folders of interrupted commands."""
     fresh = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
@@ -93,7 +93,7 @@ def _digest(path: Path) -> str:
 
 
 class _Report:
-    """Says how far the download is: to `progress` at every change, else in a handful of lines."""
+    """Reports the progress of the download: to `progress` at every change, otherwise in a few lines."""
 
     def __init__(self, note: Note, progress: Note | None, release: KafkaRelease) -> None:
         self._note = note

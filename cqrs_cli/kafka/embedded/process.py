@@ -1,4 +1,4 @@
-"""Starts the broker's JVM and waits until it serves."""
+"""Starts the broker's JVM and waits until it is ready."""
 
 import base64
 import os
@@ -19,20 +19,20 @@ from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 from cqrs_cli.system import process
 from cqrs_cli.system.class_archive import ClassArchive
 
-#: Seconds that a start may take: a broker that was killed first checks the tails of all its logs.
+#: Timeout in seconds for a start: a broker that was killed first checks the tails of all its logs.
 START_PATIENCE = 120.0
 
-#: Bytes of a disk that is as good as full: the first line of a log may still fit.
+#: Free bytes below which a disk counts as full: the first line of a log may still fit.
 FULL_BELOW = 64 << 10
 
-#: Seconds that a broker which has just been started may take to end before it is killed.
+#: Timeout in seconds for a broker that has just been started to exit before it is killed.
 END_GRACE = 5.0
 
-#: Ports to choose from: below the range from which systems take the ports of outgoing connections. Within it,
-#: a client that keeps trying to reach a stopped broker at last connects to itself, and holds the port.
+#: Ports to choose from, below the range that systems use for outgoing connections. Within that range, a client that
+#: keeps trying to reach a stopped broker finally connects to itself, and occupies the port.
 _PORTS = range(20_000, 30_000)
 
-#: A heap that one project's topics do not fill; the collector that took the least CPU per transaction (G1: 20 % more).
+#: A heap that is large enough for one project, and the collector with the least CPU per transaction (G1: 20 % more).
 _JVM = [
     "-Xms256m",
     "-Xmx1g",
@@ -43,21 +43,21 @@ _JVM = [
     f"-Dlog4j2.configurationFile={files.LOGGING_FILE}",
 ]
 
-#: Of a JVM that lives for seconds: code that is compiled fast beats code that runs fast.
+#: For a JVM that lives for seconds: fast compilation is worth more than fast code.
 _BRIEF = ["-XX:TieredStopAtLevel=1"]
 
 
 class PortTakenError(UnavailableError):
-    """Another program took a port between its choice and the broker's start. Trying again chooses others."""
+    """Another program took a port between its choice and the broker's start. Another attempt chooses other ports."""
 
 
 def broker_archive(java: Path, jars: Path) -> ClassArchive:
-    """The class data archive of a broker from these jars."""
+    """Return the class data archive of a broker with these jars."""
     return ClassArchive(java, jars.name, jars)
 
 
 def format_data(java: Path, jars: Path, folder: Path) -> str:
-    """Make the data folder if there is none; the cluster's id. Interrupted, it leaves no data folder."""
+    """Create the data folder if there is none; return the cluster id. If interrupted, it leaves no data folder."""
     known = files.cluster_id(folder)
     if known is not None:
         return known
@@ -69,7 +69,7 @@ def format_data(java: Path, jars: Path, folder: Path) -> str:
     fresh = f"{files.DATA_FOLDER}.new"
     shutil.rmtree(folder / fresh, ignore_errors=True)
     files.write_settings(folder, port=_PORTS[0], controller_port=_PORTS[1], data=fresh)
-    # \0: no leading dash
+    # The byte \0 prevents a leading dash.
     name = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
     tool = ["kafka.tools.StorageTool", "format", "--cluster-id", name, "--config", files.SERVER_FILE]
     done = subprocess.run(
@@ -100,13 +100,13 @@ def spawn_broker(
     brief: bool = False,
     options: Sequence[str] | None = None,
 ) -> BrokerState:
-    """Start the broker, with `more` settings, and write down that it runs. It is not ready yet: see `wait`.
+    """Start the broker, with `more` settings, and write its state file. It is not ready yet: see `wait`.
 
-    A `brief` one will be stopped soon: it starts with a third less processor time, and is slower for ever. Its JVM
-    starts from the class data archive, unless it is given other `options`.
+    A `brief` broker will be stopped soon: it starts with a third less processor time, and stays slower. The JVM starts
+    from the class data archive, unless other `options` are given.
 
-    If it cannot be written down, as on a full disk, the process is ended: no command would find it, and it would keep
-    the port from the next start.
+    If the state file cannot be written, for example on a full disk, the process is killed: no command would find it,
+    and the next start could not use its port.
     """
     port, controller_port = ports
     files.write_settings(folder, port, controller_port, more=more)
@@ -115,7 +115,7 @@ def spawn_broker(
     command = _command(java, jars, given, ["kafka.Kafka", files.SERVER_FILE])
     pid = process.spawn(command, folder, files.LOG_FILE, os.environ)
     try:
-        birth = process.born(pid) or ""  # empty if it is dead already, which `wait` then says
+        birth = process.born(pid) or ""  # empty if it is dead already, which `wait` then reports
         place = files.place(folder)
         state = BrokerState(pid, birth, place, port, controller_port, cluster_id, release.version)
         files.write_state(folder, state)
@@ -126,7 +126,7 @@ def spawn_broker(
 
 
 def wait(folder: Path, state: BrokerState, log_start: int) -> None:
-    """Return when it serves. Raises `PortTakenError`, `UnavailableError`, `ConfigurationError`: disk full."""
+    """Return when the broker is ready. Raises `PortTakenError`, `UnavailableError`, `ConfigurationError`: disk full."""
     deadline = time.monotonic() + START_PATIENCE
     while not serves(state):
         if not lives(folder, state):
@@ -152,8 +152,8 @@ def serves(state: BrokerState) -> bool:
 
 
 def broker_failure(folder: Path, output: list[str], what: str) -> ConfigurationError | UnavailableError:
-    """The error, with the line of the log that says most, and where to read the others."""
-    full = shutil.disk_usage(folder).free < FULL_BELOW  # then the log lacks the line that says so
+    """Return the error, with the most informative line of the log, and the path of the log."""
+    full = shutil.disk_usage(folder).free < FULL_BELOW  # then the log lacks the line with the reason
     if full or any("No space left on device" in line for line in output):
         return ConfigurationError(f"{what}: the disk under {folder} is full", "make room, then try again")
     telling = [line for line in output if " ERROR " in line or " FATAL " in line or "Exception" in line]
@@ -164,7 +164,7 @@ def broker_failure(folder: Path, output: list[str], what: str) -> ConfigurationE
 
 
 def choose_ports(before: BrokerState | None) -> tuple[int, int]:
-    """Two free loopback ports; those of the last start if still free, for clients that know them."""
+    """Return two free loopback ports: the ports of the last start if they are free, since clients know them."""
     if before is not None and _free(before.port) and _free(before.controller_port):
         return before.port, before.controller_port
     free = (port for port in random.sample(_PORTS, len(_PORTS)) if _free(port))
@@ -173,7 +173,7 @@ def choose_ports(before: BrokerState | None) -> tuple[int, int]:
 
 def _free(port: int) -> bool:
     with socket.socket() as listener:
-        # As the broker does: waiting connections do not count.
+        # As the broker does: connections in TIME_WAIT do not count.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((probe.HOST, port))
@@ -183,5 +183,5 @@ def _free(port: int) -> bool:
 
 
 def _command(java: Path, jars: Path, options: list[str], program: list[str]) -> list[str]:
-    # In order: an archive is for one class path, and a copy of the folder lists its files in another one.
+    # In order: an archive is for one class path, and a copy of the folder lists its files in another order.
     return [str(java), *options, "-cp", ":".join(map(str, sorted(jars.glob("*.jar")))), *program]

@@ -1,4 +1,4 @@
-"""The embedded broker's release of Apache Kafka. Another version is another value of `EMBEDDED`, and nothing else."""
+"""The embedded broker's release of Apache Kafka. Another version needs another value of `EMBEDDED` only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class KafkaRelease:
-    """A version of Kafka, down to the bytes of its jars. `kafka.ivy` says what is fetched for it."""
+    """A version of Kafka, down to the bytes of its jars, which `embedded/ivy.py` downloads."""
 
     version: str
-    log4j: str  # that Kafka logs through
-    megabytes: int  # to download
+    log4j: str  # version of Kafka's logging library
+    megabytes: int  # size of the download
     jars: Mapping[str, str]  # name → SHA-256
 
 
 def sums(text: str) -> dict[str, str]:
-    """Name → SHA-256, from the lines that `sha256sum *.jar` prints."""
+    """Return name → SHA-256, from the output of `sha256sum *.jar`."""
     return {name: digest for digest, name in (line.split() for line in text.splitlines())}
 
 

@@ -1,6 +1,6 @@
 """Makes the packaged Java trust the certificate authorities of this machine.
 
-A Java of the machine has them already. The packaged one has a list of its own, which lacks a company's own authority.
+A Java of the machine trusts them already. The packaged Java has its own list, which lacks a company's own authority.
 """
 
 import hashlib
@@ -10,12 +10,12 @@ from pathlib import Path
 
 from cqrs_cli.system.java import is_packaged
 
-#: Java asks for no password to read a JKS store, and then leaves its digest unchecked; keytool wants one.
+#: Java needs no password to read a JKS store, and then does not check its digest; keytool requires a password.
 _PASSWORD = "changeit"
 
 
 def options(java: Path, folder: Path) -> list[str]:
-    """Options for a `java` that connects by TLS. The store that they name is written into `folder`."""
+    """Return options for a `java` that connects by TLS. Writes the trust store that they name into `folder`."""
     authorities = ssl.create_default_context().get_ca_certs(binary_form=True) if is_packaged(java) else []
     if not authorities:
         return []
@@ -25,7 +25,7 @@ def options(java: Path, folder: Path) -> list[str]:
 
 
 def jks(certificates: list[bytes]) -> bytes:
-    """A Java key store, version 2, that trusts these DER certificates."""
+    """Return a Java key store, version 2, that trusts these DER certificates."""
     entries = [
         struct.pack(">I", 2) + _text(f"ca-{number}") + bytes(8) + _text("X.509") + _sized(certificate)
         for number, certificate in enumerate(certificates)

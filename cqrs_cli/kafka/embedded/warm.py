@@ -1,4 +1,4 @@
-"""Writes the broker's class data archive: a broker that loads what brokers load, in a folder of its own."""
+"""Writes the broker's class data archive for `cqrs warm`, with a temporary broker that loads the usual classes."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -14,10 +14,10 @@ _TOPIC = "warm"
 
 
 def warm_broker(java: Path, note: Note, progress: Note | None = None) -> Path:
-    """Write the archive of the embedded Kafka for this `java`, where there is none; its path.
+    """Write the archive of the embedded Kafka for this `java` if there is none; return its path.
 
-    `note` and `progress` tell of the one download, as `jars.ensure` says. Raises what that, `ClassArchive.write` and a
-    broker's start raise.
+    `note` and `progress` report the one-time download, see `jars.ensure`. Raises the errors of `jars.ensure`, of
+    `ClassArchive.write` and of a broker's start.
     """
     library = jars.ensure(ivy.fetcher(java), note, progress)
     return process.broker_archive(java, library).write(partial(_live, java, library), note)
@@ -37,7 +37,7 @@ def _live(java: Path, library: Path, options: Sequence[str]) -> None:
 
 
 def _load(bootstrap_server: str) -> None:
-    """Have the broker load what it needs for a run: topics, an idempotent producer, transactions, a group, a reader."""
+    """Make the broker load its classes for a run: topics, an idempotent producer, transactions, a group, a reader."""
     from confluent_kafka import TopicPartition
 
     from cqrs_cli.kafka.admin.topics import Admin

@@ -1,4 +1,4 @@
-"""The ACLs that the user of a client needs where the cluster has an authorizer, by role."""
+"""The ACLs that a client's user needs if the cluster has an authorizer, by role."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -11,7 +11,7 @@ from cqrs_cli.kafka.topics.topics import KINDS, Topics
 Role = Literal["send", "run", "read", "init", "repartition"]
 
 
-#: The operations of a role on the keys topic. Nobody deletes from it: a key goes by a record of its owner's.
+#: The operations of a role on the keys topic. No role deletes records: owners erase a key by a tombstone.
 _ON_KEYS: Mapping[Role, tuple[str, ...]] = {
     "send": (),
     "run": ("Read", "Write", "DescribeConfigs"),
@@ -22,7 +22,7 @@ _ON_KEYS: Mapping[Role, tuple[str, ...]] = {
 
 
 class RequiredAcl(NamedTuple):
-    """One operation on one resource, in Kafka's words: `Write` on `topic` `bank_account.events`."""
+    """One operation on one resource, in Kafka's terms: `Write` on `topic` `bank_account.events`."""
 
     operation: str
     resource: Literal["topic", "group", "transactional-id"]
@@ -33,12 +33,12 @@ class RequiredAcl(NamedTuple):
         return f"{self.operation} on {self.resource} {self.name}{'*' if self.prefixed else ''}"
 
     def flags(self) -> str:
-        """The flags of kafka-acls.sh that grant it."""
+        """Return the flags of kafka-acls.sh that grant it."""
         prefixed = " --resource-pattern-type prefixed" if self.prefixed else ""
         return f"--operation {self.operation} --{self.resource} '{self.name}'{prefixed}"
 
     def denied(self, role: Role | None = None) -> ConfigurationError:
-        """The error for a user that lacks it."""
+        """Return the error for a user that lacks it."""
         purpose = f", which {role} needs" if role else ""
         return ConfigurationError(
             f"{self} is not allowed{purpose}",
@@ -47,7 +47,7 @@ class RequiredAcl(NamedTuple):
 
 
 def refusal(missing: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
-    """The error for a user that lacks these, at least one."""
+    """Return the error for a user that lacks these ACLs, at least one."""
     if len(missing) == 1:
         return missing[0].denied(role)
     listed = "; ".join(map(str, missing))
@@ -57,17 +57,17 @@ def refusal(missing: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
 
 
 def needs(role: Role, topics: Topics, personal: bool = False) -> list[RequiredAcl]:
-    """The ACLs that the role needs for one aggregate. Read, Write and Alter include Describe.
+    """Return the ACLs that the role needs for one aggregate. Read, Write and Alter include Describe.
 
-    The lineage is there only once the partitions grew: who may not look for it cannot know. `personal`: the aggregate
-    has personal fields, and so a topic of keys.
+    The lineage topic exists only after a repartitioning, but without an ACL a user cannot find out whether it exists.
+    `personal`: the aggregate has personal fields, and so a keys topic.
     """
     on_keys = [RequiredAcl(how, "topic", topics.keys) for how in _ON_KEYS[role] if personal]
     return [*_of_all(role, topics), *on_keys]
 
 
 def _of_all(role: Role, topics: Topics) -> list[RequiredAcl]:
-    """The rights that every aggregate takes."""
+    """Return the ACLs that every aggregate needs."""
     names = [*map(topics.name, KINDS), topics.lineage]
     commands, events, outcomes, dead_letters, deferred = map(topics.name, KINDS)
     match role:

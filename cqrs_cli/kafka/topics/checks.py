@@ -32,7 +32,7 @@ _NO_EXTRAS: Extras = {}
 def aggregate_topics(
     topics: Topics, cluster_id: str, found: Mapping[Kind, TopicInfo], extras: Extras = _NO_EXTRAS
 ) -> AggregateTopics:
-    """The topics as one value; `found` has all five, and they are sound."""
+    """Return the topics as one value; `found` must contain all five, without mistakes."""
     lineage, keys = extras.get("lineage"), extras.get("keys")
     return AggregateTopics(
         topics,
@@ -49,7 +49,7 @@ def aggregate_topics(
 def missing_topics(
     topics: Topics, found: Collection[Kind | ExtraKind], wanted: Iterable[Kind | ExtraKind] = KINDS
 ) -> ConfigurationError | None:
-    """The error for wanted topics that do not exist; None if all do."""
+    """Return the error for wanted topics that do not exist; None if all exist."""
     names = [topics.name(kind) for kind in wanted if kind not in found]
     if not names:
         return None
@@ -62,7 +62,7 @@ def missing_topics(
 def mistakes(
     topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan, extras: Extras = _NO_EXTRAS
 ) -> list[ConfigurationError]:
-    """Everything wrong with the topics that exist, gravest first."""
+    """Return errors for all mistakes in the topics that exist, the gravest first."""
     lineage, keys = extras.get("lineage"), extras.get("keys")
     return [
         *(() if keys is None else key_mistakes(topics, found, keys)),
@@ -90,7 +90,7 @@ def _same_partitions(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterabl
 def _wanted_partitions(
     topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan
 ) -> Iterable[ConfigurationError]:
-    """The number that an operator insists on is the one that is there."""
+    """Check that the topics have the partition count that the operator requested."""
     count = min((info.partitions for info in found.values()), default=plan.partitions)
     if not plan.insist or count == plan.partitions:
         return
@@ -110,7 +110,7 @@ def _wanted_partitions(
 def _grown(
     topics: Topics, found: Mapping[Kind, TopicInfo], lineage: TopicInfo
 ) -> Iterable[ConfigurationError]:
-    """The commands grow last: a command must not lie where nobody can write what comes of it."""
+    """The commands topic grows last: a command must not be in a partition whose results cannot be written."""
     for name, wanted in LINEAGE_CONFIGS.items():
         if (value := lineage.configs.get(name, wanted)) != wanted:
             yield wrong_setting(topics.lineage, name, value, wanted, "what it says must not be deleted")
@@ -158,7 +158,7 @@ def _timestamps(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[Con
         if (stamped := info.configs.get("message.timestamp.type", "CreateTime")) != wanted:
             yield wrong_setting(topics.name(kind), "message.timestamp.type", stamped, wanted, why)
         if kind == "commands":
-            continue  # the broker stamps them, and never refuses its own time
+            continue  # the broker stamps commands, and never rejects its own time
         why = "a command's outcome would be refused for ever once the broker's clock leapt by more"
         yield from refusing_times(topics.name(kind), info, why)
 
@@ -166,7 +166,7 @@ def _timestamps(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[Con
 def _outcomes_retention(
     topics: Topics, found: Mapping[Kind, TopicInfo], window: timedelta
 ) -> Iterable[ConfigurationError]:
-    """A rebuilt shard learns the remembered ids from outcomes, one window back from the oldest command there may be."""
+    """A rebuilt shard reads the remembered ids from outcomes, up to one window before the oldest possible command."""
     if not {"commands", "outcomes"} <= found.keys():
         return
     asked = found["commands"].number("retention.ms", UNLIMITED)
@@ -180,7 +180,7 @@ def _outcomes_retention(
 
 
 def _sizes(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
-    """A dead letter holds the command's bytes and the reason; it must fit whatever the command was."""
+    """A dead letter contains the command's bytes and the reason, so its topic must accept larger records."""
     if "commands" not in found:
         return
     least = found["commands"].number("max.message.bytes", 0) + ENVELOPE_ROOM

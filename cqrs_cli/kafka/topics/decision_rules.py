@@ -15,25 +15,23 @@ if TYPE_CHECKING:
 
 
 class DecisionSettings(NamedTuple):
-    """The settings that decide what becomes of a command, as a value that travels to the tasks. Where large payloads
-    rest travels with the connection.
-    """
+    """The settings that affect decisions, as a value for the tasks. The connection has the payload store's address."""
 
     partitioner: Partitioner
-    window: int  # how long an id is remembered, ms
-    max_attempts: int  # of a command that `decide` puts off
+    window: int  # the dedup window, ms
+    max_attempts: int  # of a command that `decide` defers
     early: int = EARLY  # how long before it is due a deferred command may be decided, ms
 
     @classmethod
     def of(cls, settings: "Settings") -> "DecisionSettings":
-        """Those in force."""
+        """Return the decision settings of a project."""
         window, early = milliseconds(settings.dedup_window), milliseconds(settings.clock_tolerance)
         return cls(settings.partitioner, window, settings.max_attempts, early)
 
     def rules(
         self, described: AggregateTopics, partition: int, payloads: PayloadStoreAddress | None
     ) -> DecisionRules:
-        """The rules of one partition."""
+        """Return the rules of one partition."""
         sizes = described.max_bytes
         return DecisionRules(
             partition,

@@ -1,4 +1,4 @@
-"""The partition that a key belongs to. All senders must agree, or one aggregate would live twice."""
+"""The partition of a key. All senders must agree, or one aggregate would exist in two partitions."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -10,36 +10,36 @@ from cqrs_cli.core.messages.record import Record
 Partitioner = Literal["murmur2", "crc32", "off"]
 
 _HASHES: dict[str, Callable[[bytes, int], int]] = {
-    "murmur2": murmur2,  # Java's default, kafka-python's, and what `murmur2_random` does in librdkafka
+    "murmur2": murmur2,  # the default of Java and kafka-python, and `murmur2_random` in librdkafka
     "crc32": consistent,  # librdkafka's default
 }
 
 
 def partition_for(partitioner: Partitioner, key: bytes, partitions: int) -> int | None:
-    """The partition that `key` hashes to; None if the partitioner is off: it may be anywhere."""
+    """Return the partition that `key` hashes to; None if the partitioner is off: it may be in any partition."""
     hashed = _HASHES.get(partitioner)
     return hashed(key, partitions) if hashed else None
 
 
 def partition_function(partitioner: Partitioner, partitions: int) -> Callable[[bytes], int] | None:
-    """`partition_for` with one number of partitions, for a hot path; None if the partitioner is off."""
+    """Return `partition_for` with a fixed number of partitions, for a hot path; None if the partitioner is off."""
     hashed = _HASHES.get(partitioner)
     return None if hashed is None else lambda key: hashed(key, partitions)
 
 
 class KeyHome(NamedTuple):
-    """The keys whose home among `among` partitions is `partition`."""
+    """A key filter: the keys that hash to `partition` among `among` partitions."""
 
     partitioner: Partitioner
     among: int
     partition: int
 
     def has(self, key: bytes) -> bool:
-        """True if the key is one of them; any key is where nobody checks."""
+        """True if the key hashes to the partition; always True if the partitioner is off."""
         return partition_for(self.partitioner, key, self.among) in (self.partition, None)
 
     def held(self, records: list[Record]) -> list[Record]:
-        """The records of these keys."""
+        """Return the records whose key hashes to the partition."""
         hashed, among, partition = _HASHES.get(self.partitioner), self.among, self.partition
         if hashed is None:
             return records
@@ -47,5 +47,5 @@ class KeyHome(NamedTuple):
 
 
 def target(partitioner: Partitioner, key: bytes, partitions: int) -> int:
-    """The partition to send `key` to: its home, or Java's choice where nobody checks."""
+    """Return the partition to send `key` to; the partition of Java's default if the partitioner is off."""
     return _HASHES.get(partitioner, murmur2)(key, partitions)

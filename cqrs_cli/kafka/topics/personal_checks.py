@@ -1,4 +1,4 @@
-"""Pure rules for the topics of an aggregate with personal fields: keys stay, plain values do not."""
+"""Pure rules for the topics of an aggregate with personal fields: keys stay, unencrypted values do not."""
 
 from collections.abc import Iterable, Mapping
 
@@ -18,7 +18,9 @@ from cqrs_cli.settings.durations import milliseconds
 def key_mistakes(
     topics: Topics, found: Mapping[Kind, TopicInfo], keys: TopicInfo
 ) -> Iterable[ConfigurationError]:
-    """A key goes by its tombstone alone, and leaves the disks soon then. Its partition is the same for life."""
+    """Yield errors for the keys topic. A key is deleted only by its tombstone, and then soon leaves the disks. The
+    partition of a key never changes.
+    """
     name = topics.keys
     count = found["commands"].partitions if "commands" in found else keys.partitions
     if count % keys.partitions:
@@ -42,7 +44,7 @@ def key_mistakes(
 def plain_mistakes(
     topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan
 ) -> Iterable[ConfigurationError]:
-    """Personal values that stand as they were sent are deleted in time."""
+    """Yield errors for topics with unencrypted personal values, which must be deleted in time."""
     why = "personal values stay there as they were sent"
     for kind in PLAIN_KINDS:
         if (info := found.get(kind)) is not None:

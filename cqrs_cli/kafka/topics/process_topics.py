@@ -1,4 +1,4 @@
-"""The one topic of a process; names of the group and the transactions that guard its positions."""
+"""The single topic of a process manager, and the names of the group and the transactional ids for its positions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from cqrs_cli.kafka.topics.topics import least_in_sync
 
 @dataclass(frozen=True, slots=True)
 class ProcessTopics:
-    """Names derived from one process's name and the topic prefix."""
+    """Names derived from a process manager's name and the topic prefix."""
 
     process: str
     prefix: str = ""
 
     @property
     def positions(self) -> str:
-        """Compacted: the last record of a partition of events says how far the process is, and who owns it."""
+        """Compacted: the last record of a partition of events contains the process manager's position and owner."""
         return f"{self.prefix}process.{self.process}.positions"
 
     @property
@@ -29,15 +29,15 @@ class ProcessTopics:
 
     @property
     def transactional_ids(self) -> str:
-        """The beginning of all transactional ids of the process."""
+        """The prefix of all transactional ids of the process manager."""
         return f"{self.group}."
 
     def transactional_id(self, topic: str, partition: int) -> str:
-        """The same for every run: one writer for each partition of events."""
+        """Return the same id for every run, so that there is one writer for each partition of events."""
         return f"{self.transactional_ids}{topic}.{partition}"
 
     def configs(self, brokers: int) -> dict[str, str]:
-        """The topic's configuration: small segments, compacted soon, since an owner reads all of it when it begins."""
+        """Return the topic's configuration: small segments, compacted soon, as each new owner reads the whole topic."""
         return {
             "cleanup.policy": "compact",
             "segment.bytes": str(4 * 1024 * 1024),
@@ -46,7 +46,7 @@ class ProcessTopics:
         }
 
     def mistake(self, info: TopicInfo | None) -> ConfigurationError | None:
-        """The error for a topic that is missing or set up wrongly."""
+        """Return the error for a topic that is missing or has wrong settings; None otherwise."""
         if info is None:
             return ConfigurationError(f"topic {self.positions} does not exist", "create it: cqrs init")
         policy = info.configs.get("cleanup.policy", "delete")
@@ -60,21 +60,21 @@ class ProcessTopics:
 
 
 class ProcessUse(NamedTuple):
-    """A process's own topic, the topics of events that it hears, and those of commands that it sends."""
+    """A process manager's own topic, the events topics of its subscriptions, and the topics of its commands."""
 
     topics: ProcessTopics
     sources: tuple[str, ...]
     targets: tuple[str, ...]
 
     def needs(self) -> list[RequiredAcl]:
-        """The ACLs that running it needs."""
+        """Return the ACLs that a run of the process manager needs."""
         return process_needs(self.topics, self.sources, self.targets)
 
 
 def process_needs(topics: ProcessTopics, sources: Iterable[str], targets: Iterable[str]) -> list[RequiredAcl]:
-    """The ACLs that `cqrs process` needs: `sources` are topics of events, `targets` topics of commands.
+    """Return the ACLs that a process manager needs: `sources` are topics of events, `targets` topics of commands.
 
-    The lineage is there only once the partitions of a source grew: who may not look for it cannot know.
+    A lineage topic exists only after a repartitioning, but without an ACL a user cannot find out whether it exists.
     """
     heard = [name for topic in sources for name in (topic, f"{topic.removesuffix('.events')}.lineage")]
     return [
@@ -87,7 +87,7 @@ def process_needs(topics: ProcessTopics, sources: Iterable[str], targets: Iterab
 
 
 def process_refusal(missing: Sequence[RequiredAcl]) -> ConfigurationError:
-    """The error for a user that lacks these, at least one."""
+    """Return the error for a user that lacks these ACLs, at least one."""
     if len(missing) == 1:
         return missing[0].denied()
     listed = "; ".join(map(str, missing))

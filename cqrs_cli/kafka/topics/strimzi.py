@@ -1,4 +1,4 @@
-"""Topics and users as manifests for Strimzi's operators on Kubernetes: what `init` makes, and what `doctor` wants."""
+"""Manifests for Strimzi's operators on Kubernetes: the topics that `init` creates, and users with their ACLs."""
 
 import json
 import re
@@ -9,16 +9,16 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
 from cqrs_cli.kafka.topics.process_topics import ProcessUse
 from cqrs_cli.kafka.topics.topics import KINDS, TopicPlan, Topics, extra_configs
 
-#: Strimzi 1.0 knows no other version, 0.49 is the first that knows this one.
+#: Strimzi 1.0 accepts no other version; 0.49 is the first release that accepts this version.
 API_VERSION = "kafka.strimzi.io/v1"
 
-#: A cluster for production, which every manifest is meant for: `init` makes topics likewise where there are three.
+#: Manifests are for a production cluster of three brokers, for which `init` creates the same topics.
 BROKERS = 3
 
-#: The roles that get a user. Nobody needs `init`: the topic operator makes the topics.
+#: The roles that get a user. No user needs `init`, since the topic operator creates the topics.
 ROLES: tuple[Role, ...] = ("run", "send", "read")
 
-#: An aggregate's topics as they are to be made.
+#: An aggregate's topics that are to be created.
 PlannedTopics: TypeAlias = tuple[Topics, TopicPlan]
 
 _TYPES = {"topic": "topic", "group": "group", "transactional-id": "transactionalId"}
@@ -27,7 +27,7 @@ _TYPES = {"topic": "topic", "group": "group", "transactional-id": "transactional
 def manifests(
     aggregates: Sequence[PlannedTopics], processes: Sequence[ProcessUse], cluster: str, prefix: str
 ) -> list[dict[str, Any]]:
-    """The topics of all aggregates and processes, then a user for each role. `cluster`: the name of its `Kafka`."""
+    """Return all topics, then a user for each role. `cluster`: the name of the `Kafka` resource."""
     return [
         *_topics(aggregates, processes, cluster),
         *(_user(role, aggregates, processes, cluster, prefix) for role in ROLES),
@@ -75,7 +75,7 @@ def _user(
 
 
 def _acls(wanted: Iterable[RequiredAcl]) -> Iterator[dict[str, Any]]:
-    """One for each resource, with all operations on it."""
+    """Yield one entry for each resource, with all operations on it."""
     operations: dict[tuple[str, str, bool], list[str]] = {}
     for need in wanted:
         known = operations.setdefault((need.resource, need.name, need.prefixed), [])
@@ -88,7 +88,7 @@ def _acls(wanted: Iterable[RequiredAcl]) -> Iterator[dict[str, Any]]:
 
 
 def _resource(kind: str, name: str, spec: dict[str, Any], cluster: str) -> dict[str, Any]:
-    """Kubernetes takes lower-case letters, digits, `-` and `.` in names; the topic keeps its own in the spec."""
+    """Return a resource. Kubernetes names have lower-case letters, digits, `-` and `.`; the spec has the real name."""
     known_as = re.sub(r"[^a-z0-9.-]", "-", name.lower()).strip("-.")
     labels = {"strimzi.io/cluster": cluster}
     return {
@@ -100,12 +100,12 @@ def _resource(kind: str, name: str, spec: dict[str, Any], cluster: str) -> dict[
 
 
 def manifests_text(resources: Iterable[dict[str, Any]]) -> str:
-    """The manifests as YAML documents."""
+    """Return the manifests as YAML documents."""
     return "".join("---\n" + "\n".join(_lines(one)) + "\n" for one in resources)
 
 
 def _lines(value: dict[str, Any], indent: str = "") -> Iterator[str]:
-    """A mapping as YAML in block style; a list's members, and whatever stands in them, in one line each."""
+    """Yield a mapping as YAML in block style; each member of a list is written in one line."""
     for key, one in value.items():
         if isinstance(one, dict):
             yield f"{indent}{key}:"

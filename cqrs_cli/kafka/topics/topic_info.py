@@ -1,4 +1,4 @@
-"""A topic as the cluster has it, and what is said of a setting that is wrong."""
+"""A topic as the cluster describes it, and the errors for its settings."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ UNLIMITED = -1
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """A topic as the cluster has it. `operations`: those that we may do, None where the broker does not say."""
+    """A topic as the cluster describes it. `operations`: the user's authorized operations, None if unknown."""
 
     topic_id: str
     partitions: int
@@ -20,12 +20,12 @@ class TopicInfo:
     operations: frozenset[str] | None = None
 
     def number(self, name: str, default: int) -> int:
-        """A numeric configuration value."""
+        """Return a numeric setting, or `default`."""
         return int(self.configs.get(name) or default)
 
 
 def wrong_setting(topic: str, name: str, value: str, wanted: str, why: str) -> ConfigurationError:
-    """The error for a setting. `wanted` ends with the value to set."""
+    """Return the error for a wrong setting. `wanted` ends with the value to set: `at least 2`."""
     setting = wanted.split()[-1]
     return ConfigurationError(
         f"topic {topic} has {name}={value}, needs {wanted}: {why}",
@@ -34,13 +34,13 @@ def wrong_setting(topic: str, name: str, value: str, wanted: str, why: str) -> C
 
 
 def above(topic: str, info: TopicInfo, name: str, most: int, why: str) -> Iterable[ConfigurationError]:
-    """The error for a setting that is above its limit."""
+    """Yield the error for a setting that is above its limit."""
     if (value := info.number(name, ANY_DIFFERENCE)) > most:
         yield wrong_setting(topic, name, str(value), f"at most {most}", why)
 
 
 def refusing_times(topic: str, info: TopicInfo, why: str) -> Iterable[ConfigurationError]:
-    """The errors for limits that would refuse a record for its time."""
+    """Yield the errors for limits by which the topic would reject a record for its timestamp."""
     for name in TIMESTAMP_LIMITS:
         if (limit := info.number(name, ANY_DIFFERENCE)) != ANY_DIFFERENCE:
             yield wrong_setting(topic, name, str(limit), str(ANY_DIFFERENCE), why)

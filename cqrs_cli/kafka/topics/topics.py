@@ -1,4 +1,4 @@
-"""The five topics of an aggregate, as values; names of the group and the transactions that guard them."""
+"""The five topics of an aggregate, as values, and the names of its group and transactional ids."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,64 +10,62 @@ from cqrs_cli.settings.durations import milliseconds
 Kind = Literal["commands", "events", "outcomes", "dead-letters", "deferred"]
 KINDS: tuple[Kind, ...] = ("commands", "events", "outcomes", "dead-letters", "deferred")
 
-#: Topics that only some aggregates have: those that have grown, and those with personal fields.
+#: Topics that only some aggregates have: repartitioned aggregates, and aggregates with personal fields.
 ExtraKind = Literal["lineage", "keys"]
 
-#: The topics in which personal values stand as they were sent: of these aggregates, no record may stay for ever.
+#: The topics that contain personal values unencrypted: for an aggregate with personal fields they need a retention.
 PLAIN_KINDS: tuple[Kind, ...] = ("commands", "dead-letters")
 
-#: Milliseconds that a tombstone of the deferred topic stays at least: a reader that stopped half-way still meets it.
+#: Minimal lifetime of a tombstone of the deferred topic, ms, so that a reader that stopped half-way still reads it.
 TOMBSTONES = 24 * 3600 * 1000
 
-#: Milliseconds until a record of the keys topic that another one follows may be compacted away, and must be.
+#: Milliseconds after which compaction may, and must, remove a replaced record of the keys topic.
 COMPACTION_LAG = 3600 * 1000
 
-#: Milliseconds after which a segment of plain values is closed at the latest: before that no retention deletes it.
+#: Milliseconds after which a segment with unencrypted values is closed: retention deletes closed segments only.
 LONGEST_SEGMENT = 24 * 3600 * 1000
 
-#: Room beyond the command itself for headers, reason and envelope in outcomes and dead letters.
+#: Bytes, in addition to the command, for headers, reason and envelope in outcomes, dead letters and deferred commands.
 ENVELOPE_ROOM = 64 * 1024
 
-#: Milliseconds between a record's time and the broker's clock that Kafka can allow at most.
+#: The largest difference between a record's timestamp and the broker's clock that Kafka can allow, ms.
 ANY_DIFFERENCE = 2**63 - 1
 
-#: The most by which a record's time may lie behind the broker's clock, and ahead of it. Events, outcomes and dead
-#: letters carry the command's time: once the clock leapt by more than the hour that Kafka allows, a command could
-#: never be decided.
+#: The limits for a record's timestamp before and after the broker's clock. Events, outcomes and dead letters have their
+#: command's timestamp: if the clock jumped by more than the hour that Kafka allows, a command could never be decided.
 TIMESTAMP_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 
-#: `max.message.bytes` of commands and events, unless the commands' topic exists with another: Kafka's own default,
-#: written out.
+#: `max.message.bytes` of commands and events, unless the commands topic exists with another value: Kafka's own default.
 MAX_MESSAGE_BYTES = 1_048_588
 
 
 def least_in_sync(brokers: int) -> str:
-    """The replicas that must have a record before it counts as written."""
+    """Return the number of replicas that must have a record before it counts as written."""
     return "2" if brokers >= 3 else "1"
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """The settings of new topics. `insist`: the user asked for this number of partitions; another one is a mistake."""
+    """The settings of new topics. `insist`: the operator requested this partition count; another is a mistake."""
 
     partitions: int = 4
     insist: bool = False
     commands_retention: timedelta = timedelta(days=7)
-    outcomes_retention: timedelta | None = None  # None: unlimited; dead letters are kept as long
+    outcomes_retention: timedelta | None = None  # None: unlimited; dead letters have the same retention
     dedup_window: timedelta = timedelta(hours=24)
     personal: bool = False  # the aggregate has personal fields
 
     @property
     def kinds(self) -> tuple[Kind | ExtraKind, ...]:
-        """The topics that there must be."""
+        """The topics that must exist."""
         return (*KINDS, "keys") if self.personal else KINDS
 
     def configs(
         self, kind: Kind, max_message_bytes: int = MAX_MESSAGE_BYTES, brokers: int = 1
     ) -> dict[str, str]:
-        """The topic's configuration. `max_message_bytes` is the commands'; three brokers allow a majority of replicas.
+        """Return a topic's configuration. `max_message_bytes`: the limit of the commands.
 
-        Time and size limits are written out: a broker's own defaults must not delete events.
+        Time and size limits are set explicitly, so that a broker's defaults do not delete events.
         """
         is_plain = self.personal and kind in PLAIN_KINDS
         retention = (
@@ -77,7 +75,7 @@ class TopicPlan:
             if kind in ("events", "deferred")
             else self.outcomes_retention
         )
-        # Clients' clocks decide nothing; the other topics carry the command's time.
+        # The broker stamps commands, so clients' clocks decide nothing; the other topics have the command's timestamp.
         stamped_by_broker = kind == "commands"
         room = ENVELOPE_ROOM if kind in ("outcomes", "dead-letters", "deferred") else 0
         compacted = {"delete.retention.ms": str(TOMBSTONES), "min.cleanable.dirty.ratio": "0.1"}
@@ -95,14 +93,14 @@ class TopicPlan:
 
     @staticmethod
     def replication(brokers: int) -> int:
-        """Three copies wherever three brokers are, else one."""
+        """Return three replicas if there are three brokers or more, else one."""
         return 3 if brokers >= 3 else 1
 
 
-#: The lineage topic: nothing in it may ever be deleted. Its records have few bytes, and come with each growth.
+#: The lineage topic, of which nothing may ever be deleted. It has a few small records for each repartitioning.
 LINEAGE_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
-#: The keys topic. A key that is gone, and the one before a rotation, leave the brokers' disks within hours.
+#: The keys topic. An erased key, and the record that a re-wrap replaced, leave the brokers' disks within hours.
 KEYS_CONFIGS = {
     "cleanup.policy": "compact",
     "retention.ms": "-1",
@@ -116,14 +114,14 @@ KEYS_CONFIGS = {
 
 
 def extra_configs(extra: ExtraKind, brokers: int = 1) -> dict[str, str]:
-    """The configuration of a topic that only some aggregates have."""
+    """Return the configuration of a topic that only some aggregates have."""
     configs = {"lineage": LINEAGE_CONFIGS, "keys": KEYS_CONFIGS}[extra]
     return {**configs, "min.insync.replicas": least_in_sync(brokers)}
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Names derived from one aggregate's name and the topic prefix (put before the names as it is)."""
+    """Names derived from an aggregate's name and the topic prefix, which is put before the names unchanged."""
 
     aggregate: str
     prefix: str = ""
@@ -153,7 +151,7 @@ class Topics:
 
     @property
     def lineage(self) -> str:
-        """The log of how the partitions grew: it is there from the first growth on."""
+        """The log of the partition history, which exists after the first repartitioning request."""
         return self.name("lineage")
 
     @property
@@ -163,24 +161,24 @@ class Topics:
 
     @property
     def group(self) -> str:
-        """The consumer group whose offsets say how far each partition is decided, and by whom (the claim)."""
+        """The consumer group whose offsets are the positions of the partitions; their metadata is the claim."""
         return f"cqrs.{self.commands}"
 
     @property
     def transactional_ids(self) -> str:
-        """The beginning of all transactional ids of the aggregate."""
+        """The prefix of all transactional ids of the aggregate."""
         return f"cqrs.{self.events}."
 
     def transactional_id(self, partition: int) -> str:
-        """The same for every run: one writer per partition, since exclusivity belongs to the events topic."""
+        """Return the same id for every run: one writer per partition, since exclusivity belongs to the events topic."""
         return f"{self.transactional_ids}{partition}"
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateTopics:
-    """One aggregate's topics as the cluster has them: what identifies them, and what they take.
+    """One aggregate's topics as the cluster describes them: their ids, and their limits for records.
 
-    `partitions`: of the commands, whose topic grows last.
+    `partitions`: the partition count of the commands topic, which grows last.
     """
 
     topics: Topics
@@ -188,15 +186,16 @@ class AggregateTopics:
     partitions: int
     ids: Mapping[Kind, str]
     max_bytes: Mapping[Kind, int]
-    lineage_id: str | None = None  # of the lineage topic; None: it never grew
+    lineage_id: str | None = None  # of the lineage topic; None: never repartitioned
     keys_id: str | None = (
         None  # of the keys topic; None: it has no personal fields, or was not asked for them
     )
-    key_partitions: int = 0  # of the keys topic: as many as when it was made, for life
+    key_partitions: int = 0  # of the keys topic: fixed when it was created
 
     def keys_partition(self, partition: int) -> int:
-        """The partition of the keys topic in which the owner of this partition writes and reads.
+        """Return the partition of the keys topic that the owner of this partition writes and reads.
 
-        Partitions grow by multiples: so the keys of an aggregate stay in one of them, whoever owns it.
+        Partition counts grow to multiples. So the keys of an aggregate stay in the same partition of the keys topic,
+        regardless of their owner.
         """
         return partition % self.key_partitions

@@ -1,1 +1,1 @@
-"""Finding the one command that a worker cannot decide, without harm to any other command."""
+"""Poison-record detection: finds the one command that a worker cannot decide, without harm to other commands."""

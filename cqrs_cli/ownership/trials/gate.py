@@ -1,6 +1,6 @@
-"""The gate of a process: while one partition decides a suspect alone, its neighbours decide nothing.
+"""Batch admission of a process: while one partition decides a suspect alone, the other partitions decide nothing.
 
-So if the process dies then, it died of that command, or of nothing that a command did.
+If the process dies during that time, either the suspect killed it, or no command did.
 """
 
 import threading
@@ -9,13 +9,13 @@ from contextlib import contextmanager
 
 
 class Gate:
-    """Lets many batches pass at once, or one suspect alone, which goes first."""
+    """Admits many batches at once, or a single suspect, which goes first."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._batches = 0
-        self._waiting = 0  # suspects that wait
-        self._occupied = False  # by a suspect
+        self._waiting = 0  # number of waiting suspects
+        self._occupied = False  # True while a suspect is decided
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -32,7 +32,7 @@ class Gate:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Decide a suspect inside the block."""
+        """Decide a suspect inside the block, and nothing else."""
         with self._changed:
             self._waiting += 1
             try:
@@ -48,5 +48,5 @@ class Gate:
                 self._changed.notify_all()
 
 
-#: The gate of this process.
+#: The batch admission of this process.
 GATE = Gate()

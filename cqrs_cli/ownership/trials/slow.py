@@ -1,4 +1,4 @@
-"""A file beside the shard that names the command on which its owner spends seconds, for `status` on this machine."""
+"""A file next to the shard names the command on which its owner spends seconds; `cqrs status` reads it."""
 
 import os
 import time
@@ -10,7 +10,7 @@ _SUFFIX = ".deciding"
 
 
 class SlowCommand(NamedTuple):
-    """A command that has been under decision since a time (seconds since the epoch)."""
+    """A command that has been in `decide` since a time (seconds since the epoch)."""
 
     offset: int
     since: float
@@ -20,21 +20,21 @@ class SlowCommand(NamedTuple):
 
 
 def tell_slow(shard: Path, offset: int | None, seconds: float = 0.0) -> None:
-    """Name the command that a shard's owner has been deciding for some seconds; None: there is none.
+    """Write the command that a shard's owner has been deciding for so many seconds; None removes the file.
 
-    Nothing happens where the file cannot be written.
+    A file that cannot be written is ignored.
     """
     file = shard.with_name(shard.name + _SUFFIX)
     with suppress(OSError):
         if offset is None:
             file.unlink(missing_ok=True)
         else:
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # there is none with states in memory
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # missing with the in-memory store
             file.write_text(f"{offset} {time.time() - seconds} {os.getpid()}")
 
 
 def slow_command(shard: Path) -> SlowCommand | None:
-    """The slow command of a shard's owner; None if there is none, or its process is gone."""
+    """Return the slow command of a shard's owner; None if there is none, or if its process is gone."""
     try:
         offset, since, process = shard.with_name(shard.name + _SUFFIX).read_text().split()
         os.kill(int(process), 0)

@@ -1,1 +1,1 @@
-"""Deciding the past again: history joined, and its difference from what other code makes of it."""
+"""For `cqrs whatif`: join the past commands with their results, and compare these with the results of other code."""

@@ -1,6 +1,6 @@
-"""The verdict of history on each command: commands, outcomes and events, joined in the order of the commands.
+"""Join commands, outcomes and events in the order of the commands.
 
-The logs are read side by side, so that nothing of them has to be kept.
+The logs are read in parallel, so that no records need to be stored.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 class HistoryError(Exception):
-    """The record at `offset` of a log does not fit the others; the caller adds topic and partition."""
+    """The record at `offset` of a log contradicts the other logs. The caller adds topic and partition."""
 
     def __init__(self, kind: LogName, offset: int, what: str) -> None:
         super().__init__(what)
@@ -24,7 +24,7 @@ class HistoryError(Exception):
 
 
 class OwnerRecord(NamedTuple, Generic[_T]):
-    """A record of an owner's log, read, with the offset of the command it came of."""
+    """A decoded record of a log that owners write, with the offset of its command."""
 
     command: int
     record: Record
@@ -32,7 +32,7 @@ class OwnerRecord(NamedTuple, Generic[_T]):
 
 
 class Lookahead(Generic[_T]):
-    """Records in the order of their commands, which are handed out up to a command. The next record waits."""
+    """An iterator over records in the order of their commands, with a look at the next record."""
 
     def __init__(self, placed: Iterator[OwnerRecord[_T]]) -> None:
         self._placed = placed
@@ -40,18 +40,18 @@ class Lookahead(Generic[_T]):
 
     @property
     def command(self) -> int | None:
-        """The command of the next record; None at the end."""
+        """The command offset of the next record; None at the end."""
         return None if self._next is None else self._next.command
 
     def below(self, command: int) -> Iterator[OwnerRecord[_T]]:
-        """The next records, as long as they came of a command before this one."""
+        """Yield the next records of commands before `command`."""
         while self._next is not None and self._next.command < command:
             found, self._next = self._next, next(self._placed, None)
             yield found
 
 
 class DecidedCommand(NamedTuple):
-    """A command, and what history made of it."""
+    """A command with its outcome and events in the log."""
 
     record: Record
     outcome: OutcomeEnvelope
@@ -60,7 +60,7 @@ class DecidedCommand(NamedTuple):
 
 
 def placed_outcomes(records: Iterable[Record]) -> Iterator[OwnerRecord[OutcomeEnvelope]]:
-    """Outcomes in the order of the log; raises `HistoryError` for another record, and for one out of order."""
+    """Yield decoded outcomes in the order of the log; raise `HistoryError` for a foreign or out-of-order record."""
     last = -1
     for record in records:
         try:
@@ -75,7 +75,7 @@ def placed_outcomes(records: Iterable[Record]) -> Iterator[OwnerRecord[OutcomeEn
 
 
 def placed_events(records: Iterable[Record]) -> Iterator[OwnerRecord[EventEnvelope]]:
-    """Events in the order of the log; raises `HistoryError` for another record, and for one out of order."""
+    """Yield decoded events in the order of the log; raise `HistoryError` for a foreign or out-of-order record."""
     last = -1
     for record in records:
         try:
@@ -92,9 +92,9 @@ def placed_events(records: Iterable[Record]) -> Iterator[OwnerRecord[EventEnvelo
 def join_history(
     commands: Iterable[Record], outcomes: Lookahead[OutcomeEnvelope], events: Lookahead[EventEnvelope]
 ) -> Iterator[DecidedCommand]:
-    """The commands that are decided, each with its outcome and its events; ends before the first that is not.
+    """Yield the decided commands with their outcomes and events; stop before the first undecided command.
 
-    Raises `HistoryError` for a command or an outcome that has no counterpart.
+    Raises `HistoryError` for a command without an outcome, or an outcome without a command.
     """
     for record in commands:
         if outcomes.command is None:

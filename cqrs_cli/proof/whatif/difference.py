@@ -1,4 +1,4 @@
-"""The difference between what history made of a command and what other code makes of it. Pure."""
+"""The difference between the logged result of a command and the result of other code. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from cqrs_cli.core.stored import StoredState
 
 DifferenceKind = Literal["outcome", "events", "version", "state"]
 
-#: The reasons for which owners gave up asking the code about a command: it cost workers their lives, or never ended.
+#: Messages of commands that owners failed without a decision by the code: workers died on them, or `decide` hung.
 _BLAMED = re.compile(
     r"it did not end within \d+ s|the worker died on it (once|\d+ times)|.* \(tried alone \d+ times\)",
     re.DOTALL,
@@ -27,7 +27,7 @@ _BLAMED = re.compile(
 
 
 class HistoryDifference(NamedTuple):
-    """One difference; `was` and `would` are JSON. The difference of a state belongs to no command."""
+    """One difference; `was` and `would` are JSON. A difference of states has no command."""
 
     kind: DifferenceKind
     was_result: str
@@ -42,19 +42,19 @@ class HistoryDifference(NamedTuple):
 
     @property
     def label(self) -> tuple[DifferenceKind, str, str]:
-        """The differences that are counted together."""
+        """The group in which differences are counted."""
         return self.kind, self.was_result, self.would_result
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the difference as a JSON document."""
         document = {**self._asdict(), "was": Raw(self.was), "would": Raw(self.would)}
         return {name: value for name, value in document.items() if value is not None}
 
 
 def blame_of(outcome: OutcomeEnvelope) -> str | None:
-    """The reason why the code was not asked about a command in the end; None if it was.
+    """Return the message of a command that the owner failed because workers died on it or `decide` hung, else None.
 
-    Such a command would cost a worker its life again, so history's word counts.
+    Such a command would kill a worker again, so its logged outcome is kept.
     """
     verdict = outcome.data
     message = verdict.message or ""
@@ -62,12 +62,12 @@ def blame_of(outcome: OutcomeEnvelope) -> str | None:
 
 
 def was_given_up(outcome: OutcomeEnvelope) -> bool:
-    """True for a command that failed without being read (`run --fail`)."""
+    """True if the command failed without being read (`run --fail`)."""
     return outcome.data.reason == "TOO_LARGE" and outcome.data.fingerprint is UNSET
 
 
 def owner_clock(outcome: OutcomeEnvelope) -> int:
-    """The owner's clock (ms) that an expiry was judged by; 0 if the command had not expired then."""
+    """Return the owner's time (ms) at which a command had expired; 0 if it had not expired."""
     try:
         return parse_timestamp(outcome.data.decidedat or "")
     except ValueError:
@@ -81,10 +81,10 @@ def compare_decisions(
     would: OutcomeEnvelope,
     would_events: Sequence[EventEnvelope],
 ) -> HistoryDifference | None:
-    """The difference in one command, None if there is none. `aggregate` is the other code.
+    """Return the difference of one command, or None. `aggregate` is the other code.
 
-    The words of a refusal count where the aggregate chose them, a business rule's. An event of history that the other
-    code reads as the one it makes is the same, whatever its shape was.
+    Messages are compared only for BUSINESS_RULE, because the aggregate chose their text. A logged event equals a new
+    event if the other code decodes both to equal values, even if their JSON differs.
     """
     kind: DifferenceKind
     if _result(was.data) != _result(would.data):
@@ -110,7 +110,7 @@ def compare_decisions(
 
 
 def _command_type(outcome: OutcomeEnvelope) -> str | None:
-    """The type of a command by its outcome's; None where the outcome does not name it."""
+    """Return the command type, derived from the outcome type; None if the outcome does not contain it."""
     kind = outcome.type.rpartition(".")[0]
     return None if kind == "cqrs" else kind
 
@@ -118,7 +118,7 @@ def _command_type(outcome: OutcomeEnvelope) -> str | None:
 def compare_states(
     partition: int, name: str, was: StoredState | None, would: StoredState | None
 ) -> HistoryDifference | None:
-    """The difference in an aggregate at the end, None if there is none."""
+    """Return the difference between the final states of an aggregate, or None."""
     before, after = _state_json(was), _state_json(would)
     if before == after:
         return None
@@ -127,7 +127,7 @@ def compare_states(
 
 
 def result_text(verdict: Verdict) -> str:
-    """`accepted`, `rejected BUSINESS_RULE OVERDRAWN`."""
+    """Return `accepted`, or `rejected BUSINESS_RULE OVERDRAWN`."""
     parts = [verdict.status, verdict.reason or "", verdict.code or ""]
     return " ".join(part for part in parts if part)
 
@@ -150,7 +150,7 @@ def _same_events(aggregate: Aggregate, was: Sequence[EventEnvelope], would: Sequ
 
 def _same_event(aggregate: Aggregate, was: EventEnvelope, would: EventEnvelope) -> bool:
     if (was.type, bytes(was.data)) == (would.type, bytes(would.data)) or was.type == would.type == ERASED:
-        return True  # of an erasure the key is another one each time
+        return True  # each erasure has another key
     try:
         return decode_event(aggregate, was) == decode_event(aggregate, would)
     except FoldError:
@@ -179,14 +179,14 @@ class _State(Struct):
 
 
 def masked_state(aggregate: Aggregate, stored: StoredState | None) -> StoredState | None:
-    """An aggregate without its personal values."""
+    """Return a state with its personal values masked."""
     if stored is None or not aggregate.has_personal_fields:
         return stored
     return replace(stored, state=mask_data(aggregate.state, stored.state))
 
 
 def _shown(aggregate: Aggregate, event: EventEnvelope) -> Raw:
-    """The data of an event, without its personal values."""
+    """Return the data of an event with its personal values masked."""
     cls = aggregate.events.get(event.type) if aggregate.has_personal_fields else None
     return event.data if cls is None else Raw(mask_data(cls, bytes(event.data)))
 

@@ -1,16 +1,17 @@
-"""The rest of erased aggregates in a topic: records that go by themselves, and those that do not."""
+"""Findings about erased aggregates in a topic: records that will be deleted by themselves, and violations."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-#: A time that never comes, ms: a topic keeps its records for ever.
+#: As a time in ms: the topic keeps its records for ever.
 NEVER = -1
 
 
 class Waiting(NamedTuple):
-    """Records of erased aggregates that go by themselves, the last of them at `until` (ms).
+    """Records of erased aggregates that the broker will delete, the last record at `until` (ms).
 
-    None: once the broker compacts the topic, whose settings name no time. `NEVER`: they stay.
+    `until` is None if the broker deletes them by compaction, without a time limit in the topic's settings, and `NEVER`
+    if they are kept for ever.
     """
 
     topic: str
@@ -21,18 +22,18 @@ class Waiting(NamedTuple):
 
 @dataclass(slots=True)
 class RecordCount:
-    """Records, and the time (ms) of the newest one."""
+    """The number of records, and the time (ms) of the newest record."""
 
     count: int = 0
     newest: int = 0
 
     def add(self, timestamp: int) -> None:
-        """Count one more."""
+        """Count a record."""
         self.count, self.newest = self.count + 1, max(self.newest, timestamp)
 
 
 class LeftInTopic(NamedTuple):
-    """Something of an erased aggregate in a topic that does not go by itself."""
+    """Data of an erased aggregate in a record that the broker will not delete by itself."""
 
     topic: str
     partition: int

@@ -1,21 +1,21 @@
-"""The texts of erased values, looked for in the bytes of files: all at once, in bounded memory."""
+"""Search the bytes of files for the texts of erased values: all texts in one pass, in bounded memory."""
 
 import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-#: The bytes of the shortest text that is looked for: shorter ones stand in any file.
+#: The minimal length of a search text in bytes. Shorter texts occur in any file by chance.
 SHORTEST_NEEDLE = 5
 
-#: The first bytes of a text that are looked for.
+#: The search uses at most this number of bytes of a text, from its start.
 _LONGEST = 64
 
 _END = b""
 
 
 class Needles:
-    """Texts to look for. `too_short`: those that are left out."""
+    """Search texts. `count`: the number of patterns; `too_short`: the number of texts that are not searched."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         spelled = {form for text in texts for form in _forms(text)}
@@ -26,7 +26,7 @@ class Needles:
         self._pattern = re.compile(_pattern(_trie(wanted)), re.DOTALL) if wanted else None
 
     def find(self, chunks: Iterable[bytes]) -> int | None:
-        """The offset of one of them in the bytes of a file; None if there is none."""
+        """Return the offset of the first match in the bytes of a file; None if there is no match."""
         if self._pattern is None:
             return None
         before, at = b"", 0
@@ -40,7 +40,7 @@ class Needles:
 
 
 def _forms(text: str) -> Iterator[bytes]:
-    """A text as it stands in files: as it is, and as JSON spells it."""
+    """Yield the forms of a text in files: plain UTF-8, and JSON with and without escapes."""
     yield text.encode(errors="replace")
     yield json.dumps(text)[1:-1].encode()
     yield json.dumps(text, ensure_ascii=False)[1:-1].encode(errors="replace")
@@ -57,8 +57,8 @@ def _trie(wanted: Iterable[bytes]) -> dict[bytes, Any]:
 
 
 def _pattern(trie: dict[bytes, Any]) -> bytes:
-    """A regular expression that reads each byte once, however many texts there are."""
-    if _END in trie:  # the shortest one that begins so is enough
+    """Return a regular expression that reads each byte once, for any number of texts."""
+    if _END in trie:  # the shortest text with this prefix is sufficient
         return b""
     some = [re.escape(first) + _pattern(rest) for first, rest in trie.items()]
     return some[0] if len(some) == 1 else b"(?:%b)" % b"|".join(some)

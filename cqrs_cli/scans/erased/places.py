@@ -1,4 +1,4 @@
-"""Files in which nothing of an erased aggregate may be: shards, caches of keys, checkpoints, payloads, databases."""
+"""Search files for data of erased aggregates: shards, caches of data keys, checkpoints, payloads, databases."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -25,12 +25,12 @@ from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.storage.folder import StorageFolder, file_chunks
 
-#: Stands in each file of LMDB's, at this offset, in the order of bytes of this machine.
+#: The magic number of LMDB files and its offset, in this machine's byte order.
 _MAGIC, _MAGIC_AT = (0xBEEFC0DE).to_bytes(4, sys.byteorder), 16
 
 
 class FoundIn(NamedTuple):
-    """Something of an erased aggregate, and the place where it is."""
+    """Data of an erased aggregate in a file, and its location."""
 
     place: str
     what: str
@@ -41,10 +41,10 @@ class FoundIn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FilesLook:
-    """A look into files, for values by their texts, keys by their ids, and the aggregates of shards.
+    """A search of files: values by their texts, data keys by their ids, and the aggregates in shards.
 
-    `shards`: the folder where owners have their shards and caches. `caches`: the number of ended keys in each cache
-    that was looked into and that an owner reads when it starts: it drops them before it serves.
+    `shards`: the folder of the owners' shards and key caches. `caches`: the number of deleted keys in each cache of an
+    owner. They are no violations, because an owner drops them when it starts, before it decides.
     """
 
     needles: Needles
@@ -54,14 +54,14 @@ class FilesLook:
     caches: dict[str, int] = field(default_factory=dict)
 
     def look_in(self, path: Path) -> Iterator[FoundIn]:
-        """Look into a file, or into all files of a folder; raises `ConfigurationError` for one that is not there."""
+        """Search a file, or all files of a folder; raise `ConfigurationError` if the path does not exist."""
         if not path.exists():
             raise ConfigurationError(
                 f"{path} does not exist: nothing can be looked for in it", "name another"
             )
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
-                with suppress(FileNotFoundError):  # an owner at work replaces files
+                with suppress(FileNotFoundError):  # a running owner replaces files
                     yield from self._in_file(file)
 
     def _in_file(self, file: Path) -> Iterator[FoundIn]:
@@ -96,17 +96,17 @@ class FilesLook:
                         yield FoundIn(place, f"a shard {what}, of {name!r}")
 
     def _is_owners(self, cache: Path) -> bool:
-        """True for a cache that an owner reads when it starts, and not one that was copied or set aside."""
+        """True for a cache that an owner reads when it starts; False for a copied or quarantined cache."""
         return cache.parent == self.shards and cache.suffix == KEYS_SUFFIX and cache.stem.isdigit()
 
     def _in_state(self, one: ErasedAggregate, saved: StoredState) -> Iterator[str]:
         yield from state_faults(one.trace, self.state, saved)
-        with suppress(ValueError):  # which a fault has said
+        with suppress(ValueError):  # already reported by `state_faults`
             if (kid := one.opens(kids_in(saved.state), saved.version)) is not None:
                 yield f"has a state sealed with {still_opens(kid)}"
 
     def look_in_store(self, folder: StorageFolder) -> Iterator[FoundIn]:
-        """Look into the files of a folder of a store; a checkpoint is brought onto this machine's disk before."""
+        """Search the files of a folder in object storage; a checkpoint is first downloaded to the local disk."""
         for file in folder.files():
             place, chunks = f"{folder.uri}/{file.name}", folder.chunks(file.name)
             if file.name.endswith(DATA_SUFFIX):
@@ -127,14 +127,16 @@ def _is_lmdb(file: Path) -> bool:
 
 @contextmanager
 def _folder_with(file: Path) -> Iterator[Path]:
-    """A folder in which LMDB finds the file under the name that it wants, and locks it: nothing is left beside it."""
+    """Yield a temporary folder with a link to the file, under the name that LMDB expects. LMDB creates its lock file in
+    the temporary folder.
+    """
     with TemporaryDirectory() as folder:
         Path(folder, DATA_FILE).symlink_to(file.absolute())
         yield Path(folder)
 
 
 def _cached_keys(folder: Path) -> Iterator[KnownKeys]:
-    """The entries of a cache of keys; none of any other LMDB file."""
+    """Yield the entries of a cache of data keys; none for any other LMDB file."""
     try:
         env = lmdb.open(str(folder), readonly=True, create=False, max_dbs=0)
     except lmdb.Error:

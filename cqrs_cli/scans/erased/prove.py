@@ -1,4 +1,4 @@
-"""The proof that what the log calls erased is gone: of one aggregate, on this machine."""
+"""For `cqrs verify --erased`: verify that the data of erased aggregates are gone, in the topics and on this machine."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ErasedProof:
-    """The findings in the topics, and in files. `places`: where files were looked through.
+    """The findings in the topics and in files. `places`: the folders that were searched.
 
-    `caches`: the ended keys in the caches of owners on this machine, by folder; an owner drops them before it serves.
+    `caches`: the number of deleted keys in the owners' caches on this machine, by folder. An owner drops them before it
+    decides.
     """
 
     topics: TopicsLook
@@ -46,7 +47,7 @@ class ErasedProof:
 
     @property
     def endless(self) -> list[str]:
-        """The topics that keep values for ever."""
+        """The topics that keep erased values for ever."""
         return sorted({one.topic for one in self.topics.waiting if one.until == NEVER})
 
 
@@ -58,9 +59,9 @@ def prove_erased(
     look_in: Sequence[Path] = (),
     note: Callable[[str], None] = lambda text: None,
 ) -> ErasedProof:
-    """Look for what is left of erased aggregates, in the topics and in the files that cqrs wrote, and in `look_in`.
+    """Search for data of erased aggregates in the topics, in the files that cqrs wrote, and in the paths `look_in`.
 
-    Raises `ConfigurationError` for missing ACLs, for topics that are missing, and for a path that does not exist.
+    Raises `ConfigurationError` for missing ACLs, missing topics, or a path that does not exist.
     """
     began = time.monotonic()
     with Admin(connection) as admin:
@@ -107,5 +108,5 @@ def _payloads(connection: Connection, topics: Topics) -> Iterator[StorageFolder]
 
 
 def _sum_of(found: FoundIn) -> str:
-    """The name of a payload's file, which is its sum."""
+    """Return the file name of a payload, which is its SHA-256 sum."""
     return found.place.rpartition("/")[2].partition(" ")[0]

@@ -1,4 +1,4 @@
-"""The topics of an aggregate, read for what is left of the aggregates that the log calls erased."""
+"""Search the topics of an aggregate for data of erased aggregates."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -26,30 +26,32 @@ from cqrs_cli.proof.erased import (
 from cqrs_cli.proof.keys import kids_of_document
 from cqrs_cli.scans.erased.left import NEVER, LeftInTopic, RecordCount, Waiting
 
-#: Milliseconds that a payload is kept once nothing refers to it: `payloads gc` puts it aside first.
+#: Milliseconds until an unreferenced payload is deleted: `payloads gc` first moves it to another folder.
 _PAYLOADS = 2 * 24 * 3600 * 1000
 
-#: A lag of compaction (ms) that is none: the broker's own default.
+#: A `max.compaction.lag.ms` above this number is no limit, such as the broker's default.
 _NO_LAG = 2**53
 
 
 @dataclass
 class TopicsLook:
-    """Call `look`. `texts`: the erased values that are still known; `sums`: the payloads that commands refer to."""
+    """A search of the topics: call `look`, then read the results. `texts`: the erased values that are still in records;
+    `sums`: the payloads to which erased commands refer.
+    """
 
     connection: Connection
     topics: Topics
     aggregate: Aggregate
-    infos: dict[str, TopicInfo]  # of the topics that there are
+    infos: dict[str, TopicInfo]  # of the existing topics
     erased: ErasedAggregates = field(default_factory=ErasedAggregates)
     found: list[LeftInTopic] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
     sums: set[str] = field(default_factory=set)
-    shared: int = 0  # values of living aggregates, which are not looked for
+    shared: int = 0  # values that living aggregates have too: not searched
 
     def look(self, note: Callable[[str], None] = lambda text: None) -> None:
-        """Read the events for what was erased, then each topic for what is left of it."""
+        """Find the erased aggregates in the events, then search each topic for their data."""
         note("looking for what was erased")
         for _, records in self._read(self.topics.events):
             self.erased.read(records)
@@ -86,7 +88,7 @@ class TopicsLook:
             self.found.append(place._replace(what=f"is sealed with {still_opens(kid)}"))
 
     def _commands(self) -> None:
-        """Take the values of erased commands, for which files are searched. The commands end with the retention."""
+        """Collect the values of erased commands as search texts for files. Retention deletes the commands."""
         counted, apart = RecordCount(), RecordCount()
         for partition, some in self._read(self.topics.commands):
             for record in some:
@@ -105,7 +107,9 @@ class TopicsLook:
         self._wait("commands", "whose payloads are in the store, until payloads gc", apart, _PAYLOADS)
 
     def _forget_living(self) -> None:
-        """Leave out the values that others have, too, or the same ones again: they may stand in files."""
+        """Drop the search texts that also occur in commands of other aggregates, or in commands after the last erasure:
+        such values may be in files.
+        """
         before = len(self.texts)
         for partition, some in self._read(self.topics.commands) if self.texts else ():
             for record in some:
@@ -131,7 +135,7 @@ class TopicsLook:
         self._wait("dead-letters", "byte for byte as they were sent", counted)
 
     def _deferred(self) -> None:
-        """The latest record of an entry counts; those before it go as the topic is compacted."""
+        """Check the latest record of each entry. Compaction deletes the earlier records."""
         topic, latest, counted = (
             self.topics.deferred,
             dict[tuple[int, bytes], tuple[Record, Deferral]](),
@@ -175,7 +179,7 @@ class TopicsLook:
                     self.found.append(LeftInTopic(topic, partition, record.offset, what))
 
     def _keys(self) -> None:
-        """The keys in force, before all else: with them the rest is judged."""
+        """Read the active data keys. This is the first step, because the other steps use the keys."""
         topic, counted = self.topics.keys, RecordCount()
         for partition, some in self._read(topic) if topic in self.infos else ():
             for record in some:
@@ -193,7 +197,7 @@ class TopicsLook:
         self._compacted(topic, "that were ended, and are not compacted away yet", counted)
 
     def _wait(self, kind: Kind, what: str, counted: RecordCount, more: int = 0) -> None:
-        """Records that retention deletes: with a segment, once that is closed."""
+        """Add records that retention will delete. It deletes a whole segment, after the segment is closed."""
         topic = self.topics.name(kind)
         info = self.infos[topic]
         retention = info.number("retention.ms", NEVER)
@@ -209,7 +213,7 @@ class TopicsLook:
             self.waiting.append(waiting)
 
     def _read(self, topic: str) -> Iterator[tuple[int, list[Record]]]:
-        """All committed records, in batches, each with its partition."""
+        """Yield all committed records in batches, with their partition."""
         numbers = range(self.infos[topic].partitions)
         for number, (start, end) in readers.bounds(self.connection, topic, numbers).items():
             for records in readers.read(self.connection, topic, number, start, end):

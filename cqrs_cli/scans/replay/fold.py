@@ -1,8 +1,8 @@
-"""All aggregates of one partition, folded from the log's first event: pure but for a spill to disk.
+"""Fold all aggregates of one partition from the log's first event. Pure, except for spills to disk.
 
-In memory rest an aggregate's id, state, version and the time of its last event: about 0.4 KB, plus its state. When they
-are too many, half of them go to disk and wait there, with their later events, until the others are done. So memory is
-bounded, whatever the number of aggregates, and every event is folded once.
+Memory holds an aggregate's id, state, version and the time of its last event: about 0.4 KB, plus its state. If memory
+is full, half of the aggregates are spilled to disk, with their later events, until the other aggregates are finished.
+So memory is bounded for any number of aggregates, and each event is folded once.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ from cqrs_cli.scans.replay.spill import Spill, WaitingState
 
 
 class ReplayFoldError(FoldError):
-    """The record at `offset` cannot follow those before it; the caller adds topic and partition."""
+    """The record at `offset` cannot be folded after the earlier records. The caller adds topic and partition."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(f"offset {offset}: {reason}")
@@ -31,7 +31,7 @@ class ReplayFoldError(FoldError):
 
 
 class AggregateRow(NamedTuple):
-    """An aggregate as a replay writes it: `time` is its last event's, `state` canonical JSON of `decoded`."""
+    """An aggregate in the output of a replay. `time`: of its last event; `state`: canonical JSON of `decoded`."""
 
     id: str
     version: int
@@ -41,14 +41,14 @@ class AggregateRow(NamedTuple):
 
 
 class Total(NamedTuple):
-    """A set of aggregates: how many, of how many events, and the sum of their digests."""
+    """A set of aggregates: their number, the number of their events, and the sum of their digests."""
 
     aggregates: int = 0
     events: int = 0
     digest: int = 0
 
     def plus(self, other: "Total") -> "Total":
-        """Both sets together; they share no aggregate."""
+        """Return the total of both sets, which share no aggregate."""
         return Total(
             self.aggregates + other.aggregates,
             self.events + other.events,
@@ -67,9 +67,9 @@ def _foreign(subject: str) -> FoldError:
 
 
 class ReplayFold:
-    """Aggregates under way: call `fold` for all events, then `rows` or `total`; `close` gives the disk back.
+    """Folds aggregates: call `fold` for all events, then `rows` or `total`; `close` releases the disk.
 
-    `until` (RFC 3339, UTC, ms) keeps each at its last version whose time is not later.
+    With `until` (RFC 3339, UTC, ms) the result is each aggregate's last version at or before that time.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class ReplayFold:
         teller: ReplayTeller | None = None,
         personal: bool = False,
     ) -> None:
-        """`part`: the hashes that the aggregates may have. `teller`: told how far this is, and closed in the end.
-        `personal`: the events have personal values, which must not rest on a disk as they are.
+        """`part`: the allowed hashes of aggregate ids. `teller`: receives the progress, and is closed at the end.
+        `personal`: the events contain decrypted personal values, so spill files must be encrypted.
         """
         self._personal = personal
         self._aggregate = aggregate
@@ -91,8 +91,8 @@ class ReplayFold:
         self._now: dict[str, _At] = {}
         self._kept = self._now if until is None else {}
         self._part = part
-        self._low, self._high = part.start, part.stop  # of those that are not on disk
-        self._spills: list[Spill] = []  # of higher hashes than those, the highest first
+        self._low, self._high = part.start, part.stop  # hashes of the aggregates in memory
+        self._spills: list[Spill] = []  # of higher hashes, the highest first
         self._total = NOTHING
         self._waiting = 0  # events on disk
         self._files = ExitStack()
@@ -101,10 +101,10 @@ class ReplayFold:
             self._files.callback(teller.close)
 
     def fold(self, values: Sequence[bytes | None], offset_of: Callable[[int], int]) -> None:
-        """Go on with the next records of the partition; `offset_of` an index in `values` is asked for those that fail.
+        """Fold the next records of the partition; `offset_of(index)` is the offset of a record in `values`, for errors.
 
-        Unlike recovery, which meets events it has folded before, each event must be its aggregate's next: raises
-        `ReplayFoldError` for one that cannot follow.
+        Unlike in recovery, which may read events again, each event must be its aggregate's next event. Raises
+        `ReplayFoldError` for any other event.
         """
         self._fold(values, offset_of)
         if self._teller is not None and values:
@@ -124,16 +124,17 @@ class ReplayFold:
     def _fold_quickly(
         self, values: Sequence[bytes | None], start: int, offset_of: Callable[[int], int]
     ) -> int:
-        """Fold from `start` on; the index of the first record that has to be looked at closely, or their number.
+        """Fold records from `start` on; return the index of the first record that needs `_fold_closely`, or
+        `len(values)`.
 
-        This is `fold_next` for many events. It asks for nothing twice: less time than one call of that for each.
+        This is `fold_next`, inlined for many events: one lookup for all events is faster than a call for each event.
         """
         now, kept, until, decode, step = self._now, self._kept, self._until, decode_fact, self._aggregate.step
         is_shared = bool(self._spills) or self._part != WHOLE
         absent: _At = (0, self._aggregate.decider.initial, "")
         try:
             for index in range(start, len(values)):
-                fact = decode(values[index])  # type: ignore[arg-type]  # None: looked at closely
+                fact = decode(values[index])  # type: ignore[arg-type]  # None: see `_fold_closely`
                 subject = fact.subject
                 if is_shared and self._is_away(subject, values[index], offset_of, index):
                     continue
@@ -148,12 +149,12 @@ class ReplayFold:
             raise
         except PROCESS_ERRORS as error:
             self._aggregate.raise_shown(error)
-        except BaseException:  # the aggregate's own code: anything may come
+        except BaseException:  # the aggregate's own code may raise any error
             return index
         return len(values)
 
     def _fold_closely(self, value: bytes | None) -> None:
-        """Fold a record for which that failed: raises `FoldError` or `ValueError` with the reason."""
+        """Fold a record at which `_fold_quickly` stopped; raise `FoldError` or `ValueError` with the reason."""
         event = read_event(value)
         if hash_of(event.subject.encode()) not in self._part:
             raise _foreign(event.subject)
@@ -169,7 +170,7 @@ class ReplayFold:
         return self._aggregate.state
 
     def rows(self) -> Iterator[AggregateRow]:
-        """Every aggregate, as it was at `until`, once; raises `ReplayFoldError` as `fold` does, for those on disk."""
+        """Yield each aggregate once, as at `until`. Raises `ReplayFoldError` like `fold`, for aggregates on disk."""
         encode, cls = self._aggregate.encode_state, self._aggregate.state
         while True:
             events = summed = 0
@@ -186,20 +187,20 @@ class ReplayFold:
             self._take_up(self._spills.pop())
 
     def total(self) -> Total:
-        """The total of `rows`. An aggregate at version n has n events, since each event is the next one."""
+        """Return the total of `rows`. An aggregate at version n has n events, because each event adds one version."""
         for _ in self.rows():
             pass
         return self._total
 
     def close(self) -> None:
-        """Give the disk back. Idempotent."""
+        """Release the disk. Idempotent."""
         self._files.close()
 
     def _is_away(
         self, subject: str, value: bytes | None, offset_of: Callable[[int], int], index: int
     ) -> bool:
-        """True if an event's aggregate waits on disk: then the event waits with it. Raises `FoldError` for an aggregate
-        of another part.
+        """True if the event's aggregate is on disk; the event is then written to the same file. Raises `FoldError` for
+        an aggregate of another part.
         """
         hashed = hash_of(subject.encode())
         if self._low <= hashed < self._high:
@@ -212,7 +213,7 @@ class ReplayFold:
         return True
 
     def _spill(self) -> None:
-        """Put the upper half of the hashes away."""
+        """Write the aggregates with the upper half of the hashes to disk."""
         middle = (self._low + self._high) // 2
         if middle == self._low:
             return
@@ -228,7 +229,7 @@ class ReplayFold:
         self._high = middle
 
     def _take_up(self, spill: Spill) -> None:
-        """Go on with what waits on disk; all else is done."""
+        """Continue with the aggregates and events of a spill file; the aggregates in memory are finished."""
         self._low, self._high = spill.low, spill.high
         for state in spill.states():
             self._now[state.id] = self._decoded(state.now)

@@ -1,21 +1,21 @@
-"""The memory that a replay may use."""
+"""The memory limit of a replay task."""
 
 from collections.abc import Callable
 
 from cqrs_cli.system.memory import process_memory
 
-#: Fewer aggregates than these are never too many: something else takes the memory.
+#: With fewer aggregates the limit is never reached: something else uses the memory.
 FEWEST = 1_000
 
-#: Growth beyond the limit that is not counted: the reader's buffers come and go.
+#: Tolerance above the limit, because the size of the reader's buffers varies.
 _SLACK = 1.05
 
 
 class MemoryLimit:
-    """Says when aggregates are too many for `limit` bytes of this process.
+    """Detects that the aggregates need more than `limit` bytes of this process.
 
-    Python gives freed memory to new objects, not to the system. So the number of aggregates at which the limit was
-    reached stays the most there may be, unless they become larger.
+    Python reuses freed memory for new objects, and does not return it to the system. So the number of aggregates at
+    which the limit was reached stays the maximum; larger aggregates lower it.
     """
 
     def __init__(self, limit: int, used: Callable[[], int] = process_memory, fewest: int = FEWEST) -> None:
@@ -24,7 +24,7 @@ class MemoryLimit:
         self._limit = max(limit, int(used() * _SLACK))  # an earlier task may have left free memory
 
     def is_reached(self, aggregates: int) -> bool:
-        """True if there are too many."""
+        """True if the process holds too many aggregates."""
         if aggregates < self._fewest:
             return False
         used = self._used()

@@ -1,4 +1,4 @@
-"""The parts of a partition's aggregates: ranges of a hash of their ids, which are the keys of their events."""
+"""Parts of a partition's aggregates: ranges of a hash of their ids, which are the keys of their events."""
 
 from collections.abc import Callable, Iterable
 from zlib import crc32
@@ -13,11 +13,11 @@ hash_of: Callable[[bytes], int] = crc32
 
 
 def part_of(number: int, parts: int) -> range:
-    """One of so many equal parts."""
+    """Return the hash range of part `number` of `parts` equal parts."""
     return range(_HASHES * number // parts, _HASHES * (number + 1) // parts)
 
 
 def in_part(keys: Iterable[bytes | None], part: range) -> list[bool]:
-    """Tell of each event, by its record's key, if its aggregate is in the part: to read it would cost far more."""
+    """Return for each record key whether its aggregate is in the part. Decoding the events would cost far more."""
     low, high = part.start, part.stop
     return [low <= hash_of(key or b"") < high for key in keys]

@@ -1,4 +1,4 @@
-"""Aggregates of a replay that have to wait on disk: what is known of them, and their later events, in that order."""
+"""Spill files of a replay: the states of aggregates that memory cannot hold, then their later events."""
 
 import os
 import tempfile
@@ -12,10 +12,10 @@ import msgspec
 from cqrs_cli.core.personal.sealing import SECRET_BYTES, siv
 from cqrs_cli.errors import ConfigurationError
 
-#: Bytes that are written or read at once. There may be a file for each time that memory was full, some dozens.
+#: Buffer size of a file in bytes. Each time that memory is full adds a file; some dozens of files are possible.
 _BUFFER = 1 << 17
 
-#: Bytes of events that are read together.
+#: Bytes of events in one batch.
 _BYTES_TOGETHER = 1 << 20
 
 _FRAME = Struct(">QI")  # offset, bytes of the value
@@ -23,7 +23,7 @@ _LENGTH = Struct(">I")
 
 
 class WaitingState(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """An aggregate that waits: version, JSON of the state and the time of its last event, now and at `until`."""
+    """An aggregate on disk: version, JSON of the state, and time of the last event, now and at `until`."""
 
     id: str
     now: tuple[int, bytes, str]
@@ -35,13 +35,13 @@ _decode = msgspec.msgpack.Decoder(WaitingState).decode
 
 
 class Spill:
-    """The aggregates whose hash is in [low, high). The file has no name: a task that is killed leaves nothing behind.
+    """The aggregates whose hash is in [low, high). The file has no name, so that a killed task leaves no file.
 
-    It is written, first the states, then the events; then it is read in that order, once.
+    The states are written first, then the events; then both are read once, in this order.
     """
 
     def __init__(self, low: int, high: int, is_sealed: bool = False) -> None:
-        """`is_sealed`: what is written can be read by this object alone, which holds the key in memory."""
+        """`is_sealed`: encrypt the file with a random key that only this object holds, in memory."""
         self.low = low
         self.high = high
         self._cipher = siv(os.urandom(SECRET_BYTES)) if is_sealed else None
@@ -54,27 +54,27 @@ class Spill:
             raise _no_room(error) from error
 
     def add_state(self, state: WaitingState) -> None:
-        """Keep an aggregate."""
+        """Write an aggregate."""
         encoded = self._sealed(_encode(state))
         self._states += 1
         self._write(_LENGTH.pack(len(encoded)) + encoded)
 
     def add_event(self, offset: int, value: bytes) -> None:
-        """Keep an event of one of its aggregates."""
+        """Write an event of one of the file's aggregates."""
         sealed = self._sealed(value)
         self._write(_FRAME.pack(offset, len(sealed)) + sealed)
 
     def states(self) -> Iterator[WaitingState]:
-        """The aggregates, from the beginning of the file."""
+        """Yield the aggregates, from the start of the file."""
         try:
-            self._file.seek(0)  # writes the rest
+            self._file.seek(0)  # flushes the buffer
         except OSError as error:
             raise _no_room(error) from error
         for _ in range(self._states):
             yield _decode(self._opened(self._read(_LENGTH.unpack(self._read(_LENGTH.size))[0])))
 
     def events(self) -> Iterator[tuple[list[bytes], list[int]]]:
-        """The events, some at once, and their offsets; after `states`."""
+        """Yield batches of events and their offsets. Call it after `states`."""
         values, offsets, size = [], [], 0
         while frame := self._read(_FRAME.size):
             offset, length = _FRAME.unpack(frame)
@@ -87,8 +87,8 @@ class Spill:
         yield values, offsets
 
     def close(self) -> None:
-        """Give the disk back. Idempotent."""
-        with suppress(OSError):  # a full disk: what was not written is not wanted any more
+        """Release the disk. Idempotent."""
+        with suppress(OSError):  # a full disk: the buffered data are no longer needed
             self._file.close()
 
     def _sealed(self, content: bytes) -> bytes:

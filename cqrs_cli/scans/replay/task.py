@@ -1,4 +1,4 @@
-"""The task of a replay on a worker: one partition's events, read with librdkafka and folded."""
+"""The task of a replay on a worker: read one partition's events with librdkafka, and fold them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -28,35 +28,33 @@ from cqrs_cli.system.memory import memory_share
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import TELL_EVERY
 
-#: Above every offset that a log comes to.
+#: A number above all offsets of a log.
 _LINK = 1 << 52
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan(ReadPlan):
-    """A `ReadPlan`, and what else every task needs."""
+    """A `ReadPlan` with the options of a replay."""
 
     until: str | None = None  # RFC 3339 in UTC with milliseconds
-    parts: int = 1  # tasks of a partition: each fetches it all, and reads and folds the events of its part
-    memory: int | None = (
-        None  # bytes of a task, above which aggregates wait on disk; None: its share of the machine
-    )
-    words: Address | None = None  # where tasks tell how far they are
+    parts: int = 1  # tasks per partition: each fetches all events, and folds its part
+    memory: int | None = None  # bytes per task before spilling; None: its share of the machine
+    words: Address | None = None  # where tasks send progress reports
     tell_every: float = TELL_EVERY
-    chains: Chains | None = None  # of an aggregate that may have grown
-    personal: bool = False  # personal fields have their values, else placeholders: digests are the same
+    chains: Chains | None = None  # of an aggregate that may have been repartitioned
+    personal: bool = False  # decrypt personal fields, else redact them: digests are equal
 
     @property
     def tasks(self) -> range:
-        """The numbers of the tasks, partition by partition."""
+        """The task numbers, partition by partition."""
         return range(len(self.bounds) * self.parts)
 
     def partition(self, task: int) -> int:
-        """The partition whose keys a task folds."""
+        """Return the partition whose keys a task folds."""
         return task // self.parts
 
     def links(self, task: int) -> list[Link]:
-        """The links that a task reads, one after the other."""
+        """Return the segments that a task reads, in order."""
         log = PartitionLog(self.connection, self.topics, self.partition(task))
         if self.chains is None:
             return [Link(log, *self.bounds[log.partition])]
@@ -73,7 +71,7 @@ class ReplayResult:
 
 
 def total_part(plan: ReplayPlan, task: int) -> ReplayResult:
-    """The total of a part. Raises nothing: an error is a value, so that Spark sees no task fail."""
+    """Return the total of a part. Returns an error as a value, so that no Spark task fails."""
     partition = plan.partition(task)
     log = PartitionLog(plan.connection, plan.topics, partition)
 
@@ -87,7 +85,7 @@ def total_part(plan: ReplayPlan, task: int) -> ReplayResult:
 
 
 def fold_part(plan: ReplayPlan, task: int) -> tuple[ReplayFold | None, ReplayResult]:
-    """All aggregates of a part, or an error in the result. Use the fold within `naming`, and close it."""
+    """Fold all aggregates of a part; an error is in the result. Use the fold inside `naming`, and close it."""
     partition = plan.partition(task)
     log = PartitionLog(plan.connection, plan.topics, partition)
     folds: list[ReplayFold] = []
@@ -105,7 +103,7 @@ def fold_part(plan: ReplayPlan, task: int) -> tuple[ReplayFold | None, ReplayRes
 
 @contextmanager
 def naming(plan: ReplayPlan, task: int) -> Iterator[None]:
-    """Turn an error about a record that cannot follow into `ContradictionError`, which names it."""
+    """Convert `ReplayFoldError` into a `ContradictionError` with the position of the record."""
     try:
         yield
     except ReplayFoldError as error:
@@ -114,7 +112,7 @@ def naming(plan: ReplayPlan, task: int) -> Iterator[None]:
 
 
 def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
-    """The fold of a task's events. They are taken from the messages as they are: a record costs as much again."""
+    """Fold a task's events. It uses the messages directly, because creating `Record` objects would double the cost."""
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     limit = MemoryLimit(memory_share() if plan.memory is None else plan.memory)
     part, teller = part_of(task % plan.parts, plan.parts), ReplayTeller(plan.words, task, 0, plan.tell_every)
@@ -141,11 +139,13 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
 
 
 def _opener(plan: ReplayPlan, aggregate: Aggregate) -> EventOpener:
-    """The opener of the events; it opens nothing if no values are wanted. The digest is the same, by law 7."""
+    """Return the decryptor of events, which redacts without `plan.personal`. Digests are equal: law 7 in `testing`."""
     connection, marks = plan.connection, event_marks(aggregate) if plan.personal else None
     return event_opener(connection, connection.keys, plan.topics, marks)
 
 
 def _place_of(link: int, messages: Sequence[Any]) -> Callable[[int], int]:
-    """The place of a message: its link and its offset, as one number, which is the offset where there is one link."""
+    """Return a function from a message's index to its position: segment number and offset as one number. In the first
+    segment, the number is the offset.
+    """
     return lambda index: link * _LINK + int(messages[index].offset())

@@ -1,4 +1,6 @@
-"""The data of one partition that `verify --continue` keeps: LMDB files, a file with the rest, and their checksums."""
+"""The checkpoint files of one partition for `verify --continue`: LMDB files, and a file with the other data and all
+checksums.
+"""
 
 import shutil
 import zlib
@@ -20,14 +22,14 @@ from cqrs_cli.state.trace_index import TraceIndex
 from cqrs_cli.storage.private import PRIVATE_FOLDER, replaced, sync_folder
 
 _CARRIED_FILE, _STORE = "carried", "versions"
-#: The logs whose records are traced, in a folder each.
+#: The logs with index entries, each in its own folder.
 TRACES = ("outcomes", "events", "dead-letters")
 _SUM_BYTES = 4
 _READ_BYTES = 1 << 20
 
 
 class _Kept(Struct, frozen=True):
-    """The file of a partition: what was carried, and a checksum of each of the other files."""
+    """The content of the file `carried`: the checkpoint, and a checksum of each LMDB file."""
 
     carried: Carried
     sums: dict[str, int]
@@ -35,7 +37,7 @@ class _Kept(Struct, frozen=True):
 
 @contextmanager
 def usable(folder: Path) -> Iterator[None]:
-    """Turn the system's errors about a folder into `ConfigurationError`."""
+    """Convert errors of the operating system and of LMDB into `ConfigurationError`."""
     try:
         yield
     except (OSError, CorruptError, lmdb.Error) as error:
@@ -43,7 +45,7 @@ def usable(folder: Path) -> Iterator[None]:
 
 
 def load_carried(folder: Path) -> Carried:
-    """The remains of an earlier verify of a partition; raises `ConfigurationError` if a byte of it is damaged."""
+    """Read the checkpoint of a partition; raise `ConfigurationError` if a checksum does not match."""
     file = folder / _CARRIED_FILE
     with usable(folder):
         content = file.read_bytes()
@@ -58,14 +60,14 @@ def load_carried(folder: Path) -> Carried:
 
 
 def keep(folder: Path, carried: Carried) -> None:
-    """Write the file of a partition, whose other files are whole by now."""
+    """Write the file `carried` of a partition. The LMDB files must already be complete."""
     encoded = msgspec.msgpack.encode(_Kept(carried, _sums(folder)))
     with replaced(folder / _CARRIED_FILE) as file:
         file.write(_sum_of(encoded) + encoded)
 
 
 def _sums(folder: Path) -> dict[str, int]:
-    """The checksums of a partition's LMDB files, over all their bytes."""
+    """Return the checksums of a partition's LMDB files, over all bytes."""
     sums = {}
     for name in (_STORE, *TRACES):
         sums[name] = 0
@@ -84,14 +86,14 @@ def _damaged(file: Path) -> ConfigurationError:
 
 
 class Folders(NamedTuple):
-    """The folders of a partition's LMDB files: versions and ids; traces of outcomes, events and dead letters."""
+    """The folders of a partition's LMDB files: versions and ids; index entries of outcomes, events, dead letters."""
 
     store: Path
     traces: tuple[Path, ...]
 
 
 def begin_folder(folder: Path, before: Path | None) -> Folders:
-    """A new folder for a partition, whose LMDB files begin as copies of the files in `before`."""
+    """Create a new folder for a partition, with copies of the LMDB files in `before`, if given."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=PRIVATE_FOLDER)
     for name in (_STORE, *TRACES):
@@ -102,7 +104,7 @@ def begin_folder(folder: Path, before: Path | None) -> Folders:
 
 
 def leave(folder: Path, carried: Carried, traces: Iterable[TraceIndex]) -> None:
-    """Keep what the next verify needs of a partition. `traces` lie in `folder`; the store must be closed by now."""
+    """Write the checkpoint of a partition. `traces` are in `folder`; the store must already be closed."""
     for name, index in zip(TRACES, traces, strict=True):
         index.drop(list(_done_with(name, index, carried)))
         index.sync()
@@ -112,9 +114,10 @@ def leave(folder: Path, carried: Carried, traces: Iterable[TraceIndex]) -> None:
 
 
 def _done_with(name: str, index: TraceIndex, carried: Carried) -> Iterator[int]:
-    """The commands whose traces nobody needs any more.
+    """Yield the commands whose index entries are no longer needed.
 
-    Outcomes are looked at as far as the first that may be repeated: so this takes the time of a day, not of a window.
+    The scan of outcomes stops at the first outcome to which a duplicate may still point. So it reads the entries
+    that became too old since the last verification (a day), not the entries of the whole dedup window.
     """
     still_open = None if carried.open_events is None else carried.open_events[0]
     for command, trace in index.items():

@@ -1,4 +1,4 @@
-"""The keys topic of one partition in a proof: the latest key of each aggregate, in a temporary store on disk."""
+"""The keys topic in the verification of one partition: the latest data key of each aggregate, in a temporary store."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -24,15 +24,17 @@ from cqrs_cli.scans.verify.plan import ProofPlan
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Positions, Store, WriteBatch
 
-#: An aggregate, what its proof has noted of its keys, and its key in the topic.
+#: Aggregate id, its key entry (`KeyTrace`) in bytes, and its key in the topic.
 Known = Iterator[tuple[str, bytes, WrappedKey | None]]
 
 
 class LatestKeys:
-    """The keys of the aggregates of a partition, as the topic has them now."""
+    """The latest data keys of a partition's aggregates in the keys topic."""
 
     def __init__(self, connection: Connection, topics: Topics, home: KeyHome, stack: ExitStack) -> None:
-        """Read the topic up to its high watermark, waiting for what is open below it. `home`: our aggregates."""
+        """Read the topic up to its high watermark, and wait for open transactions before it. `home`: the partition's
+        keys.
+        """
         self._connection, self._topics, self._home = connection, topics, home
         with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
             self._store = LmdbStore(Path(folder), window_ms=1)
@@ -41,12 +43,12 @@ class LatestKeys:
             self._read()
 
     def find(self, subject: str) -> WrappedKey | None:
-        """The key of an aggregate; None if it has none now."""
+        """Return the current key of an aggregate, or None."""
         with self._store.view() as view:
             return _key(view.saved(subject))
 
     def ring(self) -> KeyRing | None:
-        """The ring that opens values sealed with these keys; None without a ring of master keys."""
+        """Return a `KeyRing` that decrypts values with these keys; None if no keyring is configured."""
         if self._connection.keys is None:
             return None
         ring, topic = ring_at(self._connection.keys), self._topics.keys
@@ -55,20 +57,22 @@ class LatestKeys:
         )
 
     def conclude(self, proof: KeyProof, noted: Store, since: Iterable[Record]) -> None:
-        """Compare with what a proof has found, and `noted` in its store. `since`: the events that came since."""
+        """Compare with the key entries in `noted`, the store of `proof`. `since`: events after the verified range."""
         proof.conclude(self._known(noted), since, self._is_ours)
 
     def _is_ours(self, subject: str) -> bool:
         return self._home.has(subject.encode())
 
     def _known(self, noted: Store) -> Known:
-        """Each of our aggregates that a proof has noted something of, or that has a key."""
+        """Yield each aggregate of the partition with a key entry or a key."""
         for name, proved, found in side_by_side(noted.items(), self._store.items()):
             if self._is_ours(name):
                 yield name, b"" if proved is None else proved.state, _key(found)
 
     def _read(self) -> None:
-        """A partition of the keys topic has the aggregates of several once the other topics have grown."""
+        """Read the partition's keys. After a repartitioning, a partition of the keys topic has keys of several
+        partitions.
+        """
         with closing(KafkaKeysLog(self._connection, self._topics)) as log:
             number = self._home.partition % log.partitions()
             for records in log.read(number, *log.bounds(number)):
@@ -83,7 +87,9 @@ class LatestKeys:
 def latest_keys(
     plan: ProofPlan, aggregate: Aggregate | None, home: KeyHome, stack: ExitStack
 ) -> LatestKeys | None:
-    """The keys of personal fields, if there may be any: without the code (None), if they have a topic to be seen."""
+    """Return the data keys; None if the aggregate has no personal fields. Without the code (None), check whether a keys
+    topic is visible.
+    """
     connection, topics = plan.connection, plan.aggregate.topics
     if not (_sees_keys(connection, topics) if aggregate is None else aggregate.has_personal_fields):
         return None
@@ -91,7 +97,7 @@ def latest_keys(
 
 
 def _sees_keys(connection: Connection, topics: Topics) -> bool:
-    """False without the right, too: a broker does not tell whether a topic exists that one may not read."""
+    """True if the keys topic is visible. False also without the ACL, because a broker then hides the topic."""
     try:
         return readers.exists(connection, topics.keys)
     except ConfigurationError:

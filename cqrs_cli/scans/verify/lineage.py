@@ -1,4 +1,4 @@
-"""The lineage of an aggregate in its certificates: hashed as the other topics are, by the driver."""
+"""The partition history of an aggregate in its certificates. The driver hashes it like the other topics."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from cqrs_cli.proof.certificate import (
 
 
 class CertifiedLineage(NamedTuple):
-    """The numbers of partitions that an aggregate had, and the log that says so, with its stretch at the cut."""
+    """The partition counts of an aggregate so far, and the hashes of the partition history's log."""
 
     counts: tuple[int, ...]
     id: str
@@ -29,14 +29,14 @@ class CertifiedLineage(NamedTuple):
 
     @property
     def certificate(self) -> TopicCertificate:
-        """As a certificate keeps it."""
+        """The partition history as an entry of a certificate."""
         return TopicCertificate(self.id, [self.log])
 
 
 def certify_lineage(
     connection: Connection, described: AggregateTopics, earlier: Certificate | None
 ) -> CertifiedLineage | None:
-    """The lineage as it is now; None for an aggregate that never grew."""
+    """Hash the current partition history; None for an aggregate that was never repartitioned."""
     topics, was = described.topics, None if earlier is None else _kept(earlier)
     if described.lineage_id is None:
         return None
@@ -49,7 +49,7 @@ def certify_lineage(
 
 
 def lineage_changes(earlier: Certificate, now: CertifiedLineage | None) -> list[LogChange]:
-    """The changes of the lineage since a certificate, which may be of before the first growth."""
+    """Return the changes of the partition history since a certificate, which may predate the first repartitioning."""
     if (was := _kept(earlier)) is None:
         return []
     if now is None or now.id != was.id:
@@ -58,7 +58,9 @@ def lineage_changes(earlier: Certificate, now: CertifiedLineage | None) -> list[
 
 
 def growth_change(before: int, now: int, lineage: CertifiedLineage | None) -> LogChange | None:
-    """The change if partitions came since a certificate of `before` partitions, and no growth has made them."""
+    """Return a violation if the partitions since a certificate of `before` partitions do not come from a
+    repartitioning.
+    """
     if now <= before or (lineage is not None and before in lineage.counts):
         return None
     return LogChange(

@@ -1,4 +1,4 @@
-"""The commands that were forwarded to another partition, since their keys had moved: each must be there."""
+"""Check that each command that was forwarded to another partition, because its key had moved, has arrived there."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -11,7 +11,7 @@ from cqrs_cli.proof.moved import lost
 
 
 class LostCommand(NamedTuple):
-    """A command that has moved and did not come there: the outcome that says so, and what is wrong."""
+    """A forwarded command that is missing in the other partition: position of its `MOVED` outcome, and a message."""
 
     partition: int
     offset: int
@@ -19,9 +19,9 @@ class LostCommand(NamedTuple):
 
 
 def find_lost(log: PartitionLog, reports: Mapping[int, Report], tolerance: int) -> Iterator[LostCommand]:
-    """Compare what partitions gave away with what others got. Only where sums differ the logs are read once more.
+    """Compare the tallies of forwarded and received commands. The logs are read again only if tallies differ.
 
-    `log`: any partition's. `tolerance`: how much two brokers' clocks may differ, ms.
+    `log`: of any partition. `tolerance`: the maximal difference of two brokers' clocks, ms.
     """
     for source, report in reports.items():
         for to, moved in report.moved.items():
@@ -32,7 +32,9 @@ def find_lost(log: PartitionLog, reports: Mapping[int, Report], tolerance: int) 
 
 
 def _named(log: PartitionLog, source: int, to: int, tolerance: int) -> Iterator[tuple[int, str]]:
-    """Outcomes are read before commands: what a visible one says has been committed on both sides."""
+    """Return the missing commands. Outcomes are read before commands, because a visible outcome is committed together
+    with the forwarded command.
+    """
     outcomes, commands = replace(log, partition=source), replace(log, partition=to)
     told = list(chain.from_iterable(outcomes.read("outcomes", *outcomes.bounds("outcomes"))))
     start, end = commands.bounds("commands", "read_uncommitted")

@@ -1,4 +1,4 @@
-"""The aggregates of two stores, side by side."""
+"""Merge the aggregates of two stores."""
 
 import heapq
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from cqrs_cli.state.encoding import MAX_KEY, aggregate_key, shorten
 
 Items = Iterator[tuple[str, StoredState]]
 
-#: An aggregate's id, and what two stores have of it.
+#: An aggregate id, and its states in two stores.
 Pairs = Iterator[tuple[str, StoredState | None, StoredState | None]]
 
 
 def side_by_side(one: Items, other: Items) -> Pairs:
-    """Every aggregate of two stores, each of which gives them in the order of its keys."""
+    """Yield each aggregate of two stores, which both yield their aggregates in the order of their keys."""
     merged = heapq.merge(_keyed(0, one), _keyed(1, other))
     for _, same in groupby(merged, itemgetter(0)):
         found: list[StoredState | None] = [None, None]

@@ -1,4 +1,4 @@
-"""The parents of a partition: their logs up to the splits that made it, for the silent proofs."""
+"""The parents of a partition: their logs up to the splits, to verify them without reporting."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -24,7 +24,9 @@ ReadLog = Callable[[PartitionLog, Kind, int, int], Iterator[list[Record]]]
 
 
 class Parents(NamedTuple):
-    """`splits`: those that made the partition of this log, the oldest first. `keeps`: the keys that it has of them."""
+    """The parents of the partition of `log`. `splits`: the splits of its parents, the oldest first. `keeps`: the filter
+    for the keys that it got from them.
+    """
 
     log: PartitionLog
     splits: Sequence[Split]
@@ -32,13 +34,13 @@ class Parents(NamedTuple):
     read: ReadLog
 
     def offsets(self) -> int:
-        """The offsets that there are to read."""
+        """Return the number of offsets to read."""
         return sum(max(0, end - start) for split in self.splits for start, end in self._spans(split).values())
 
     def inherit(self, scope: Scope, scratch: Scratch, stack: ExitStack, *, is_continued: bool) -> Inherited:
-        """Prove the parents of the partition with this scope, into the store of `scratch`, which is the child's.
+        """Verify the parents, and write versions and ids to the child's store in `scratch`. `scope`: of the child.
 
-        `is_continued`: an earlier proof has left all but their outcomes.
+        `is_continued`: a checkpoint already holds all results except the outcomes.
         """
         inherited = Inherited()
         for split in self.splits:
@@ -49,7 +51,7 @@ class Parents(NamedTuple):
         return inherited
 
     def events(self) -> Iterator[tuple[int, list[Record]]]:
-        """The events that the partition inherits, each batch with the partition that has it."""
+        """Yield the events that the partition inherits, in batches with their partition."""
         for split in self.splits:
             for records in self._read(split, self._spans(split), "events"):
                 yield split.partition, records
@@ -72,7 +74,7 @@ class Parents(NamedTuple):
         return map(self.keeps.held, self.read(self._parent(split), kind, *spans[kind]))
 
     def _scope(self, scope: Scope, split: Split, spans: dict[Kind, tuple[int, int]]) -> Scope:
-        """The scope of a silent proof. The parent's own proof judges homes and the shapes of events."""
+        """Return the scope of a parent. The parent's own verification checks key partitions and event shapes."""
         parent = self._parent(split)
         claim = parse_claim(parent.committed().metadata)
         return replace(
@@ -89,6 +91,6 @@ class Parents(NamedTuple):
 
 
 def loss_of(claim: Claim | None) -> Loss | None:
-    """The loss that the last claim of a partition tells of."""
+    """Return the accepted loss in the last claim of a partition, or None."""
     accepted = None if claim is None else claim.accepted
     return None if accepted is None else Loss(accepted.at, accepted.events[1], accepted.outcomes)

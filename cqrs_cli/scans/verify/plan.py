@@ -1,4 +1,4 @@
-"""The plan of a proof on Spark, and the result of each task."""
+"""The plan of a verification on Spark, and the result of each task."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -21,34 +21,35 @@ from cqrs_cli.telemetry.task_reports import TELL_EVERY
 
 @dataclass(frozen=True, slots=True)
 class ProofPlan:
-    """The data that every task needs."""
+    """The data that each task needs."""
 
     connection: Connection
     aggregate: AggregateTopics
-    package: str | None  # of the aggregates' code; None: events are judged by their shape
-    root: Path  # where the package lies
+    package: str | None  # of the aggregates' code; None: only the shapes of events are checked
+    root: Path  # folder of the package
     partitioner: Partitioner
     window: int  # ms
     longest_window: int  # ms
     shards: Path | None = None  # the folder of the shards to compare with
-    since: Generations | None = None  # what an earlier verify has left, and where this one leaves it
-    words: Address | None = None  # where tasks tell how far they are
+    since: Generations | None = None  # folders of the earlier and the new checkpoint
+    words: Address | None = None  # where tasks send progress reports
     tell_every: float = TELL_EVERY
-    early: int = EARLY  # how long before it is due a deferred command may be decided, ms
-    lineage: PartitionLineage | None = None  # of an aggregate that has grown
-    patience: float = 40.0  # seconds for an open transaction: a killed owner leaves one open for 20 s
+    early: int = EARLY  # by how much a deferred command may be early, ms
+    lineage: PartitionLineage | None = None  # after a repartitioning
+    patience: float = 40.0  # timeout in s for open transactions: a killed owner's takes 20 s
 
     def homes(self, partition: int) -> Homes | None:
-        """The homes of a partition's keys; None if no key has moved."""
+        """Return the history of a partition's keys; None if the aggregate was never repartitioned."""
         if self.lineage is None:
             return None
         return Homes(self.lineage, partition, partial(target, self.partitioner))
 
 
 class ProofResult(NamedTuple):
-    """The result of one partition: a report, or the error that ends the job.
+    """The result for one partition: a report, or the error that ends the job.
 
-    `earlier`: the part of the report that an earlier verify has left. `again`: why it was proved from its beginning.
+    `earlier`: the report in the checkpoint. `again`: why the checkpoint was not used, and the partition was verified
+    from its start.
     """
 
     partition: int
@@ -57,4 +58,4 @@ class ProofResult(NamedTuple):
     again: str = ""
     compared: ShardComparison | None = None
     error: CqrsError | None = None
-    records: int = 0  # that were read
+    records: int = 0  # records read

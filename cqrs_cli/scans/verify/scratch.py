@@ -1,4 +1,4 @@
-"""The temporary files of a proof."""
+"""The temporary files of a verification."""
 
 import tempfile
 from contextlib import ExitStack, closing
@@ -11,9 +11,9 @@ from cqrs_cli.state.trace_index import TraceIndex
 
 
 def open_scratch(stack: ExitStack, window: int, kept: Folders | None) -> tuple[Scratch, list[TraceIndex]]:
-    """Stores in a temporary folder, which TMPDIR names, or in `kept`: about 400 bytes for each command.
+    """Open the stores in a temporary folder (TMPDIR), or in `kept`: about 400 bytes for each command.
 
-    Temporary files lose their names as soon as they are open, so that a task that is killed leaves nothing behind.
+    Temporary files are unlinked after they are opened, so that a killed task leaves no files.
     """
     with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
         folders = kept or _new_folders(Path(folder))
@@ -24,7 +24,7 @@ def open_scratch(stack: ExitStack, window: int, kept: Folders | None) -> tuple[S
 
 
 def beside(stack: ExitStack, scratch: Scratch) -> Scratch:
-    """The same store, with temporary traces of another partition."""
+    """Return the stores with new temporary indexes, for another partition."""
     with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
         folders = _new_folders(Path(folder))
         traces = [stack.enter_context(closing(TraceIndex(path))) for path in folders.traces]

@@ -1,9 +1,9 @@
-"""`verify --continue FOLDER/`: what a verify leaves on disk, so that the next one goes on from there.
+"""`verify --continue FOLDER/`: the checkpoint on disk, from which the next verification continues.
 
-A verify works on a new generation, which is a folder in FOLDER, with a folder for each partition: the versions and ids
-in LMDB, the traces that are still needed, and the rest in one file, with checksums of all. `verified.json` names the
-generation that counts and the topics that it is about. It is replaced when the new generation is whole and on disk: a
-crash leaves the old one.
+A verification writes a new generation: a folder in FOLDER, with a folder for each partition. This contains the versions
+and ids in LMDB, the index entries that are still needed, and one file with the other data and the checksums.
+`verified.json` contains the number of the valid generation, and its topics. It is replaced after the new generation is
+complete and on disk, so a crash keeps the old generation.
 """
 
 import shutil
@@ -26,7 +26,7 @@ _GENERATION = "generation-"
 
 
 class Proved(Struct, frozen=True, kw_only=True):
-    """The topics and settings that a folder is about: with others it would prove nothing."""
+    """The topics and settings of a checkpoint, which is valid only for the same topics and settings."""
 
     format: Literal["cqrs.verified/2"] = "cqrs.verified/2"
     aggregate: str
@@ -36,10 +36,10 @@ class Proved(Struct, frozen=True, kw_only=True):
     partitioner: str
     dedup_window: int  # ms
     longest_window: int  # ms
-    counts: tuple[int, ...] = ()  # that the partitions had as they grew; empty for topics that never grew
+    counts: tuple[int, ...] = ()  # partition counts so far; empty if never repartitioned
 
     def difference(self, earlier: "Proved") -> str:
-        """The first difference from what a folder is about; empty if there is none."""
+        """Return the first difference from the topics and settings `earlier` of a checkpoint, or an empty text."""
         for name in self.topics:
             if name in earlier.topics and earlier.topics[name] != self.topics[name]:
                 return f"{name} was made again since"
@@ -60,7 +60,7 @@ class _Head(Struct, frozen=True):
 
 
 class Generations(NamedTuple):
-    """The folder with the state of an earlier verify, None if there is none, and the folder of the present one."""
+    """The folder of the earlier checkpoint, or None, and the folder of the new checkpoint."""
 
     before: Path | None
     after: Path
@@ -68,10 +68,10 @@ class Generations(NamedTuple):
 
 @contextmanager
 def resumed_from(folder: Path, proved: Proved) -> Iterator[Generations]:
-    """Work on a new generation in `folder`, which counts from the end of the block on, if that does not raise.
+    """Create a new generation in `folder`, which becomes valid when the block ends without an error.
 
-    Raises `UsageError` for a folder that is about other topics or settings, or holds anything else;
-    `ConfigurationError` if it cannot be used, `UnavailableError` while another verify works in it.
+    Raises `UsageError` for a folder of other topics or settings, or with other files; `ConfigurationError` if the
+    folder cannot be used; `UnavailableError` while another verification uses it.
     """
     with ExitStack() as stack:
         with usable(folder):

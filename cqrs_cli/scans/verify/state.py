@@ -1,6 +1,6 @@
-"""Comparing a live shard with its events, folded again, in bounded memory: both are in LMDB, in the same order.
+"""Compare a live shard with its events, which are folded again. Memory is bounded: both are in LMDB, in one order.
 
-It costs a second reading of the events, and as much temporary disk as the shard takes.
+The comparison reads the events a second time, and needs as much temporary disk as the shard.
 """
 
 import tempfile
@@ -31,14 +31,15 @@ from cqrs_cli.state.shard import open_readonly
 from cqrs_cli.state.shutdown_marker import MARKER_FILE, ShutdownMarker
 from cqrs_cli.state.store import Positions
 
-#: Aggregates that cannot be folded before the check gives up: with more of them the code does not fit the log.
+#: The check gives up if more aggregates than this number cannot be folded: then the code does not match the log.
 MOST_BROKEN = 1000
 
 
 class ShardComparison(NamedTuple):
-    """The comparison with one shard: its number of aggregates, or why it was skipped.
+    """The comparison with one shard: its number of aggregates, or the reason why it was skipped.
 
-    `behind`: it could be compared only up to the first of these offsets of the events, which end at the second.
+    `behind`: if the shard lags, the event offset up to which it was compared, and the end of the events: `(1200,
+    5000)`.
     """
 
     aggregates: int = 0
@@ -47,7 +48,7 @@ class ShardComparison(NamedTuple):
 
 
 class StateCheck:
-    """The aggregates of one partition, folded from their events: up to where its shard is, then to the end."""
+    """Folds the aggregates of one partition from their events: first up to the shard's position, then to the end."""
 
     def __init__(
         self,
@@ -59,20 +60,20 @@ class StateCheck:
         inherited: Iterable[tuple[int, list[Record]]] = (),
         keeps: KeyHome | None = None,
     ) -> None:
-        """`read` gives the events between two offsets. `inherited`: those of parents, each with its partition, of which
-        the shard has the keys that it `keeps`; None: all.
+        """`read` yields the events between two offsets. `inherited`: the parents' events, with their partition.
+        `keeps`: the filter for the partition's keys; None: all keys.
         """
         self._log = log
         self._topics = topics
         self._aggregate = aggregate
         self._path = shards / str(log.partition)
         self._read, self._inherited, self._keeps = read, inherited, keeps
-        #: Aggregates with an event that cannot be folded; the first one is reported.
+        #: Aggregates with an event that cannot be folded; only the first such event of each is reported.
         self._broken: set[str] = set()
 
     def compare(self, proof: Proof, decided: int, end: int) -> ShardComparison:
-        """Add every aggregate that differs from the partition's shard to the findings of `proof`, and every event below
-        `end` that cannot be folded, wherever the shard is. Commands below `decided` are decided.
+        """Add to the findings of `proof` each aggregate that differs from the partition's shard, and each event before
+        `end` that cannot be folded, also after the shard's position. Commands before `decided` are decided.
         """
         with ExitStack() as stack:
             with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
@@ -94,10 +95,10 @@ class StateCheck:
     def _compare(
         self, proof: Proof, cache: StateCache, store: LmdbStore
     ) -> tuple[ShardComparison, Positions]:
-        """The comparison with the shard, and the shard's positions.
+        """Compare with the shard, and return the result and the shard's positions.
 
-        The shard may be at work meanwhile: its owner moves on. So the long stretch is folded first, then the short rest
-        while one snapshot of the shard is held.
+        The owner may write to the shard during the comparison. So most events are folded first, and only the last
+        events while a snapshot of the shard is open.
         """
         shard = open_readonly(self._path)
         if shard is None:
@@ -117,7 +118,7 @@ class StateCheck:
             return ShardComparison(shard.count()), positions
 
     def _mismatch(self, noted: bytes) -> str:
-        """The reason why a shard is not a cache of this log folded by this code; empty if it is one."""
+        """Return why a shard is not a cache of this log, folded by this code; empty if it is."""
         try:
             found = msgspec.json.decode(noted, type=Identity)
         except msgspec.DecodeError:
@@ -129,7 +130,7 @@ class StateCheck:
             partitions=self._topics.partitions,
             schema=self._aggregate.schema_digest,
             revision=self._aggregate.decider.revision,
-            window_ms=found.window_ms,  # of the ids it remembers, which are not compared
+            window_ms=found.window_ms,  # of its command ids, which are not compared
         )
         differences = ours.differences(noted)
         return f"the next run rebuilds the shard: {differences}" if differences else ""
@@ -139,7 +140,7 @@ class StateCheck:
         return len(self._broken) > MOST_BROKEN
 
     def _may_catch_up(self, positions: Positions, decided: int) -> bool:
-        """True if the shard lacks only what an owner at work has committed and not applied yet."""
+        """True if the shard lacks only events that a running owner has committed and not applied yet."""
         if not positions.events or decided - positions.commands > APPLY_EVERY:
             return False
         try:
@@ -151,7 +152,7 @@ class StateCheck:
             return False
 
     def _fold(self, cache: StateCache, end: int, proof: Proof) -> int:
-        """Fold up to offset `end`, or to the end of the log; returns that offset."""
+        """Fold up to offset `end`, at most to the end of the log; return the offset reached."""
         start, last = self._log.bounds("events", "read_uncommitted")
         end = min(end, last)
         for records in self._read(max(cache.positions.events, start), end):
@@ -170,7 +171,7 @@ class StateCheck:
             try:
                 event = read_event(record.value)
             except ValueError:
-                continue  # the proof reports it
+                continue  # the verification reports it
             subject = event.subject
             if subject in self._broken:
                 continue
@@ -178,7 +179,7 @@ class StateCheck:
                 before = states.get(subject) or cache.state(subject)
                 after = fold_event(self._aggregate, before, event)
             except (FoldError, ValueError) as error:
-                if not isinstance(error, UnreadableEventError):  # the proof reports it
+                if not isinstance(error, UnreadableEventError):  # the verification reports it
                     at = record.offset if parent is None else 0
                     where = "" if parent is None else f" after partition {parent} offset {record.offset}"
                     proof.findings.add("events", at, f"cannot be folded{where}: {error}")
@@ -189,7 +190,7 @@ class StateCheck:
         return states
 
     def _report_all(self, proof: Proof, end: int, pairs: Pairs) -> None:
-        """Report each difference; of those by other code, which are many, the first and then their number."""
+        """Report each difference. Differences caused by other code may be many: report the first, then their number."""
         recoded = 0
         for name, stored, folded in pairs:
             kept = stored if stored is None else self._unsealed(proof, end, name, stored)
@@ -206,8 +207,8 @@ class StateCheck:
             proof.findings.add("events", end, what)
 
     def _unsealed(self, proof: Proof, end: int, name: str, stored: StoredState) -> StoredState:
-        """The aggregate of a shard without its personal values, as the events are folded; adds what is wrong with its
-        seals.
+        """Return a shard's state with masked personal values, like the folded events, and report violations in its
+        encrypted values.
         """
         if not self._aggregate.has_personal_fields:
             return stored
@@ -221,7 +222,7 @@ class StateCheck:
     def _report(
         self, proof: Proof, end: int, name: str, kept: StoredState | None, folded: StoredState | None
     ) -> None:
-        """Report a difference at the aggregate's last event, or at the end of the log if that is unknown."""
+        """Report a difference at the aggregate's last event, or at the end of the log if the event is unknown."""
         last = folded or kept
         place = None if last is None else proof.event_at(last.offset, last.eventindex, name)
         proof.findings.add(
@@ -232,7 +233,9 @@ class StateCheck:
 
 
 def _differ_by_code(kept: StoredState | None, folded: StoredState | None) -> bool:
-    """True if both were folded from the same events: then another `evolve` has made the difference, or a bad disk."""
+    """True if both states have the same last event. The cause of the difference is then another `evolve`, or a bad
+    disk.
+    """
     if kept is None or folded is None:
         return False
     return (kept.version, kept.offset, kept.eventindex) == (folded.version, folded.offset, folded.eventindex)

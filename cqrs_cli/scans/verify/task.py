@@ -1,8 +1,8 @@
-"""The task of `cqrs verify` on a worker: one partition's topics, read with librdkafka and proved.
+"""The task of `cqrs verify` on a worker: read one partition's topics with librdkafka, and verify them.
 
-Under live traffic the order of the steps matters. A transaction becomes visible step by step: the committed offset may
-appear before its records. So the logs are read up to their high watermarks, waiting for what is still open below them,
-and the committed offset is read before and after.
+With live traffic the order of the steps matters. A transaction becomes visible in parts: the committed offset may be
+visible before its records. So the logs are read up to their high watermarks, waiting for open transactions before them,
+and the committed offset is read before and after the logs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ OWNER_LOGS: tuple[Kind, ...] = ("outcomes", "events", "dead-letters", "deferred"
 
 
 def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
-    """Prove one partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
+    """Verify one partition. Returns an error as a value, so that no Spark task fails."""
     log = PartitionLog(plan.connection, plan.aggregate.topics, partition, plan.connection.payloads)
 
     def work() -> ProofResult:
@@ -62,7 +62,9 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
 
 
 def _earlier_folder(plan: ProofPlan, partition: int) -> Path | None:
-    """The folder of an earlier proof to go on from. A child that had decided nothing begins with its parents."""
+    """Return the folder of the partition's checkpoint, or None. A child partition that had no outcomes yet starts from
+    its parents instead.
+    """
     before = None if plan.since is None else plan.since.before
     if before is None or not (folder := before / str(partition)).is_dir():
         return None
@@ -71,7 +73,7 @@ def _earlier_folder(plan: ProofPlan, partition: int) -> Path | None:
 
 
 def _prove(plan: ProofPlan, log: PartitionLog, teller: LogTeller, before: Path | None = None) -> ProofResult:
-    """The proof from the beginning, or from where the one in the folder `before` ended."""
+    """Verify from the start, or from the checkpoint in the folder `before`."""
     after = None if plan.since is None else plan.since.after / str(log.partition)
     with ExitStack() as stack:
         try:
@@ -87,7 +89,7 @@ def _prove(plan: ProofPlan, log: PartitionLog, teller: LogTeller, before: Path |
 
 
 class _PartitionProof:
-    """The proof of one partition, with its clients and temporary files, which the stack closes."""
+    """The verification of one partition, with its clients and temporary files, which the stack closes."""
 
     def __init__(
         self, plan: ProofPlan, log: PartitionLog, stack: ExitStack, teller: LogTeller, before: Path | None
@@ -108,8 +110,8 @@ class _PartitionProof:
         self.aggregate = None if plan.package is None else load(log.topics.aggregate, plan.package, plan.root)
 
     def prove(self) -> ProofResult:
-        """1: the committed offset · 2: the ends of the logs, and the keys · 3: read the logs · 4: the offset again · 5:
-        the commands, as far as they are decided · 6: the state, if that is wanted
+        """Verify in this order: 1 read the committed offset · 2 read the ends of the logs, and the keys · 3 read the
+        logs · 4 read the committed offset again · 5 check the decided commands · 6 compare the state, if requested.
         """
         before = self._committed()
         bounds = {kind: self._bounds(kind) for kind in KINDS}
@@ -164,7 +166,7 @@ class _PartitionProof:
         return KeyHome(self.plan.partitioner, count, self.log.partition)
 
     def _to_read(self, bounds: Mapping[Kind, tuple[int, int]]) -> int:
-        """The offsets of all logs together; the events twice where the state is compared."""
+        """Return the number of offsets of all logs; the events count twice if the state is compared."""
         spans = {kind: bounds[kind][1] - self._first(kind, bounds[kind]) for kind in OWNER_LOGS}
         start, end = bounds["commands"]
         spans["commands"] = end - (start if self.earlier is None else max(start, self.earlier.commands))
@@ -172,9 +174,9 @@ class _PartitionProof:
         return sum(spans.values()) + inherited + (spans["events"] if self.plan.shards is not None else 0)
 
     def _first(self, kind: Kind, bounds: tuple[int, int]) -> int:
-        """The offset from which a log is to be read; raises `ContradictionError` if it has become shorter.
+        """Return the offset from which to read a log; raise `ContradictionError` if the log has become shorter.
 
-        Deferred commands are in a compacted topic, so all of it is read: compaction may have removed any entry.
+        The deferred topic is read from its start, because compaction may have removed any of its records.
         """
         start, end = bounds
         if self.earlier is None or kind == "deferred":
@@ -210,12 +212,12 @@ class _PartitionProof:
         )
 
     def _command_at(self, offset: int) -> Record | None:
-        """The command at an offset, read with another consumer than the one at work."""
+        """Return the command at an offset, or None. It uses its own consumer, because the other is in use."""
         start, end = self._bounds("commands")
         return self.log.first_record("commands", offset, offset + 1) if start <= offset < end else None
 
     def _check_claim(self, proof: Proof, claim: Claim | None, committed: Committed, end: int) -> None:
-        """Check that the commands topic is the one that was decided."""
+        """Check that the commands topic is the topic in the last claim, with its partition count."""
         at, found = committed.offset or 0, self.plan.aggregate
         if at > end:
             proof.passing.add("commands", at, f"is the committed offset, though the log ends at {end}")
@@ -228,18 +230,18 @@ class _PartitionProof:
             proof.passing.add("commands", at, what)
 
     def _committed(self) -> Committed:
-        """The group's committed offset; waits for a pending commit."""
+        """Return the group's committed offset; wait for a pending commit."""
         return self.log.committed_by(self.group, self.plan.patience)
 
     def _bounds(self, kind: Kind) -> tuple[int, int]:
-        """(start, high watermark)"""
+        """Return (start, high watermark)."""
         return self.log.bounds(kind, "read_uncommitted")
 
     def _read(self, kind: Kind, start: int, end: int) -> Iterator[list[Record]]:
-        """The committed records, events with their data; waits for open transactions.
+        """Yield the committed records, events with their data; wait for open transactions.
 
-        Each log has a consumer of its own: one that goes on to another topic waits up to a second for its metadata.
-        Four logs of 100 records took 2.0 s with one consumer and 0.15 s with four.
+        Each log has its own consumer, because a consumer that changes to another topic waits up to a second for
+        metadata. Four logs of 100 records took 2.0 s with one consumer and 0.15 s with four.
         """
         return self._read_log(self.log, kind, start, end)
 

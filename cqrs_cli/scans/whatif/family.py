@@ -1,7 +1,7 @@
-"""A family of partitions: one of the first, and all that have keys from it.
+"""A family of partitions: an original partition and all its descendants.
 
-A partition is decided again by the counts that were in force, one stage after the other. At each split its children get
-copies of its stores: what they decide meets what their parent had, at its clock.
+A partition is decided again in stages, one for each partition count that applied. At each split its children get copies
+of its stores, so that they start from the parent's states and ids, with the parent's clock.
 """
 
 import tempfile
@@ -23,7 +23,7 @@ from cqrs_cli.state.lmdb_store import LmdbStore
 
 
 class Member(NamedTuple):
-    """A partition to be decided again, with its stores. `is_whole`: from its first command on, whenever that was."""
+    """A partition to decide again, with its stores. `is_whole`: start at its first command, ignoring `since`."""
 
     partition: int
     redeciding: Redeciding
@@ -31,7 +31,9 @@ class Member(NamedTuple):
 
 
 class DecidingStage(NamedTuple):
-    """The commands of a partition that were decided by one count, start ≤ offset < end; `split` ends them."""
+    """The commands of a partition that were decided with one partition count: start ≤ offset < end. `split`: the split
+    at `end`, or None.
+    """
 
     start: int
     end: int
@@ -42,7 +44,7 @@ class DecidingStage(NamedTuple):
 def stages(
     lineage: PartitionLineage | None, partitioner: Partitioner, rules: DecisionRules
 ) -> Iterator[DecidingStage]:
-    """The stages of the partition of these rules: one, if the aggregate never grew."""
+    """Yield the stages of the partition `rules.partition`; one stage if the aggregate was never repartitioned."""
     if lineage is None:
         yield DecidingStage(0, LIMIT, rules)
         return
@@ -56,7 +58,7 @@ def stages(
 
 
 def family_members(split: Split, parent: Redeciding, is_whole: bool, stack: ExitStack) -> Iterator[Member]:
-    """The children of a partition, which has been decided again up to its split."""
+    """Yield the children of a partition that has been decided again up to its split."""
     for number in split.children:
         stores = scratch(stack, parent.rules.window, (parent.was, parent.would))
         rules = replace(parent.rules, partition=number)
@@ -78,8 +80,8 @@ def family_members(split: Split, parent: Redeciding, is_whole: bool, stack: Exit
 def scratch(
     stack: ExitStack, window: int, like: tuple[LmdbStore, LmdbStore] | None = None
 ) -> tuple[LmdbStore, LmdbStore]:
-    """Two stores in a temporary folder (TMPDIR), whose files lose their names as soon as they are open. They are empty,
-    or copies of others.
+    """Create two stores in a temporary folder (TMPDIR), empty or as copies of `like`. Their files are unlinked after
+    they are opened.
     """
     with tempfile.TemporaryDirectory(prefix="cqrs-whatif-") as folder:
         stores = []

@@ -1,7 +1,7 @@
-"""Personal fields of a history that is decided again: no ring is asked for, so what is sealed is not opened.
+"""Personal fields in a simulation, which needs no keyring, and decrypts no value of the log.
 
-Commands are there as they were sent. Events and states of history have placeholders, and are compared without personal
-fields. Each aggregate has a key where history had one: another one, which no other batch needs to know.
+Commands have the data that their senders sent. Logged events and states are redacted, and compared without personal
+fields. An aggregate that had a data key in the log gets a random key, which only the simulation uses.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ from cqrs_cli.proof.whatif.decided import DecidedCommand
 
 
 class ScratchSeal(NamedTuple):
-    """Seals states by one key that nobody else has: a temporary file is of no use to who finds it."""
+    """Encrypts states with a random key that is only in memory, because temporary files could be read by others."""
 
     aggregate: Aggregate
     key: DataKey
@@ -42,20 +42,20 @@ class ScratchSeal(NamedTuple):
 
 
 def scratch_seal(aggregate: Aggregate, key: DataKey) -> ScratchSeal | None:
-    """The seal of an aggregate with personal fields."""
+    """Return the encryption of states; None for an aggregate without personal fields."""
     return ScratchSeal(aggregate, key) if aggregate.has_personal_fields else None
 
 
 @dataclass
 class HistoricKeys:
-    """The keys of aggregates with personal fields, and the commands that wait: 500 bytes for each of them."""
+    """The data keys of aggregates, and the deferred commands, which take 500 bytes of memory each."""
 
     aggregate: Aggregate
     in_force: dict[str, DataKey] = field(default_factory=dict)
-    _sent: dict[str, CommandEnvelope] = field(default_factory=dict)  # what waits, by its place
+    _sent: dict[str, CommandEnvelope] = field(default_factory=dict)  # deferred commands, by position
 
     def fold(self, events: Iterable[EventEnvelope]) -> None:
-        """Take in what history's events say of keys."""
+        """Add and delete data keys as the logged events did."""
         for event in events if self.aggregate.has_personal_fields else ():
             try:
                 key = key_of_event(event)
@@ -67,7 +67,7 @@ class HistoricKeys:
                 self.in_force[event.subject] = random_key()
 
     def learn(self, done: Decisions) -> None:
-        """Take in what a batch has made and ended."""
+        """Add and delete the data keys that a batch has created and ended."""
         for subject, key in done.keys.items():
             if key is None:
                 self.in_force.pop(subject, None)
@@ -75,9 +75,9 @@ class HistoricKeys:
                 self.in_force[subject] = key
 
     def as_sent(self, each: DecidedCommand) -> DecidedCommand:
-        """The command with the data that its sender sent: history has sealed what it said again.
+        """Return the command with the data that its sender sent, because owners resubmitted it encrypted.
 
-        Of a command that waited before the stretch there are placeholders. One that was ERASED stays as it is.
+        A command that was deferred before the simulated range has redacted values. An ERASED command is not changed.
         """
         verdict = each.outcome.data
         if not self.aggregate.has_personal_fields or verdict.reason == Reason.ERASED.name:

@@ -1,4 +1,4 @@
-"""The commands that wait when a stretch of history begins, by the outcomes before it."""
+"""The deferred commands at the start of a simulated range, from the outcomes before it."""
 
 from collections.abc import Callable, Iterable
 
@@ -11,17 +11,17 @@ from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.proof.whatif.decided import OwnerRecord
 
-#: The entry under a key.
+#: Returns the entry with a key, or None.
 Find = Callable[[str], Deferral | None]
 
 
 def changes_of(
     outcomes: Iterable[OwnerRecord[OutcomeEnvelope]], before: Find, topic_id: str
 ) -> dict[str, Deferral | None]:
-    """The entries that these outcomes make, change or, None, end, by key. `before` finds an entry as it was before
-    them; `topic_id` is the commands topic's.
+    """Return the entries that these outcomes add or change, by key; None for an entry that they end. `before` finds an
+    entry before these outcomes; `topic_id` is the id of the commands topic.
 
-    The commands themselves are not in the entries: history says them again, nobody else.
+    The entries lack the commands, because only the logged resubmissions are decided again.
     """
     changed: dict[str, Deferral | None] = {}
     find: Find = lambda key: changed[key] if key in changed else before(key)  # noqa: E731
@@ -44,11 +44,11 @@ def changes_of(
 
 
 def _deferred(placed: OwnerRecord[OutcomeEnvelope], place: EntryKey, before: Deferral | None) -> Deferral:
-    """The entry after an outcome that defers its command, the first time or once more."""
+    """Return the entry after an outcome that defers its command for the first time or again."""
     outcome, said = placed.message, placed.message.data
     due, attempt, reason = parse_timestamp(said.due or ""), said.attempt or 0, said.reason or ""
     if before is not None and reason == Reason.NOT_YET.name:
-        return before  # it was said again too early
+        return before  # it was resubmitted too early
     if before is not None:
         return replace(before, due=due, attempt=attempt, reason=reason)
     return Deferral(

@@ -1,4 +1,4 @@
-"""The payloads of historic commands: those that history decided with, and those that it could not have."""
+"""The payloads of logged commands, and the payloads that were unavailable when the commands were decided."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ _UNAVAILABLE = Reason.PAYLOAD_UNAVAILABLE.name
 
 
 class HistoricPayloads:
-    """The payload of the command under way is in `known`, or why it cannot be had."""
+    """Downloads payloads. `known` holds the payload of the current command, or the reason why it is unavailable."""
 
     def __init__(self, place: PayloadStoreAddress | None, topic: str, partition: int) -> None:
         self._place, self._topic, self._partition = place, topic, partition
@@ -21,7 +21,7 @@ class HistoricPayloads:
         self.known: dict[PayloadReference, bytes | str] = {}
 
     def parts(self, some: list[DecidedCommand]) -> Iterator[list[DecidedCommand]]:
-        """The commands in parts whose payloads memory should hold; each has been fetched when it comes."""
+        """Yield the commands in parts whose payloads fit into memory, after downloading the payloads of each part."""
         while some:
             fetched = fetch_payloads(self._place, self._topic, [each.record for each in some])
             self._fetched = dict(fetched.payloads)
@@ -30,14 +30,14 @@ class HistoricPayloads:
             some = some[count:]
 
     def present(self, each: DecidedCommand) -> None:
-        """Make the payload of this command known, unless history could not have it."""
+        """Put the payload of this command into `known`, unless it was unavailable to the owner."""
         self.known.clear()
         reference = command_reference(each.record) if may_refer(each.record) else None
         if reference is not None and each.outcome.data.reason != _UNAVAILABLE:
             self.known[reference] = self._fetched.get(reference, "payload_store is not set")
 
     def check(self, each: DecidedCommand, would: OutcomeEnvelope) -> None:
-        """Raise `PayloadUnavailableError` for a command that was decided with a payload which is lost by now."""
+        """Raise `PayloadUnavailableError` for a command that was decided with a payload that is lost now."""
         if would.data.reason == _UNAVAILABLE != each.outcome.data.reason:
             raise PayloadUnavailableError(
                 f"{self._topic}:{self._partition}@{each.record.offset}: {would.data.message}",

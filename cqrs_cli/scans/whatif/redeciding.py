@@ -1,7 +1,7 @@
-"""A stretch of one partition's history, decided again by other code; in bounded memory, and reading no topic.
+"""Simulation: decide a range of one partition's commands again with other code, in bounded memory. Reads no topic.
 
-Two stores hold the aggregates: as history's events leave them under today's code, and as the other code makes them. The
-second also remembers ids, as an owner does, and deciding is an owner's: the same batch, over the same cache.
+Two stores hold the aggregates: folded from the logged events with the current code, and as the other code decides. The
+second store also holds command ids, as an owner's shard does. Deciding uses the owners' code: `Batch` and `StateCache`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -45,17 +45,17 @@ from cqrs_cli.scans.whatif.parked import changes_of
 from cqrs_cli.scans.whatif.payloads import HistoricPayloads
 from cqrs_cli.state.lmdb_store import LmdbStore
 
-#: Commands of one batch, and events or outcomes folded at once.
+#: Commands, events or outcomes per batch.
 BATCH = 1000
 
 
 @dataclass(slots=True)
 class RehearsedCounts:
-    """The numbers of what was decided again so far."""
+    """The numbers of commands and aggregates that were decided again so far."""
 
     commands: int = 0
     aggregates: int = 0
-    #: Commands that were given up, or whose code was not asked in the end: they stay as they were.
+    #: Commands that owners failed without a decision by the code. Their logged outcomes are kept.
     not_asked: int = 0
     last: int | None = None
 
@@ -69,18 +69,18 @@ class _Moment:
 
 @dataclass
 class Redeciding:
-    """Call `fold_before` and `remember_before`, then `decide`, then `states`."""
+    """The simulation of one partition: call `fold_before` and `remember_before`, then `decide`, then `states`."""
 
-    rules: DecisionRules  # the same for both codes: as the owners have them now
+    rules: DecisionRules  # for both codes: the owners' current rules
     today: Aggregate
     other: Aggregate
     was: LmdbStore
     would: LmdbStore
     payloads: PayloadStoreAddress | None = None
     batch: int = BATCH
-    #: The stores are or will be those of several partitions: an id is noted with the partition that decided it.
+    #: The stores are shared by several partitions, so each id is stored with the partition that decided it.
     is_family: bool = False
-    #: Seals the personal fields of states in the stores, which are files; children have their parent's.
+    #: Encrypts the personal fields of states in the stores, which are files. Children use their parent's key.
     scratch_key: DataKey = field(default_factory=random_key)
     progress: RehearsedCounts = field(default_factory=RehearsedCounts)
 
@@ -94,14 +94,16 @@ class Redeciding:
         self.keys = HistoricKeys(self.today)
 
     def fold_before(self, events: Iterator[OwnerRecord[EventEnvelope]]) -> None:
-        """Fold the events before the stretch, with both codes."""
+        """Fold the events before the simulated range, with both codes."""
         while some := list(islice(events, self.batch)):
             _fold(self.today, self._was, some)
             _fold(self.other, self._would, some)
             self.keys.fold(placed.message for placed in some)
 
     def remember_before(self, outcomes: Iterator[OwnerRecord[OutcomeEnvelope]]) -> None:
-        """Remember the decisions before the stretch, and what waits; the clock is the greatest time among them."""
+        """Store the decisions before the simulated range, and the deferred commands. The clock is the latest decision's
+        time.
+        """
         while some := list(islice(outcomes, self.batch)):
             entries: dict[tuple[str, str], DedupEntry] = {}
             with self._would.reading():
@@ -113,7 +115,7 @@ class Redeciding:
             self._would.fold(self._would.positions._replace(clock=clock), None, entries, parked)
 
     def decide(self, commands: Iterable[DecidedCommand]) -> Iterator[HistoryDifference]:
-        """Decide the commands of the stretch again; the differences, in their order."""
+        """Decide the commands of the simulated range again, and yield the differences in order."""
         remaining = iter(commands)
         while some := list(islice(remaining, self.batch)):
             for part in self._payloads.parts([self.keys.as_sent(each) for each in some]):
@@ -126,7 +128,9 @@ class Redeciding:
         return self.rules.partition if self.is_family else None
 
     def inherit(self, parent: int) -> None:
-        """Begin with what a parent has left in the stores: what waits there is inherited."""
+        """Mark the deferred commands in the stores, which are copies of a parent's stores, as inherited from the
+        parent.
+        """
         with self._would.reading():
             own = [one for one in entries_of(self._would) if one.partition is None]
         inherited = [inherited_entry(one, parent) for one in own]
@@ -134,7 +138,7 @@ class Redeciding:
         self._would.fold(self._would.positions, deferred=changed)
 
     def states(self) -> Iterator[HistoryDifference]:
-        """The aggregates that end otherwise, in the order of the stores."""
+        """Yield the aggregates whose final states differ, in the order of the stores."""
         partition_of, own = self.rules.partition_of, self.rules.partition
         for name, was, would in side_by_side(self.was.items(), self.would.items()):
             if self.is_family and partition_of is not None and partition_of(name.encode()) != own:
@@ -201,12 +205,12 @@ class Redeciding:
         )
 
     def _remembered(self, subject: str, command_id: str) -> DedupEntry | None:
-        """The first decision on a command, with the partition that made it if that is a parent."""
+        """Return the first decision on a command id, with the partition if a parent made the decision."""
         found = self._would.remembered(subject, command_id)
         return found if found is None or found.partition != self._own else replace(found, partition=None)
 
     def _told(self, some: list[DecidedCommand]) -> dict[int, Deferral]:
-        """The commands that history has said again: they count as released, whatever the other code made of them."""
+        """Return the logged resubmissions by offset; they count as released, even without an entry in the store."""
         told: dict[int, Deferral] = {}
         for each in some:
             said, outcome = each.outcome.data, each.outcome
@@ -233,7 +237,7 @@ class Redeciding:
 
 
 def _fold(aggregate: Aggregate, cache: StateCache, events: list[OwnerRecord[EventEnvelope]]) -> None:
-    """Fold some events; raises `HistoryError` for one that cannot follow."""
+    """Fold a batch of events; raise `HistoryError` for an event that cannot be folded."""
     states: dict[str, Folded] = {}
     with cache.reading():
         for placed in events:

@@ -1,4 +1,4 @@
-"""The task of `cqrs whatif` on a worker: the logs of a family of partitions, read and decided again."""
+"""The task of `cqrs whatif` on a worker: read the logs of a family of partitions, and decide their commands again."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ from cqrs_cli.scans.whatif.family import Member, family_members, scratch, stages
 from cqrs_cli.scans.whatif.redeciding import Redeciding, RehearsedCounts
 from cqrs_cli.telemetry.datagrams import Address
 
-#: Differences of each label that are shown.
+#: The number of examples per label.
 MOST_EXAMPLES = 3
 
 Label = tuple[DifferenceKind, str, str]
@@ -38,41 +38,41 @@ Label = tuple[DifferenceKind, str, str]
 
 @dataclass(frozen=True, slots=True)
 class WhatifPlan:
-    """The data that every task needs."""
+    """The data that each task needs."""
 
     connection: Connection
     described: AggregateTopics
     package: str
-    root: Path  # where the package lies
+    root: Path  # folder of the package
     module: str  # the other code
-    module_root: Path  # where its package lies
+    module_root: Path  # folder of its package
     deciding: DecisionSettings
     since: int | None = None  # ms
     until: int | None = None  # ms
-    words: Address | None = None  # where tasks tell how far they are
-    lineage: PartitionLineage | None = None  # of an aggregate that has grown
+    words: Address | None = None  # where tasks send progress reports
+    lineage: PartitionLineage | None = None  # after a repartitioning
 
     @property
     def families(self) -> range:
-        """The first partitions: a task decides one, and all that have keys from it."""
+        """The original partitions. Each task decides an original partition and its descendants."""
         return range(self.described.partitions if self.lineage is None else self.lineage.counts[0])
 
 
 @dataclass(slots=True)
 class WhatifResult:
-    """The result of one partition: numbers and examples, or the error that ends the job."""
+    """The result for one family: numbers and examples, or the error that ends the job."""
 
     partition: int
     commands: int = 0
     aggregates: int = 0
     not_asked: int = 0
-    deleted: bool = False  # retention has deleted commands that were asked for
+    deleted: bool = False  # retention has deleted requested commands
     counts: Counter[Label] = field(default_factory=Counter)
     examples: dict[Label, list[HistoryDifference]] = field(default_factory=dict)
     error: CqrsError | None = None
 
     def note(self, found: HistoryDifference) -> None:
-        """Count a difference, and keep it among the first ones."""
+        """Count a difference, and keep it as an example if its label has fewer than `MOST_EXAMPLES`."""
         self.counts[found.label] += 1
         kept = self.examples.setdefault(found.label, [])
         if len(kept) < MOST_EXAMPLES:
@@ -80,10 +80,10 @@ class WhatifResult:
 
 
 def decide_again(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifference]:
-    """The differences of a family, one partition after the other: first of commands in their order, then of states.
-    `result` is filled.
+    """Yield the differences of a family, partition by partition: first of commands, in order, then of states. Fills
+    `result`.
 
-    Raises `ContradictionError` for logs that do not fit each other, or that one of the codes cannot fold.
+    Raises `ContradictionError` for logs that contradict each other, or that one of the codes cannot fold.
     """
     topics, place = plan.described.topics, plan.connection.payloads
     log = PartitionLog(plan.connection, topics, result.partition, place)
@@ -97,7 +97,7 @@ def decide_again(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDiff
 def _differences(
     plan: WhatifPlan, log: PartitionLog, result: WhatifResult, teller: LogTeller, stack: ExitStack
 ) -> Iterator[HistoryDifference]:
-    """The differences of a partition, then of those that have keys from it, by their numbers."""
+    """Yield the differences of a partition, then of its descendants in numerical order."""
     waiting = [Member(log.partition, _rehearing(plan, log, stack))]
     while waiting:
         member = waiting.pop(0)
@@ -119,13 +119,13 @@ def _of_member(
     waiting: list[Member],
     stack: ExitStack,
 ) -> Iterator[HistoryDifference]:
-    """The differences of one partition. At a split its children join those that are `waiting`."""
+    """Yield the differences of one partition. At a split, add its children to `waiting`."""
 
     def records(kind: Kind, start: int, end: int) -> Iterator[Record]:
         read = log.events(start, end) if kind == "events" else log.read(kind, start, end)
         return chain.from_iterable(teller.follow(read, start, end))
 
-    decided = log.bounds("outcomes")  # before the events: what is decided has its events
+    decided = log.bounds("outcomes")  # read before the bounds of events: a decided command has its events
     outcomes = Lookahead(placed_outcomes(records("outcomes", *decided)))
     start, end, cut = _stretch(plan, log, outcomes.command, result, member.is_whole)
     happened = log.bounds("events", "read_uncommitted")
@@ -142,7 +142,7 @@ def _of_member(
         if stage.split is not None and (cut is None or cut >= stage.end):
             waiting += family_members(stage.split, redeciding, start < stage.end, stack)
         elif stage.split is not None:
-            break  # it split later than anybody asks for
+            break  # the split is after `until`
     yield from redeciding.states()
     _note(result, redeciding.progress)
 
@@ -156,10 +156,10 @@ def _note(result: WhatifResult, progress: RehearsedCounts) -> None:
 def _stretch(
     plan: WhatifPlan, log: PartitionLog, first: int | None, result: WhatifResult, is_whole: bool
 ) -> tuple[int, int, int | None]:
-    """The commands to decide again: from the first one that is not older than `since`, is still there and has its
-    outcome, to the last decided one before the first that is later than `until`, which is given, too, if there is one.
+    """Return (start, end, cut): the range of commands to decide again, and the first command after `until`, or None.
 
-    `is_whole`: from the first one on that is there.
+    start: the first command at or after `since` that exists and has its outcome; with `is_whole`, regardless of
+    `since`. end: after the last decided command, at most `cut`.
     """
     (low, high), (oldest, end) = log.bounds("commands", "read_uncommitted"), log.bounds("outcomes")
     last = log.last_record("outcomes", oldest, end)

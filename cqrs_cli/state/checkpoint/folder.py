@@ -1,4 +1,4 @@
-"""The checkpoints of one partition, in its folder of the store."""
+"""`Checkpoints`: the checkpoints of one partition, in its folder of the store."""
 
 import hashlib
 import time
@@ -13,40 +13,42 @@ from cqrs_cli.storage.folder import FileUnavailableError, StorageFolder, file_ch
 
 
 class DamagedError(CqrsError):
-    """The data of a checkpoint is not what its manifest says."""
+    """The data of a checkpoint does not match its manifest."""
 
 
 class Checkpoints:
-    """Write: data, manifest, then remove old ones. Read: manifests, then the data of one, checked.
+    """The checkpoints of one partition. The methods raise `UnavailableError` if the store does not answer.
 
-    Raises `UnavailableError` where the store does not answer.
+    Writing uploads the data, then the manifest, then removes old checkpoints. Reading lists the manifests, then
+    downloads and checks the data of one checkpoint.
     """
 
     def __init__(self, folder: StorageFolder) -> None:
         self.folder = folder
 
     def manifests(self, note: Callable[[str], None] = lambda text: None) -> list[Manifest]:
-        """Those that can be read, the last written one first; `note` gets a line for each other one."""
+        """Return the readable manifests, the newest first; `note` gets a line for each unreadable manifest."""
         found = []
         for name in self._manifest_names():
             try:
                 found.append(read_manifest(name, self.folder.read(name)))
             except ValueError as error:
                 note(f"checkpoint {self.folder.uri}/{name}: {error}")
-            except FileUnavailableError as error:  # or removed since it was listed
+            except FileUnavailableError as error:  # damaged, or removed since it was listed
                 note(f"checkpoint {name}: {error.message}")
         return found[::-1]
 
     def newest(self) -> Manifest | None:
-        """The last written one that can be read."""
+        """Return the newest readable manifest; None if no manifest is readable."""
         return next(iter(self.manifests()), None)
 
     def _manifest_names(self) -> list[str]:
         return [file.name for file in self.folder.files() if file.name.endswith(MANIFEST_SUFFIX)]
 
     def write(self, data: Path, describe: Callable[[int, str], Manifest], keep: int) -> Manifest:
-        """Upload a copy of a shard, then its manifest, which `describe` makes of size and SHA-256; then remove all but
-        the newest `keep`.
+        """Upload a copy of a shard, then its manifest; then remove all checkpoints but the newest `keep`.
+
+        `describe` returns the manifest for the size and the SHA-256 of the data.
         """
         size, digest = data.stat().st_size, file_digest(data)
         manifest = describe(size, digest)
@@ -59,12 +61,15 @@ class Checkpoints:
         return manifest
 
     def next_time(self, after: Manifest | None) -> int:
-        """The time of the next one (ms): after the one before even where this machine's clock is behind."""
+        """Return the time of the next checkpoint (ms). It is later than `after`, even if this machine's clock lags."""
         now = time.time_ns() // 1_000_000
         return now if after is None else max(now, after.written + 1)
 
     def fetch(self, manifest: Manifest, into: Path, progress: Callable[[int], None]) -> None:
-        """Download the data of a checkpoint; raises `DamagedError` if it is not what was written."""
+        """Download the data of a checkpoint; raises `DamagedError` if it does not match the manifest.
+
+        `progress` gets the number of downloaded bytes.
+        """
         digest, done = sha256(), 0
         with into.open("wb") as file:
             for chunk in self.folder.chunks(manifest.data):
@@ -80,7 +85,7 @@ class Checkpoints:
             raise DamagedError(f"{manifest} has another SHA-256 than its manifest says")
 
     def _remove_old(self, keep: int) -> None:
-        """Keep the newest manifests and their data; also remove data older than those, which an upload left behind."""
+        """Remove all manifests but the newest `keep`, and all older data, also data of interrupted uploads."""
         names = self._manifest_names()
         kept = names[-keep:]
         for name in names[:-keep]:
@@ -92,11 +97,11 @@ class Checkpoints:
 
 
 def _stem(name: str) -> str:
-    """The stem of a manifest's name."""
+    """Return the common stem of the names of a manifest and its data."""
     return name.rpartition("-")[0]
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file as hex digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: what it is a copy of, how far it goes, and what proves that it is of this very log."""
+"""The manifest of a checkpoint: its identity, its positions, and evidence that it belongs to the present log."""
 
 import struct
 import sys
@@ -14,35 +14,35 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.store import Positions
 
-#: Raised with any change of the manifest: others are refused.
+#: The version of the format. Raise it with any change; manifests of other versions are not read.
 FORMAT: Final = 1
 
 MANIFEST_SUFFIX: Final = ".json"
 DATA_SUFFIX: Final = ".mdb"
 
-#: LMDB's files are as the machine has its numbers in memory.
+#: LMDB's files contain numbers in the machine's own representation.
 PLATFORM: Final = f"{sys.byteorder}, {8 * struct.calcsize('P')} bits"
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """The last record of a log below a checkpoint's position: in another log, another record has its offset."""
+    """The last record of a log before a checkpoint's position. In another log, this offset has another record."""
 
     offset: int
     digest: str
 
     def holds(self, there: Record | None) -> bool:
-        """True if the record that is at the offset now is the one from then."""
+        """True if `there`, the record that is now at the offset, is the record of this evidence."""
         return there is not None and self == evidence(there)
 
 
 def evidence(record: Record) -> Evidence:
-    """The evidence that a record gives."""
+    """Return the evidence of a record: its offset and a digest of its content."""
     content = encode_json([record.offset, record.timestamp, record.key, record.value])
     return Evidence(record.offset, sha256(content).hexdigest())
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One checkpoint. It is written after the data: a torn upload has none."""
+    """The manifest of one checkpoint. It is written after the data, so an interrupted upload has no manifest."""
 
     format: int = FORMAT
     written: int  # ms since the epoch
@@ -51,24 +51,24 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     positions: Positions
     evidence: dict[
         str, Evidence | None
-    ]  # of the events and the outcomes; None: there was no record below the position
-    loss: str  # what an operator had accepted as lost, as the claim had it
+    ]  # of the events and outcomes topics; None: there was no record before the position
+    loss: str  # the loss that an operator had accepted, as in the claim
     aggregates: int
     size: int  # bytes of the data
     sha256: str
 
     @property
     def stem(self) -> str:
-        """The name without its end: in the order in which they were written."""
+        """The file name without its suffix. The names sort in the order of writing."""
         return f"{self.written:015}-{self.sha256[:16]}"
 
     @property
     def data(self) -> str:
-        """The name of its data."""
+        """The name of the data file."""
         return self.stem + DATA_SUFFIX
 
     def encoded(self) -> tuple[str, bytes]:
-        """The manifest's name, which holds a digest of its content, and the content."""
+        """Return the manifest's file name, which contains a digest of the content, and the content."""
         content = encode_json(self)
         return f"{self.stem}-{sha256(content).hexdigest()[:16]}{MANIFEST_SUFFIX}", content
 
@@ -77,7 +77,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def read_manifest(name: str, content: bytes) -> Manifest:
-    """The manifest in a file; raises `ValueError` for one that is torn, altered or of another version."""
+    """Return the manifest in a file; raises `ValueError` if it is torn, altered or of another version."""
     if sha256(content).hexdigest()[:16] != name.removesuffix(MANIFEST_SUFFIX).rpartition("-")[2]:
         raise ValueError("its manifest is damaged")
     try:
@@ -90,9 +90,9 @@ def read_manifest(name: str, content: bytes) -> Manifest:
 
 
 def unfit(manifest: Manifest, identity: Identity, loss: str, ends: Mapping[str, int]) -> str:
-    """The reason why a checkpoint cannot stand for the log up to its positions; empty if it can, so far.
+    """Return why a checkpoint cannot replace the log up to its positions; empty if there is no reason.
 
-    `loss`: what is accepted as lost now; `ends`: the high watermarks. The evidence is for the caller to look at.
+    `loss` is the presently accepted loss, `ends` are the high watermarks. The caller checks the evidence.
     """
     if differences := identity.differences(encode_json(manifest.identity)):
         return differences

@@ -1,4 +1,4 @@
-"""Folders next to a shard: for a copy of it, or for the data that will replace it."""
+"""Temporary folders next to a shard, for a copy of the shard or for data that will replace it."""
 
 import os
 import shutil
@@ -13,7 +13,10 @@ from cqrs_cli.system.lock import try_lock
 
 @contextmanager
 def workplace(shard: Path, kind: Literal["copy", "fetch", "rebuild"]) -> Iterator[Path]:
-    """An empty folder next to the shard while the block lasts. Folders that killed processes left are removed."""
+    """Yield an empty folder next to the shard, and remove it after the block.
+
+    Folders that killed processes have left are removed first.
+    """
     for left in shard.parent.glob(f"{shard.name}.{kind}-*"):
         _remove_if_left(left)
     place = shard.with_name(f"{shard.name}.{kind}-{os.getpid()}")
@@ -21,7 +24,7 @@ def workplace(shard: Path, kind: Literal["copy", "fetch", "rebuild"]) -> Iterato
     folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try_lock(folder)
-        inside = place / "shard"  # it may become the shard: then nobody may hold its lock
+        inside = place / "shard"  # a folder without a lock, because it may become the shard
         inside.mkdir(mode=PRIVATE_FOLDER)
         yield inside
     finally:
@@ -33,7 +36,7 @@ def _remove_if_left(place: Path) -> None:
     try:
         folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
-        return  # somebody else has just removed it
+        return  # another process has just removed it
     try:
         if try_lock(folder):
             shutil.rmtree(place, ignore_errors=True)

@@ -16,7 +16,7 @@ BANK = registry.load("bank_account", "aggregates", AGGREGATES.parent)
 
 @pytest.fixture
 def decided(on_broker: Cqrs, connection: Connection, prefix: str) -> Cqrs:
-    """`cqrs` on topics with a's and b's accounts: five events, a refusal and a record that is no command."""
+    """`cqrs` on the topics of the accounts a and b: five events, a rejection and a record that is not a command."""
     owner = Owner(connection, Topics("bank_account", prefix), BANK)
     for subject, command, *fields in (
         ("a", "Open", "owner=Ada"),

@@ -14,7 +14,7 @@ from cqrs_cli.version import __version__
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A new project, which is the current folder."""
+    """A new project in the working directory."""
     scaffold.create(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -29,7 +29,7 @@ def test_aggregate_and_its_test_are_added(project: Path, capfd: pytest.CaptureFi
 
 @pytest.mark.slow
 def test_what_is_added_is_sound(project: Path) -> None:
-    """Its tests pass, and it is clean; also if its name is one that the file or its test uses."""
+    """The added code passes its tests and the linters, also with a name that the file or its test uses."""
     names = ["purchase_order", "register", "nothing", "first"]
     for name in names:
         assert main(["add", name, "-q"]) == 0
@@ -158,7 +158,7 @@ decider = cqrs.Decider(decide, evolve, initial=Order())
 
 
 def test_processes_hear_rich_events(project: Path) -> None:
-    """Its test is made with values of all types that have a simple one, and passes."""
+    """The test's values have all types that have a simple value, and the test passes."""
     (project / "aggregates/rich.py").write_text(RICH)
     assert main(["add", "answer", "--process", "rich", "-q"]) == 0
     test = (project / "tests/test_answer.py").read_text()

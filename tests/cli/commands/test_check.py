@@ -1,4 +1,4 @@
-"""`cqrs check` in a project of its own, as a process: its aggregate's code changes from call to call."""
+"""`cqrs check` in a new process and project, whose aggregate changes from call to call."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ Check = Callable[..., DeliveryReport]
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """The code of the project's one aggregate, a counter."""
+    """The code of the project's only aggregate, a counter."""
     (tmp_path / "cqrs.toml").touch()
     (tmp_path / "aggregates").mkdir()
     (tmp_path / "aggregates" / "__init__.py").touch()
@@ -39,7 +39,7 @@ def cqrs(source: Path) -> Check:
 
 
 def change(source: Path, old: str, new: str) -> None:
-    """Change the code, and its size: within a second Python takes a cached module of that size for the present one."""
+    """Change the code and its size: within a second, Python uses a cached module if the size is unchanged."""
     text = source.read_text()
     assert old in text and len(old) != len(new)
     source.write_text(text.replace(old, new))
@@ -71,7 +71,7 @@ def test_renamed_field_is_red(cqrs: Check, source: Path) -> None:
 
 
 def test_forgotten_revision_is_said(cqrs: Check, source: Path) -> None:
-    """Of evolve only: decide may change at any time."""
+    """Only `evolve` counts, because `decide` may change at any time."""
     cqrs("check", "--write")
     change(source, "if by != 0:", "if by > 0:")
     assert cqrs("check", "-o", "json").document["level"] == "green"

@@ -1,4 +1,4 @@
-"""`cqrs dead-letters`: what failed is looked at, sent again, or dropped."""
+"""`cqrs dead-letters`: failed commands are listed, sent again, or dropped."""
 
 import json
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_what_is_no_command_stays(value: bytes | None) -> None:
 
 @pytest.fixture
 def failing(on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
-    """Two commands of types that nobody knows, and a record that is no command."""
+    """Two commands of unknown types, and a record that is not a command."""
     for name in ("a", "b"):
         line = json.dumps({**COMMAND, "id": f"c-{name}", "subject": name, "type": "bank_account.Fly"})
         (tmp_path / f"{name}.ndjson").write_text(line)
@@ -89,7 +89,7 @@ def test_letters_are_listed_and_retried(failing: Cqrs) -> None:
 
 @pytest.mark.kafka
 def test_dropped_letters_are_gone(failing: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """As what retention deletes: it is no violation."""
+    """A dropped letter is no violation, like letters deleted by retention."""
     assert failing("dead-letters", "drop", "bank_account").status == 2
     assert failing("dead-letters", "drop", "bank_account", "--all", "--id", "c-a").status == 2
     assert len(failing("dead-letters", "drop", "bank_account", "--all", "--dry-run", "-o", "json").lines) == 3
@@ -105,7 +105,7 @@ def test_dropped_letters_are_gone(failing: Cqrs, connection: Connection, prefix:
 def test_open_letters_are_those_left(
     failing: Cqrs, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
-    """`a` is decided when it is tried again, `b` fails once more: its last letter is listed, its first one not."""
+    """`a` is accepted when retried. `b` fails again, and only its last letter is listed."""
     listed = ["dead-letters", "list", "bank_account", "--open", "-o", "json"]
     assert len(failing(*listed).lines) == 3
     again = {**COMMAND, "id": "c-a", "subject": "a", "type": "bank_account.Open", "data": {"owner": "Ada"}}

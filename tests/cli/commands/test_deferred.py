@@ -1,4 +1,4 @@
-"""`cqrs deferred` and `send --not-before`: commands that wait, on the command line."""
+"""`cqrs deferred` and `send --not-before`: deferred commands on the command line."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def waiting(on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
-    """Two commands that wait, of two accounts."""
+    """Two deferred commands, of two accounts."""
     for name, time in (("a", "3d"), ("b", "2999-01-01T00:00:00Z")):
         on_broker(
             "send", "bank_account", name, "Open", "owner=Ada", "--not-before", time, "--id", f"open-{name}"
@@ -59,7 +59,7 @@ def test_cancel_sends_what_it_names(waiting: Cqrs) -> None:
 
 
 def test_dry_runs_see_what_waits(waiting: Cqrs) -> None:
-    """A command that waits is known by its id, as its owner knows it; one that would wait says until when."""
+    """A dry run knows the id of a deferred command, as its owner does, and shows when a new command would be due."""
     call = ("send", "bank_account", "a", "Open", "owner=Ada", "--dry-run", "-o", "json")
     again = waiting(*call, "--not-before", "3d", "--id", "open-a")
     assert again.status == 0

@@ -12,7 +12,7 @@ from cqrs_cli.kafka.embedded import broker as embedded
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
-#: Says outright that Ctrl-C is heard: a shell that runs these tests in the background hands on that it is not.
+#: Enables SIGINT, because a shell that runs these tests in the background makes its children ignore it.
 PROGRAM = """
 import signal, sys
 from cqrs_cli.cli.main import main
@@ -20,7 +20,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(main(["demo", *sys.argv[1:]]))
 """
 DEMO = [sys.executable, "-c", PROGRAM]
-#: A broker that others use, had the demo listened to the environment.
+#: The address of a foreign broker, which the demo must ignore.
 ENVIRONMENT = {**os.environ, "CQRS_BOOTSTRAP_SERVER": "127.0.0.1:1"}
 
 
@@ -34,14 +34,14 @@ def stage(project: Path) -> Path:
 
 
 def process_of(project: Path) -> int | None:
-    """The demo's broker, if it runs."""
+    """Return the pid of the demo's broker, if it runs."""
     broker = embedded.broker_status(stage(project))
     return broker.pid if broker else None
 
 
 @pytest.fixture(scope="module")
 def first(project: Path) -> subprocess.CompletedProcess[str]:
-    """A newcomer's run; nothing is there before."""
+    """The first run in an empty folder."""
     done = subprocess.run(DEMO, cwd=project, env=ENVIRONMENT, capture_output=True, text=True)
     assert process_of(project) is None, "the broker it started was left running"
     return done
@@ -49,7 +49,7 @@ def first(project: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def second(project: Path, first: object) -> dict[str, Any]:
-    """The same again, as JSON, while somebody looks around in the first one's topics."""
+    """A second run with JSON output, while the first run's broker is in use."""
     broker = embedded.start_broker(stage(project))
     try:
         done = subprocess.run([*DEMO, "-q", "-o", "json"], cwd=project, env=ENVIRONMENT, capture_output=True)
@@ -85,7 +85,10 @@ def test_programs_get_one_document(second: dict[str, Any]) -> None:
 
 
 def test_the_order_times_out(second: dict[str, Any]) -> None:
-    """Its payment is asked for and called off; the cancellation waits, unless it is decided late, and is said again."""
+    """The payment is requested and called off.
+
+    The cancellation is deferred first, unless its first decision is late.
+    """
     (placed,) = second["order"]["commands"]
     caused = {(one["type"], one["outcome"]["status"]): one for one in placed["events"][0]["commands"]}
     asked, waits, said = (
@@ -100,7 +103,7 @@ def test_the_order_times_out(second: dict[str, Any]) -> None:
 
 
 def test_orders_become_rows(second: dict[str, Any]) -> None:
-    """Those of both runs, the newest first."""
+    """The rows are the orders of both runs, the newest first."""
     rows = second["read_model"]
     assert rows[0]["order_id"] == second["order"]["id"]
     assert [(row["customer"], row["status"]) for row in rows] == [("cleo", "cancelled")] * 2
@@ -131,7 +134,7 @@ def test_the_next_steps_work(project: Path, second: dict[str, Any]) -> None:
     ],
 )
 def test_a_signal_leaves_nothing_running(tmp_path: Path, act: str, number: int, status: int) -> None:
-    """Nothing more is said than the acts that had begun before it was heard."""
+    """After the signal, only acts that had begun are printed."""
     with subprocess.Popen(DEMO, cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
@@ -141,7 +144,7 @@ def test_a_signal_leaves_nothing_running(tmp_path: Path, act: str, number: int, 
         try:
             _, said = process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
-            process.kill()  # else the block would wait for its end
+            process.kill()  # otherwise the block would wait for its end
             raise
     assert process.returncode == status
     assert all(line.endswith(" …") for line in said.splitlines()), said
@@ -150,7 +153,7 @@ def test_a_signal_leaves_nothing_running(tmp_path: Path, act: str, number: int, 
 
 
 def holders(file: Path) -> list[int]:
-    """Processes that have the file open: a JVM of Spark's writes to its log as long as it lives."""
+    """Return the processes that have the file open. Spark's JVM has its log open as long as it lives."""
     opened = (path for path in Path("/proc").glob("[0-9]*/fd/[12]"))
     return [int(path.parts[2]) for path in opened if points_to(path, file)]
 
@@ -158,5 +161,5 @@ def holders(file: Path) -> list[int]:
 def points_to(link: Path, file: Path) -> bool:
     try:
         return link.readlink() == file
-    except OSError:  # not ours to look at, or gone meanwhile
+    except OSError:  # not readable, or the process has ended
         return False

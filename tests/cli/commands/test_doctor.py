@@ -23,7 +23,7 @@ COUNTER = ROOT / "aggregates" / "counter.py"
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with one aggregate, in a folder of its own, which is the current one."""
+    """A project with one aggregate, in the working directory."""
     (tmp_path / "cqrs.toml").touch()
     (tmp_path / "aggregates").mkdir()
     (tmp_path / "aggregates" / "__init__.py").touch()
@@ -33,7 +33,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Doctor:
-    """`cqrs doctor -o json` and what it said."""
+    """Runs `cqrs doctor -o json` and keeps its document."""
 
     def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
         self.capfd = capfd
@@ -46,7 +46,7 @@ class Doctor:
         return status
 
     def of(self, name: str) -> list[tuple[str, str]]:
-        """Status and detail of the checks of this name."""
+        """Return status and detail of the checks with this name."""
         return [
             (check["status"], check["detail"]) for check in self.document["checks"] if check["name"] == name
         ]
@@ -205,7 +205,7 @@ def test_transaction_that_hides_commands_is_named(
 
 @pytest.mark.kafka
 def test_event_nobody_reads_exits_5(doctor: Doctor, root: Path, connection: Connection, prefix: str) -> None:
-    """As after a class was renamed: its upcaster is missing."""
+    """A class was renamed, and its upcaster is missing."""
     broker = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
     assert main(["init", *broker, "-q", "-o", "json"]) == 0
     producer = clients.producer(connection)

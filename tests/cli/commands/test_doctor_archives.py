@@ -1,4 +1,4 @@
-"""doctor says which JVMs start from a class data archive."""
+"""`cqrs doctor` names the class data archives from which JVMs start."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`cqrs doctor --gateway` on gateways that serve."""
+"""`cqrs doctor --gateway` with running gateways."""
 
 import json
 from pathlib import Path
@@ -20,13 +20,13 @@ TOKEN = "sixteen-characters-and-more"
 
 @pytest.fixture
 def accounts(prefix: str, on_broker: Cqrs) -> Topics:
-    """Topics for which nobody decides: a gateway serves all the same."""
+    """Topics without an owner, which a gateway can serve."""
     return Topics("bank_account", prefix)
 
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with the one aggregate that the gateways serve."""
+    """A project with the aggregate that the gateways serve."""
     folder = tmp_path / "shop"
     (folder / "aggregates").mkdir(parents=True)
     (folder / "cqrs.toml").touch()
@@ -38,7 +38,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def found(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[tuple[str, str]]:
-    """Status and detail of the checks of the gateway, but for its libraries."""
+    """Return status and detail of the gateway checks, except for the check of its libraries."""
     capfd.readouterr()
     main(["doctor", "-q", "-o", "json", *arguments])
     checks = json.loads(capfd.readouterr().out)["checks"]

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kafka
 BANK = registry.load("bank_account", "aggregates", AGGREGATES.parent)
 JSON = ("-o", "json")
 
-#: Members of an outcome that do not depend on the record's place.
+#: Members of an outcome that do not depend on the record's partition and offset.
 DECIDED = ("status", "reason", "code", "message", "version", "events", "expected", "fingerprint", "original")
 
 

@@ -1,4 +1,4 @@
-"""`cqrs erase` on topics of customers; the test decides what is sent, as an owner would."""
+"""`cqrs erase` on topics of customers. The test decides the commands, as an owner would."""
 
 import json
 import threading
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.kafka
 
 
 class Customers:
-    """Topics of customers with one partition, and who decides all their commands in one go."""
+    """Topics of customers with one partition, and a decider of all their commands in one go."""
 
     def __init__(self, connection: Connection, prefix: str) -> None:
         self.connection, self.topics = connection, Topics("customer", prefix)
@@ -34,7 +34,7 @@ class Customers:
             ensure_topics(admin, self.topics, TopicPlan(partitions=1))
 
     def decide(self) -> None:
-        """Write the decisions; to be called once."""
+        """Write the decisions. May be called only once."""
         start, end = readers.bounds(self.connection, self.topics.commands, [0])[0]
         found = readers.read(self.connection, self.topics.commands, 0, start, end)
         done = decide_batch(
@@ -55,7 +55,7 @@ class Customers:
 
     @contextmanager
     def deciding(self, count: int) -> Iterator[None]:
-        """Decide, once there are so many commands."""
+        """Decide once there are `count` commands."""
 
         def work() -> None:
             eventually(lambda: self.sent() >= count)
@@ -74,7 +74,7 @@ def customers(connection: Connection, prefix: str) -> Customers:
 
 @pytest.fixture
 def shop(cqrs: Cqrs, customers: Customers, tmp_path: Path) -> Cqrs:
-    """`cqrs` in a project of customers. Two are registered; of one there is an event of before the marks, too."""
+    """`cqrs` in a project of customers. Two are registered, and one has an event from before the annotation, too."""
     (tmp_path / "aggregates").unlink()
     (tmp_path / "aggregates").mkdir()
     (tmp_path / "aggregates" / "customer.py").write_text(
@@ -94,7 +94,7 @@ def shop(cqrs: Cqrs, customers: Customers, tmp_path: Path) -> Cqrs:
 
 
 def test_verbose_shows_no_value(cqrs: Cqrs, shop: Cqrs) -> None:
-    """Of an error that nobody expected."""
+    """The error is unexpected."""
 
     def broken(_: object) -> None:
         raise KeyError("Ann")
@@ -145,13 +145,13 @@ def test_nobody_need_wait(shop: Cqrs, customers: Customers, tmp_path: Path) -> N
 
 
 def test_no_outcome_is_kept_too(shop: Cqrs, tmp_path: Path) -> None:
-    """It may still be decided."""
+    """The command may still be decided."""
     assert shop("erase", "customer", "c-1", "--timeout", "10ms").status == 8
     assert [one["id"] for one in lines_of(tmp_path / "erasures.ndjson")] == ["c-1"]
 
 
 def test_reading_is_another_right(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
-    """An erasure whose events cannot be read afterwards says so, and is remembered without its key."""
+    """The erasure reports that its events cannot be read, and is recorded without its key."""
     events = customers.topics.events
     customers.write(events, (b"?", b"c-1"))
     with customers.deciding(4):
@@ -197,7 +197,7 @@ def test_wrong_calls_send_nothing(cqrs: Cqrs, shop: Cqrs, customers: Customers, 
 
 
 def test_new_topic_of_keys_is_told(shop: Cqrs, customers: Customers) -> None:
-    """Events are there, whose keys may have been in a topic that was lost."""
+    """The topics have events, whose keys may have been in a topic that was lost."""
     plan, topics = TopicPlan(personal=True), customers.topics
     for kind in KINDS:
         configure(customers.connection, topics.name(kind), plan.configs(kind, MAX_MESSAGE_BYTES, 1))

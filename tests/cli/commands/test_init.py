@@ -16,7 +16,7 @@ DeliveryReport = Callable[..., Any]
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with two aggregates, in a folder of its own, which is the current one."""
+    """A project with two aggregates, in the working directory."""
     (tmp_path / "cqrs.toml").touch()
     (tmp_path / "aggregates").mkdir()
     for name in ("__init__.py", "counter.py", "sensor.py"):
@@ -29,7 +29,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def init(
     root: Path, connection: Connection, prefix: str, capfd: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, Any]]:
-    """Run `cqrs init -o json` on the shared broker; the exit status and the document."""
+    """A function that runs `cqrs init -o json` on the shared broker. It returns the exit code and the document."""
 
     def run(*arguments: str) -> tuple[int, Any]:
         broker = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
@@ -143,7 +143,7 @@ def test_manifests_go_with_other_flags(root: Path, flags: list[str]) -> None:
 
 
 def test_personal_fields_get_keys(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """In the same number of partitions, and in manifests, too; no other aggregate has any."""
+    """The keys topic has the same number of partitions, also in manifests. Other aggregates have no keys topic."""
     shutil.copy(ROOT / "examples/customers/customers/customer.py", root / "aggregates")
     assert main(["init", "--dry-run", "--partitions", "3", "-o", "json"]) == 0
     topics = json.loads(capfd.readouterr().out)["topics"]

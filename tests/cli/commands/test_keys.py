@@ -1,4 +1,4 @@
-"""`cqrs keys`: the ring is made and rotates; what is under its master keys is counted. No key is printed."""
+"""`cqrs keys`: the keyring is created and rotated, and the keys under its KEKs are counted. No key is printed."""
 
 import json
 from pathlib import Path
@@ -72,7 +72,7 @@ def test_without_personal_fields_nothing_is_counted(cqrs: Cqrs) -> None:
 
 @pytest.fixture
 def rotated(on_broker: Cqrs, connection: Connection, prefix: str, ring_file: Path) -> Cqrs:
-    """`cqrs` on a topic with a key under each of two master keys, of which the ring has made one current."""
+    """`cqrs` on a topic with a key under each of two KEKs. The keyring was rotated."""
     topics = Topics("bank_account", prefix)
     on_broker("keys", "init")
     old = load_ring(f"file:{ring_file}")

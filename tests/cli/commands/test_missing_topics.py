@@ -1,4 +1,4 @@
-"""Commands that look, where there are no topics."""
+"""Reading commands without topics."""
 
 import pytest
 

@@ -49,7 +49,7 @@ def test_containers_are_described(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ignoring", [".gitignore", ".dockerignore"])
 def test_rings_stay_out_of_git(tmp_path: Path, ignoring: str) -> None:
-    """And out of images: `cqrs keys init` and `cqrs project` make their files in the project's folder."""
+    """They stay out of images, too: `cqrs keys init` and `cqrs project` create their files in the project's folder."""
     scaffold.create(tmp_path)
     assert {"keys.json", "projections.db*"} <= set((tmp_path / ignoring).read_text().split())
 
@@ -122,7 +122,7 @@ def test_a_new_projects_tests_pass(tmp_path: Path, more: list[str], tests: int) 
 def test_projects_begin_with_ones_own(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of the example is in it, and all of it fits the aggregate."""
+    """The project contains nothing of the example, and all files fit the aggregate."""
     assert main(["new", str(tmp_path / "hotel"), "--aggregate", "room", "-o", "json"]) == 0
     document = json.loads(capfd.readouterr().out)
     made = {

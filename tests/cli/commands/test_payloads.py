@@ -1,4 +1,4 @@
-"""`cqrs payloads gc`: records of all topics count."""
+"""`cqrs payloads gc` considers the records of all topics."""
 
 import shutil
 from functools import partial
@@ -53,7 +53,7 @@ def test_gc_needs_a_store(on_broker: Cqrs) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that a store does not answer is soon given up."""
+    """Requests that a store does not answer soon time out."""
     monkeypatch.setattr(
         "cqrs_cli.settings.settings.PayloadStoreAddress", partial(PayloadStoreAddress, retry_for=0.05)
     )
@@ -64,7 +64,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_lost_payloads_can_be_worked_with(
     single_bank: TopicHarness, cqrs: Cqrs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A command that failed is sent again by reference; what must not miss an event ends, what looks shows the sum."""
+    """A failed command is resent by reference. Readers that need every event fail, and others show the hash."""
     bank = Bank(single_bank, FolderStore(tmp_path / "payloads"))
     monkeypatch.setenv("CQRS_PAYLOAD_STORE", str(bank.store.path))
     flags = (
@@ -102,7 +102,7 @@ def test_lost_payloads_can_be_worked_with(
 def test_clients_say_what_to_do(
     on_broker: Cqrs, bucket: Bucket, trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a line, with the exit code for what may work when it is tried again."""
+    """The error is one line, and its exit code means that a retry may succeed."""
     monkeypatch.setenv("CQRS_PAYLOAD_STORE", bucket.uri("payloads"))
     large = ("send", "bank_account", "a", "Open", f"owner={'x' * 300_000}")
     collect = ("payloads", "gc", "bank_account")

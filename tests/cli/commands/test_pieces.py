@@ -1,4 +1,4 @@
-"""One aggregate that cannot be used, or has no topics yet, keeps nobody from the others."""
+"""An aggregate that cannot be loaded, or has no topics yet, does not affect the other aggregates."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ BROKEN = "left out: aggregates/broken.py:1: ZeroDivisionError: division by zero"
 
 @pytest.fixture
 def pieces(cqrs: Cqrs, tmp_path: Path) -> Cqrs:
-    """`cqrs` in a project of two aggregates that can be used and one that cannot."""
+    """`cqrs` in a project of two aggregates that can be loaded and one that cannot."""
     (tmp_path / "aggregates").unlink()
     package = tmp_path / "aggregates"
     package.mkdir()
@@ -51,7 +51,7 @@ def test_others_get_topics_and_status(
     assert pieces("init", "counter", *cluster).status == 0
     settings = load_settings({"topic_prefix": prefix}, tmp_path)
     assert without_topics(settings, connection, ["counter", "fresh"]) == ["fresh"]
-    assert without_topics(settings, connection, ["fresh"]) == []  # `prepare` says that there are none
+    assert without_topics(settings, connection, ["fresh"]) == []  # `prepare` reports missing topics
     said = pieces("status", *cluster)
     assert said.status == 0 and "counter" in said.out and BROKEN in said.err
     said = pieces("init", *cluster)

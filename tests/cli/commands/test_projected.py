@@ -1,4 +1,4 @@
-"""`cqrs send --projected`: what a query that is begun after it sees."""
+"""`cqrs send --projected`: a later query sees the effect of the command."""
 
 import threading
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ class Projecting:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Project what comes, meanwhile."""
+        """Project new events while the block lasts."""
         ending = threading.Event()
 
         def work() -> None:

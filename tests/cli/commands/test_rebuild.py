@@ -1,4 +1,4 @@
-"""`cqrs rebuild`: the shards of a machine that has none, and what it refuses."""
+"""`cqrs rebuild`: the shards of a machine without shards, and the refused calls."""
 
 from pathlib import Path
 

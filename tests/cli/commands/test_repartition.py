@@ -1,4 +1,4 @@
-"""`cqrs repartition`: what it says before, what it does, and what it refuses."""
+"""`cqrs repartition`: its preview, its effect, and the refused calls."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_unchecked_homes_end_with_3(decided: Cqrs, monkeypatch: pytest.MonkeyPat
 
 
 def test_init_names_the_command(decided: Cqrs) -> None:
-    """Its hint has the flags of the call."""
+    """Its hint contains the options of the call."""
     assert decided("repartition", "bank_account", "--partitions", "4").status == 0
     said = decided("init", "bank_account", "--partitions", "8")
     assert (

@@ -1,4 +1,4 @@
-"""Refusals of `cqrs run` before it asks anybody."""
+"""Calls that `cqrs run` refuses before it connects."""
 
 import pytest
 

@@ -117,7 +117,7 @@ def test_waiting_says_that_nobody_decides(
 
 def test_a_living_owner_is_not_missed(single_bank: TopicHarness, cqrs: Cqrs) -> None:
     with running(single_bank.plan(once=False)):
-        eventually(single_bank.owner)  # it has claimed; when it has ended nobody decides
+        eventually(single_bank.owner)  # it has claimed; after its end there would be no owner
     place = ("-b", single_bank.connection.bootstrap_server, "--topic-prefix", single_bank.topics.prefix)
     send = ("send", "bank_account", "a", "Close", "--wait", "--timeout", "2s", *place)
     assert "nobody decides" in cqrs(*send).err

@@ -1,4 +1,4 @@
-"""`cqrs serve`, as it is called."""
+"""The command line of `cqrs serve`."""
 
 import json
 import re
@@ -53,7 +53,7 @@ def test_others_need_a_token(cqrs: Cqrs, tmp_path: Path) -> None:
 
 
 def test_taken_port_is_one_error(cqrs: Cqrs) -> None:
-    """It is asked for first: nothing is opened, and no broker started."""
+    """The port is checked first: no topic is read, and no broker is started."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         said = cqrs("serve", "--port", str(taken.getsockname()[1]))
     assert said.status == 3 and "cannot be used: Address already in use" in said.err
@@ -62,7 +62,7 @@ def test_taken_port_is_one_error(cqrs: Cqrs) -> None:
 
 @pytest.mark.kafka
 def test_second_gateway_is_refused(project: Project) -> None:
-    """It would set the first one's states aside."""
+    """It would quarantine the states of the first gateway."""
     project.cqrs("init", "counter")
     with project.running("serve", "counter", "--port", "0") as first:
         assert first.stderr is not None and "serving" in first.stderr.readline()

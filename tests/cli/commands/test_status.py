@@ -76,7 +76,7 @@ def test_busy_owners_are_looked_at_twice(
 def test_states_in_memory_are_said(
     connection: Connection, decided: Cqrs, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shard of long ago is not taken for the state of an owner that keeps it in memory."""
+    """An old shard is not taken for the state of an owner that keeps its states in memory."""
     claimed(connection, Topics("bank_account", prefix), Claim(5, "run-1", 0, 0, 1, "topic-id", 2))
     shard_with(tmp_path / ".cqrs/state" / f"{prefix}bank_account" / "0", "topic-id").close()
     monkeypatch.setenv("CQRS_STORE", "memory")
@@ -96,7 +96,7 @@ def test_table_ends_with_totals(decided: Cqrs) -> None:
 
 
 def pause_by(monkeypatch: pytest.MonkeyPatch, pause: Callable[[float], None]) -> None:
-    """Have the command call this where it would sleep; other threads sleep on."""
+    """Call `pause` instead of the command's `sleep`. Other threads sleep as usual."""
     sleep, tested = time.sleep, threading.get_ident()
     monkeypatch.setattr(time, "sleep", lambda s: pause(s) if threading.get_ident() == tested else sleep(s))
 
@@ -108,7 +108,7 @@ class Ended(KeyboardInterrupt):
 def test_watch_looks_until_interrupted(
     connection: Connection, decided: Cqrs, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each look is a line, with its time and the speed since the one before; a broker that is away ends nothing."""
+    """Each refresh prints a line with its time and the speed since the previous line. A lost broker does not end it."""
     topics = Topics("bank_account", prefix)
     looks = iter(range(4))
 
@@ -176,7 +176,7 @@ def test_status_names_hiding_transaction(
 ) -> None:
     topic = f"{prefix}bank_account.commands"
     client = begin(connection, topic, [b"?"])
-    assert hiders(decided("status", "-o", "json").document) == [None, None]  # too young to deserve a word
+    assert hiders(decided("status", "-o", "json").document) == [None, None]  # too young to be reported
     request.getfixturevalue("no_young_transactions")
     first, second = hiders(decided("status", "-o", "json").document)
     assert (first["transactional_id"], second) == (f"{topic}.writer", None)
@@ -205,7 +205,7 @@ def claimed(connection: Connection, topics: Topics, claim: Claim) -> None:
 
 
 def shard_with(path: Path, topic_id: str) -> LmdbStore:
-    """A shard of that topic with one aggregate."""
+    """Return a shard of this topic with one aggregate."""
     identity = Identity(
         cluster_id="c",
         topics={"commands": topic_id},

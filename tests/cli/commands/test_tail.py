@@ -117,7 +117,7 @@ def test_impossible_wishes_end_with_2(on_broker: Cqrs, arguments: tuple[str, ...
 
 
 def test_following_begins_at_the_end(decided: Cqrs, connection: Connection, prefix: str) -> None:
-    """As `tail` does: the last N first, and without -n only what comes."""
+    """As for `tail`: first the last N records, or without -n only new records."""
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix, "-o", "json")
     program = [sys.executable, "-m", "cqrs_cli", "tail", "bank_account", "commands", "-f", *place]
     with (
@@ -126,7 +126,7 @@ def test_following_begins_at_the_end(decided: Cqrs, connection: Connection, pref
     ):
         assert last.stdout is not None and later.stdout is not None
         assert json.loads(last.stdout.readline())["key"] == "x"
-        for attempt in count():  # nothing says when `later` has begun to follow
+        for attempt in count():  # it is unknown when `later` has started to follow
             decided("send", "bank_account", f"new{attempt}", "Close")
             assert json.loads(last.stdout.readline())["key"] == f"new{attempt}"
             if select([later.stdout], [], [], 0.5)[0]:
@@ -141,7 +141,7 @@ def test_tail_follows_new_records(decided: Cqrs, connection: Connection, prefix:
     arguments = ("tail", "bank_account", "commands", "-f", "--from", "beginning", "-n", "8", *place)
     with subprocess.Popen([sys.executable, "-m", "cqrs_cli", *arguments], stdout=subprocess.PIPE) as follower:
         assert follower.stdout is not None
-        for _ in range(7):  # what is there is printed at once, though nothing ends
+        for _ in range(7):  # existing records are printed at once
             follower.stdout.readline()
         decided("send", "bank_account", "new", "Close")
         assert json.loads(follower.stdout.readline())["key"] == "new"
@@ -149,7 +149,7 @@ def test_tail_follows_new_records(decided: Cqrs, connection: Connection, prefix:
 
 
 def test_unknown_types_are_named(decided: Cqrs, cqrs: Cqrs, connection: Connection, prefix: str) -> None:
-    """An event that the code has no more may be meant: it is a note."""
+    """The type may be an event that the code has dropped, so the message is only a note."""
     here = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
     said = cqrs("tail", "bank_account", "events", "--type", "Opend", *here)
     assert said.status == 0 and "no such command or event; did you mean Opened?" in said.err

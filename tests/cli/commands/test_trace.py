@@ -1,4 +1,4 @@
-"""`cqrs trace` finds all that belongs together, in several aggregates."""
+"""`cqrs trace` finds all messages of a correlation, in several aggregates."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ JSON = ("-o", "json")
 
 @pytest.fixture
 def traced(on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
-    """Two aggregates with commands that belong together and others that do not."""
+    """Two aggregates, with commands of one correlation and other commands."""
     assert on_broker("init", "counter", "--partitions", "2").status == 0
     rows: list[dict[str, Any]] = [
         {"type": "bank_account.Open", "subject": "acc", "id": "a", "data": {"owner": "Ada"}},
@@ -66,7 +66,7 @@ def test_a_lone_command_is_found(traced: Cqrs) -> None:
 
 
 def test_an_aggregate_is_tried_last(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix: str) -> None:
-    """With all that belongs to its commands, also in other aggregates."""
+    """The result includes all messages of the correlations of its commands, also in other aggregates."""
     wanted = traced("trace", "order-9", *JSON).document
     said = cqrs("trace", "acc", "-b", connection.bootstrap_server, "--topic-prefix", prefix, *JSON)
     assert said.document["commands"] == wanted["commands"]
@@ -107,7 +107,7 @@ def test_text_is_a_tree(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix
 
 
 def test_waiting_commands_say_so(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix: str) -> None:
-    """A tree that ends with a command looks like one that was found only in part."""
+    """Otherwise a tree that ends with a command would look incomplete."""
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
     assert traced("send", "counter", "c", "Increment", "--id", "later").status == 0
     *_, sent, last = cqrs("trace", "later", *place).out.splitlines()

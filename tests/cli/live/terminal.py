@@ -1,4 +1,4 @@
-"""A program on a terminal of its own: a pseudo terminal, whose other side is the test."""
+"""A program on a pseudo terminal, whose other side is the test."""
 
 import os
 import pty
@@ -37,20 +37,20 @@ class Terminal:
         )
 
     def settings(self) -> Any:
-        """Echo, lines and all else that a program may change."""
+        """The terminal's settings, such as echo and line mode, which a program may change."""
         return termios.tcgetattr(self._theirs)
 
     def read(self) -> str:
-        """All that was drawn so far."""
+        """Return everything that was drawn since the last `see`."""
         try:
             while drawn := os.read(self._ours, 100_000):
                 self.shown += drawn.decode(errors="replace")
-        except OSError:  # nothing there now
+        except OSError:  # nothing to read now
             pass
         return self.shown
 
     def see(self, text: str) -> None:
-        """Wait until this is drawn after what was seen before."""
+        """Wait until this text is drawn after the text that was seen before."""
         eventually(lambda: text in self.read())
         self.shown = self.shown.split(text, 1)[1]
 
@@ -58,11 +58,11 @@ class Terminal:
         os.write(self._ours, keys.encode())
 
     def interrupt(self) -> None:
-        """Ctrl-C."""
+        """Press Ctrl-C."""
         self.process.send_signal(signal.SIGINT)
 
     def ended(self) -> int:
-        """Wait for the end: the exit status."""
+        """Wait for the end, and return the exit code."""
         eventually(lambda: (self.read(), self.process.poll() is not None)[1])
         return self.process.wait()
 
@@ -76,7 +76,7 @@ class Terminal:
 
 @contextmanager
 def terminal(folder: Path, *program: str) -> Iterator[Terminal]:
-    """A Python program on a terminal; it is killed if it has not ended."""
+    """Run a Python program on a terminal. It is killed if it has not ended."""
     opened = Terminal(program, folder)
     try:
         yield opened

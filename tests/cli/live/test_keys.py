@@ -9,7 +9,7 @@ import pytest
 from tests.cli.live.terminal import Terminal, terminal
 from tests.support.waiting import eventually
 
-#: Looks that count up, so that a picture that stands still is told from one that goes on.
+#: The program's snapshots have increasing times, so that a paused screen differs from an active one.
 PROGRAM = """
 import itertools
 from rich.console import Console
@@ -64,7 +64,7 @@ def test_keys_are_heard(live: Terminal) -> None:
 
 
 def clocks(drawn: str) -> list[str]:
-    """The times of the looks that were drawn, in order."""
+    """Return the times of the drawn snapshots, in order."""
     return re.findall(r"1970-01-01T[0-9:.]+Z", drawn)
 
 

@@ -1,4 +1,4 @@
-"""The picture of `cqrs top`."""
+"""The screen of `cqrs top`."""
 
 import io
 
@@ -51,7 +51,7 @@ def test_the_head_says_what_keys_chose() -> None:
     assert "sorted by lag  paused" in drawn(NOW, Choices("lag", paused=True))[0]
 
 
-#: As wide as real ones: the run's name has a time and a number.
+#: Rows with realistic widths: the run's name has a time and a number.
 WIDE = [
     decided(
         n,
@@ -66,7 +66,7 @@ WIDE = [
 
 @pytest.mark.parametrize("width", [60, 70, 80])
 def test_narrow_screens_show_what_matters(width: int) -> None:
-    """Whole numbers: a column that finds no room is left out."""
+    """Numbers are never cut: a column without room is omitted."""
     waits = "the store of payloads does not answer, and this is what has to be read whole"
     process = heard(lag=3, rates=Rates(3, 1, 0), waits_for=waits)
     lines = drawn(look(*WIDE, process), width=width)

@@ -1,4 +1,4 @@
-"""`cqrs run --reload`, with a program in the place of the run that only says that it was started and stopped."""
+"""`cqrs run --reload`, with a program in place of the run that only logs its start and its stop."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES
 from tests.support.waiting import eventually
 
-#: Notes its start; ends at SIGTERM, or at once with the status in a file `end`.
+#: Logs its start. Ends at SIGTERM, or at once with the exit code in the file `end`.
 CHILD = """
 import os, pathlib, signal, sys, time
 log = pathlib.Path({log!r})
@@ -36,7 +36,7 @@ sys.exit(int(end.read_text()))
 
 
 class Reloading:
-    """A reloader in a thread: what it noted, and what became of its child."""
+    """A reloader in a thread, with its notes and the log of its child."""
 
     def __init__(self, folder: Path) -> None:
         self.source = folder / "aggregates" / "counter.py"
@@ -65,7 +65,7 @@ class Reloading:
         eventually(lambda: any(text in note for note in self.notes))
 
     def end_child(self, code: int) -> None:
-        """Let the program under the reloader end with this exit code."""
+        """Let the child of the reloader end with this exit code."""
         written = self.end.with_name("ending")
         written.write_text(str(code))
         written.replace(self.end)
@@ -93,7 +93,7 @@ def test_changed_code_starts_again(reloading: Reloading) -> None:
 
 
 def test_a_run_knows_its_judged_code(reloading: Reloading, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that changes while the run starts may be in its code, though nobody has judged it."""
+    """A file that changes while the run starts may be loaded, although its change was not checked."""
     folder = reloading.log.parent
     judged = folder / "judged"
     monkeypatch.setenv(JUDGED_CODE, eventually(lambda: judged.read_text() if judged.exists() else ""))
@@ -116,7 +116,7 @@ def test_broken_code_leaves_the_run(reloading: Reloading) -> None:
 
 
 def test_errors_of_aggregates_are_theirs(reloading: Reloading) -> None:
-    """Though a process imports it, and fails too."""
+    """The aggregate is named, even if a process manager imports it and fails too."""
     process = reloading.log.parent / "processes" / "counting.py"
     process.parent.mkdir()
     process.write_text("import aggregates.counter\n")
@@ -146,7 +146,7 @@ def test_a_newer_run_ends_both(reloading: Reloading) -> None:
 
 
 def test_lines_have_their_times(cqrs: Cqrs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As those of the run that it starts: both go into one log."""
+    """The lines have times like the run's lines, because both go into one log."""
 
     def run(reloader: Reloader) -> int:
         reloader._note("changed")

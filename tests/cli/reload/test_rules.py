@@ -1,4 +1,4 @@
-"""With which changes a run may go on."""
+"""The changes with which a run may continue."""
 
 import dataclasses
 from typing import Any

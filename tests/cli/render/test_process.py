@@ -1,4 +1,4 @@
-"""The words of a run on its processes."""
+"""The messages of a run about its process managers."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from tests.support.progress import snapshot
 
 
 def test_listening_is_no_warning(cqrs: Cqrs) -> None:
-    """It is said once, when each partition of the processes has been claimed."""
+    """It is printed once, when every partition of the process managers has been claimed."""
     subscriptions = [
         Subscription("checkout", EventPartition("order", "order.events", number)) for number in range(2)
     ]
@@ -20,7 +20,7 @@ def test_listening_is_no_warning(cqrs: Cqrs) -> None:
         with RunDisplay(cli) as display:
             looks: list[tuple[int, ...]] = [(), (0,), (0, 1), (0,), (0, 1)]
             for at, claimed in enumerate(looks):
-                ends = dict.fromkeys(subscriptions, 3) if at else {}  # the broker did not answer at first
+                ends = dict.fromkeys(subscriptions, 3) if at else {}  # the broker did not respond at first
                 claims = frozenset(subscriptions[number] for number in claimed)
                 processes = ProcessProgress(at, {}, ends, claims)
                 display.show(replace(snapshot(at, 0), processes=processes))

@@ -1,4 +1,4 @@
-"""The progress of a run: off a terminal, on one, and as JSON Lines."""
+"""The progress of a run: without a terminal, on a terminal, and as JSON Lines."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from tests.support.progress import snapshot
 
 
 def shown(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot) -> list[str]:
-    """The lines that these looks at a run come to, without their speed."""
+    """Return the lines for these snapshots, without their speed."""
     with RunDisplay(Cli()) as display:
         for one in snapshots:
             display.show(one)
@@ -37,7 +37,7 @@ def line(decided: int, lag: int = 0) -> str:
 
 
 def test_last_plain_line_is_true(capfd: pytest.CaptureFixture[str]) -> None:
-    """Decided soon after a line, and nothing since: the next line says it."""
+    """The commands were decided soon after a line, and none since: the next line shows them."""
     looks = [snapshot(1, 15, lag=5), snapshot(2, 20), *(snapshot(n, 20) for n in range(3, 60))]
     assert shown(capfd, *looks) == [line(15, lag=5), line(20)]
 
@@ -57,7 +57,7 @@ def test_idle_run_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_lines_of_a_run_have_times(cqrs: Cqrs) -> None:
-    """In a pipe: a terminal's user sees when they come."""
+    """This concerns pipes. The user of a terminal sees when a line appears."""
 
     def connection(cli: Cli) -> None:
         with RunDisplay(cli) as display:
@@ -80,7 +80,7 @@ def test_error_of_run_has_its_time(cqrs: Cqrs) -> None:
 
 
 def rebuilding(at: float, done: int, decided: int = 0) -> Snapshot:
-    """Two shards, and how many of their 30,000 records are folded."""
+    """Return the snapshot of two shards, of whose 30,000 records `done` are folded."""
     reports = {
         Partition("counter", n): OwnerReport(
             "counter", n, 0, 0, 1, "warm", Folding(10_000, done // 2, 15_000)
@@ -121,7 +121,7 @@ def test_rebuild_stands_before_the_rest() -> None:
 
 
 def streamed(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot, quiet: bool = False) -> list[Any]:
-    """The JSON Lines of a stream in which a note comes first."""
+    """Return the JSON Lines of a stream that begins with a note."""
     cli = Cli(output="json", quiet=quiet)
     cli.streaming = True
     with RunDisplay(cli) as display:
@@ -215,7 +215,7 @@ def test_notes_stay_above_live_line() -> None:
 
 
 def screen(written: str) -> list[str]:
-    """The lines that a terminal shows in the end."""
+    """Return the lines that a terminal finally shows."""
     lines, row, column = [""], 0, 0
     for part in re.findall(r"\x1b\[[?\d;]*[a-zA-Z]|.|\n", written):
         if part == "\n":

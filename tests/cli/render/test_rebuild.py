@@ -1,4 +1,4 @@
-"""How far a rebuild is, and its result, for people and for programs."""
+"""The progress of a rebuild, and its result, for users and for programs."""
 
 import pytest
 

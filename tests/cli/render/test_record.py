@@ -14,7 +14,7 @@ OUTCOME = b'{"type":"a.Open.rejected","data":{"status":"rejected","reason":"NOT_
 
 
 def shown(value: bytes | None, **more: Any) -> Any:
-    """The JSON document of a record with this value, read back."""
+    """Return the JSON document of a record with this value."""
     written = json_line(record_document(1, Record(7, 1000, b"k", value, **more)))
     assert b"\n" not in written
     return json.loads(written)
@@ -63,7 +63,7 @@ def test_text_sums_up_an_event() -> None:
 
 
 def test_text_names_a_payload() -> None:
-    """It stands for data that cannot be had, or need not be."""
+    """The hash is shown in place of the data, which may be missing and need not be read."""
     referring = with_reference(EVENT, "a", refer(b"{}"))
     assert record_line(1, Record(7, 1000, b"acc", referring)).endswith(
         f"a.Opened  payload {refer(b'{}').sha256}"

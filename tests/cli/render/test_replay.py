@@ -1,4 +1,4 @@
-"""How far a replay is, for people: on a terminal, and in a log."""
+"""The progress of a replay, for users: on a terminal, and in a log."""
 
 import pytest
 

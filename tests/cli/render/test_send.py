@@ -1,4 +1,4 @@
-"""The advice that `cqrs send --wait` and `--dry-run` give for a command that was refused."""
+"""The advice of `cqrs send --wait` and `--dry-run` for a command that was rejected or failed."""
 
 import pytest
 

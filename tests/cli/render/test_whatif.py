@@ -8,7 +8,7 @@ from tests.support.results import lines_of
 
 
 def told(count: int, was: bytes = b"{}", target: Target | None = None) -> list[str]:
-    """The text about so many differences of which one is shown."""
+    """Return the text about `count` differences, of which one is shown."""
     one = HistoryDifference("outcome", "accepted", "unchanged", 0, 7, "a", "x", "tally.Add", was, b"{}")
     done = DecidedAgain(9, 1, 0, [], Counter({one.label: count}), {one.label: [one]}, 1.0)
     return lines_of(decided_again("tally", "drafts.tally", done, target))

@@ -1,4 +1,4 @@
-"""Deferred commands, and a rehearsal, for an aggregate whose partitions have grown."""
+"""Deferred commands, and a simulation, for a repartitioned aggregate."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """A command to each counter is decided, another one waits; both are of before the growth."""
+    """One decided and one deferred command for each counter, both from before the repartitioning."""
     pair = counters(connection, prefix, tmp_path)
     first_rounds(pair)
     grow(pair, 4)
@@ -34,7 +34,7 @@ def test_moved_commands_wait_once(pair: TopicHarness) -> None:
 
 
 def test_rehearsal_knows_what_was_before(pair: TopicHarness) -> None:
-    """States, decisions and what waits."""
+    """The simulation knows states, decisions and deferred commands."""
     quietly(pair.plan())
     sent = {number: [one.value or b"" for one in round_of(number)] for number in range(3)}
     composed = {

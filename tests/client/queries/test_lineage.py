@@ -52,13 +52,13 @@ def read(kind: str, one: Record, wanted: set[str] = WANTED, aggregate: str = "or
 
 
 def messages(*records: tuple[str, str, Record]) -> list[LinkedMessage]:
-    """The messages of (aggregate, kind, record), all of which must be ones."""
+    """Return the messages of (aggregate, kind, record)."""
     found = [read(kind, one, aggregate=aggregate) for aggregate, kind, one in records]
     return [one for one in found if one is not None]
 
 
 def drawn(node: CommandNode) -> Any:
-    """A tree as nested lists of ids."""
+    """Return a tree as nested lists of ids."""
     own = node.command.id if node.command else "?"
     below = [drawn(one) for one in node.commands]
     return [own, *([event.message.id, *map(drawn, event.commands)] for event in node.events), *below]
@@ -93,7 +93,7 @@ def test_commands_hang_below_their_events() -> None:
 
 
 def test_equal_event_ids_prefer_the_latest() -> None:
-    """Each topic has an event 0/3/0: the cause is the last before the command."""
+    """Each topic has an event 0/3/0. The cause is the last such event before the command."""
     found = lineage(
         messages(
             ("order", "commands", command(3, "a", time=10, correlationid="order-9")),
@@ -122,7 +122,7 @@ def test_outcomes_without_their_command_stay() -> None:
 
 
 def test_given_up_commands_find_their_outcome() -> None:
-    """An outcome that names no id is linked by the place of the command."""
+    """An outcome without an id is linked by the command's partition and offset."""
     letter = record(2, b"", [("cqrs.reason", b"TOO_LARGE"), ("cqrs.offset", b"3")])
     anonymous = {"status": "failed", "reason": "TOO_LARGE", "events": 0}
     found = lineage(
@@ -171,7 +171,7 @@ def test_other_messages_are_skipped() -> None:
 
 
 def test_ids_of_events_are_places() -> None:
-    """Ids of events and outcomes exist in every topic: they are not searched for."""
+    """Ids of events and outcomes exist in every topic, so they are not searched."""
     found = read("events", event(4, 3, "a"), {"0/3/0"})
     assert found is not None
     assert not found.belongs({"0/3/0"})
@@ -179,7 +179,7 @@ def test_ids_of_events_are_places() -> None:
 
 
 def test_process_commands_name_their_topic() -> None:
-    """Two events have the same id, each in its topic: the id of a process's command says which it answers."""
+    """Two topics have an event with this id. The id of a process manager's command contains the topic."""
     answer = "checkout/x.order.events/0/3/0@7/0"
     of_process: dict[str, Any] = {"source": "/cqrs/process/checkout", "causationid": "0/3/0"}
     found = lineage(

@@ -12,7 +12,7 @@ from tests.deciding.deferred.patient import patients
 
 @pytest.mark.kafka
 def test_rehearsals_put_commands_off(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """As an owner would; the next one in the same rehearsal is a repetition of it."""
+    """An owner would do the same. The second command in the same simulation is a duplicate."""
     harness = patients(connection, prefix, tmp_path)
     commands = [compose(harness.aggregate, "a", "Count", ["ready=1"], Attributes(id="c-1")) for _ in range(2)]
     deciding = DecisionSettings("murmur2", 1000, 20)

@@ -1,4 +1,4 @@
-"""Contracts of an aggregate of which parts are exchanged."""
+"""The JSON contract of an aggregate, with parts of its code replaced."""
 
 import sys
 from types import ModuleType
@@ -62,7 +62,7 @@ BEFORE = {
 
 
 def made(**parts: str) -> dict[str, Any]:
-    """The contract of the aggregate with these parts."""
+    """Return the contract of the aggregate with these parts."""
     module = sys.modules["made"] = ModuleType("made")
     try:
         exec(SOURCE.format(**(BEFORE | parts)), vars(module))  # noqa: S102 - the test's own text

@@ -1,4 +1,4 @@
-"""An aggregate is made of its decider, or refused."""
+"""An aggregate is created from its decider, or refused."""
 
 import msgspec
 import pytest

@@ -63,7 +63,7 @@ class Priced(cqrs.Event):
 
 
 class Fixed(cqrs.Event):
-    """A constant, a class and a property, which are no fields."""
+    """An event with a constant, a class and a property, which are not fields."""
 
     LIMIT: ClassVar[int] = 5
     Unit = Car
@@ -75,7 +75,7 @@ class Fixed(cqrs.Event):
 
 
 def aggregate(command: Any = Go, event: Any = Gone, state: Any = Car, initial: Any = None) -> Aggregate:
-    """Of a decider with these annotations; None for none."""
+    """Return the aggregate of a decider with these annotations; None removes the annotations."""
 
     def decide(command, state):  # type: ignore[no-untyped-def]
         return ()
@@ -92,7 +92,7 @@ def refused(complaint: str) -> pytest.RaisesExc[InvalidAggregate]:
     return pytest.raises(InvalidAggregate, match=complaint)
 
 
-#: As Python 3.12 makes it of `type Drive = Go | Stop`.
+#: The type that Python 3.12 creates for `type Drive = Go | Stop`.
 Drive = TypeAliasType("Drive", Go | Stop)
 
 

@@ -16,7 +16,7 @@ SOURCE = "def f(x):\n    return x + 1\n"
 
 @pytest.fixture
 def digest_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Digest]:
-    """The digest of module `one` in a package of these modules."""
+    """A function that returns the digest of module `one` in a package of these modules."""
     monkeypatch.syspath_prepend(tmp_path)
 
     packages: set[str] = set()
@@ -74,7 +74,7 @@ def test_other_modules_do_not_count(digest_of: Digest) -> None:
 
 
 def test_module_twice_imported_is_read_once(digest_of: Digest) -> None:
-    """And those after it are read, too."""
+    """The modules imported after it are read, too."""
     sources = {
         "one": "from . import four, two, three",
         "three": "from . import two",
@@ -107,7 +107,7 @@ def test_hash_seed_does_not_matter() -> None:
 
 
 def test_name_of_the_package_does_not_count(digest_of: Digest) -> None:
-    """Nor where it is: a copy of the code has its digest."""
+    """The package's folder does not count either: a copy of the code has the same digest."""
     deep = {"one": "from .inner import two\ndef f(): return two", "inner/__init__": "", "inner/two": SOURCE}
     assert (
         digest_of(**deep)
@@ -147,7 +147,7 @@ def test_dotted_import_is_reached(digest_of: Digest) -> None:
 
 
 def test_other_packages_do_not_count(digest_of: Digest, tmp_path: Path) -> None:
-    """Their code is of another release, not of this aggregate."""
+    """A dependency belongs to its own release, not to this aggregate."""
     found = set()
     for number in (1, 2):
         (tmp_path / "neighbour.py").write_text(f"A = {number}")
@@ -176,7 +176,7 @@ def evolve(state, event):
 
 
 def test_fields_of_messages_do_not_count(digest_of: Digest) -> None:
-    """A new field is the schema's affair, and no change of meaning; a method is one."""
+    """A new field is a change of the schema, not of the code's meaning. A new method is a change of the code."""
     source = "Event = object\nclass Address: pass\n" + MESSAGE
     known = digest_of(reached="evolve", messages=("Placed",), one=source)
     longer = source.replace(

@@ -1,4 +1,4 @@
-"""Changes that break events on the log, or clients, are told from those that only have to be committed."""
+"""Changes that break stored events or clients are distinguished from changes that only need a commit."""
 
 import msgspec
 import pytest
@@ -49,7 +49,7 @@ def test_breaking_change_is_red(parts: dict[str, str], what: str) -> None:
 
 
 def test_message_without_fields_is_no_field() -> None:
-    """A remark about a message as a whole names no field."""
+    """A change of a whole message names no field."""
     before, today = made(), made()
     today["$defs"]["Done"] |= {"minProperties": 1}
     assert "event Done: had no limits, has {'minProperties': 1}" in [
@@ -93,7 +93,7 @@ def test_lost_upcaster_is_red() -> None:
 
 
 def test_upcaster_allows_another_shape() -> None:
-    """One with the name of an event of today gets old and new data alike."""
+    """An upcaster with the name of a current event gets old and new data."""
     parts = {"done": "new: str", "decider": "upcasters={'Done': lambda data: Done(str(data))}"}
     assert {level for level, _ in found(**parts)} == {"amber"}
 
@@ -105,7 +105,7 @@ def test_every_break_says_what_to_do() -> None:
 
 
 def test_breaks_come_first() -> None:
-    """Those that break events need another answer than those that break senders."""
+    """Changes that break events need other actions than changes that break senders."""
     today = made(
         events="Done | Up", commands="Put | Up2", done="x: int", put="x: int", box="n: str = ''", more=NEW
     )

@@ -1,4 +1,4 @@
-"""A type as one tree: what its author wrote beside what it is on the wire."""
+"""A described type is a tree that contains the author's annotation and its JSON form."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -81,6 +81,6 @@ class When(msgspec.Struct):
 
 
 def test_described_members_keep_their_form() -> None:
-    """Committed contracts have them without the format of a time; with it, each would break its contract."""
+    """Committed contracts have these times without a format. Adding the format would break each of these contracts."""
     fields = message_schema(When)["$defs"]["When"]["properties"]
     assert [fields[name]["anyOf"][0].get("format") for name in ("at", "since")] == [None, "date-time"]

@@ -47,7 +47,7 @@ class Leaf:
 
 
 class Kinds(cqrs.Command):
-    """A field for each way to hold an object, or none."""
+    """A field for each way to contain an object, and fields without objects."""
 
     tree: Tree
     noted: Annotated[Leaf, msgspec.Meta(description="One"), msgspec.Meta(description="leaf.")] = Leaf()

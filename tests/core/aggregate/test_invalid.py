@@ -1,4 +1,4 @@
-"""The words about an exception in an aggregate's code."""
+"""The message about an exception in an aggregate's code."""
 
 import inspect
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def error_of(code: Callable[[], object]) -> Exception:
 
 
 def here(function: Callable[[], object], line: int) -> str:
-    """The place of a line of a function, counted from its `def`."""
+    """Return file and line of a function's line, counted from its `def`."""
     return f"test_invalid.py:{inspect.getsourcelines(function)[1] + line}"
 
 
@@ -30,7 +30,7 @@ def divide_elsewhere() -> None:
 
 
 def test_innermost_line_of_the_package_counts() -> None:
-    """Code that was made at run time, as of a dataclass's `__init__`, has no line that anybody could look at."""
+    """Code that was generated at run time, such as a dataclass's `__init__`, has no line in a file."""
     for function in (divide, divide_elsewhere):
         said = raised(error_of(function), PACKAGE)
         assert said == f"{here(function, 1)}: ZeroDivisionError: by nobody"

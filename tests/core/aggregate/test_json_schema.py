@@ -79,7 +79,7 @@ class Timed(cqrs.Event):
 
 
 def test_times_are_said_to_be_times() -> None:
-    """At every depth; msgspec leaves their format out, as it would take a time without its offset."""
+    """The format is set at every depth. msgspec omits it, because it also accepts a time without an offset."""
     for template in ("#/$defs/{name}", "#/components/schemas/my.timed.{name}"):
         (reference,), definitions = components([Timed], template)
         plain: Any = msgspec.json.decode(msgspec.json.encode(definitions))
@@ -185,7 +185,7 @@ def test_messages_are_known_by_name() -> None:
 
 
 def test_classes_of_one_name_are_told_apart() -> None:
-    """By their modules; a time is said to be one in each."""
+    """Modules distinguish classes with the same name. Each of the classes has times with a format."""
     fields: Any = [("at", datetime)]
     one, other = (msgspec.defstruct("Twin", fields, module=module) for module in ("a.b", "c.d"))
     _, definitions = components([one, other], "#/$defs/{name}")
@@ -217,7 +217,7 @@ class Arrived(cqrs.Event):
 
 
 def test_objects_of_commands_are_closed() -> None:
-    """Owners refuse unknown fields in them. Events have their fields read by older code, too: theirs stay open."""
+    """Owners refuse unknown fields in commands. Events stay open, because older code reads newer events."""
     for template in ("#/$defs/{name}", "#/components/schemas/travel.{name}"):
         _, alone = components([Travel], template)
         _, together = components([Travel, Arrived], template)
@@ -239,7 +239,7 @@ def test_personal_fields_are_marked() -> None:
 
 
 def test_personal_objects_are_marked() -> None:
-    """The mark is on the field, not on the class that it refers to."""
+    """The annotation is on the field, not on the class to which it refers."""
 
     class Sent(cqrs.Event):
         to: Personal[Inner | None] = None

@@ -1,4 +1,4 @@
-"""Taking a mark off a personal field breaks what was sealed; putting one on is told."""
+"""Removing the annotation of a personal field breaks encrypted data; adding one is reported."""
 
 import pytest
 
@@ -9,7 +9,7 @@ MARKED = "name: Personal[str] = ''"
 
 
 def marking(part: str, before: str, today: str) -> list[tuple[str, str, str]]:
-    """The changes of a field of the command (`put`), the event (`done`) or the state (`box`)."""
+    """Return the changes of a field of the command (`put`), the event (`done`) or the state (`box`)."""
     return [tuple(change) for change in changes(made(**{part: before}), made(**{part: today}))]  # type: ignore[misc]
 
 

@@ -1,4 +1,4 @@
-"""Messages with a field that may be an object in JSON: only such a field can look sealed."""
+"""Messages with a field that may be a JSON object: only such a field can look like an encrypted value."""
 
 import enum
 from dataclasses import dataclass
@@ -52,5 +52,5 @@ def test_types_that_may_be_objects(annotation: Any) -> None:
     ],
 )
 def test_types_that_are_never_objects(annotation: Any) -> None:
-    """A list of objects is none."""
+    """A list of objects is not an object."""
     assert not may_hold_objects(event(annotation))

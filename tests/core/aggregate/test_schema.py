@@ -54,7 +54,7 @@ class Colour(enum.Enum):
 def event(
     annotation: Any, default: Any = msgspec.NODEFAULT, doc: str = "", name: str = "Moved"
 ) -> type[msgspec.Struct]:
-    """An event class with one field."""
+    """Return an event class with one field."""
     return defstruct(
         name, [("field", annotation, default)], bases=(cqrs.Event,), namespace={"__doc__": doc}, frozen=True
     )
@@ -154,12 +154,12 @@ def test_fields_named_like_keywords_count() -> None:
 
 
 def test_digest_has_sixteen_digits() -> None:
-    """It is part of a shard's identity: another length would rebuild them all."""
+    """The digest is part of a shard's identity, so another length would rebuild all shards."""
     assert len(schema_digest([event(int)])) == 16
 
 
 def test_prose_is_not_what_counts() -> None:
-    """Under `properties` a field may be called as a keyword is; in a default anything may stand."""
+    """Under `properties` a field may have the name of a JSON Schema keyword, and a default may have any content."""
     schema = {
         "title": "T",
         "description": "D",
@@ -233,7 +233,7 @@ def test_finite_numbers_are_accepted_however_large() -> None:
     ],
 )
 def test_objects_that_lose_fields_are_refused(annotation: Any, said: str) -> None:
-    """A field that they leave out would be read with the default of later code."""
+    """Later code would read the omitted field with its own default."""
     with pytest.raises(InvalidAggregate, match=said) as refused:
         require_whole(event(annotation))
     assert refused.value.where in (Bin, Crate)

@@ -29,7 +29,7 @@ def compared(old: Any, new: Any) -> list[tuple[str, ...]]:
 
 
 def a(**fields: Any) -> dict[str, Any]:
-    """An object of these fields, all of them required but those that have a default."""
+    """Return an object schema with these fields. Fields without a default are required."""
     required = [name for name, kind in fields.items() if "default" not in kind]
     return {"type": "object", "properties": fields} | ({"required": required} if required else {})
 

@@ -1,4 +1,4 @@
-"""Events of retired types and shapes are read as events of today, wherever events are read."""
+"""Events of retired types and shapes are read as current events, wherever events are read."""
 
 import json
 from collections.abc import Callable
@@ -75,7 +75,7 @@ def test_event_without_upcaster_is_refused() -> None:
 
 
 def test_upcaster_gets_all_of_its_name() -> None:
-    """Old and new shapes cannot be told apart by their name: the function tells them apart by their fields."""
+    """Old and new shapes have the same name: the function distinguishes them by their fields."""
 
     def either(data: dict[str, Any]) -> MoneyDeposited:
         return MoneyDeposited(Decimal(data["amount"]), data.get("currency", "DEM"))
@@ -135,7 +135,7 @@ def test_wrong_upcaster_is_refused(upcasters: Any, complaint: str) -> None:
 
 
 def test_shard_follows_the_upcasters() -> None:
-    """A shard of code with another set of upcasters is rebuilt: then an event that nobody reads is found."""
+    """A shard of code with other upcasters is rebuilt, which finds events that no code reads."""
     none, one = aggregate({}), aggregate({"Deposited": from_v1})
     assert none.schema_digest != one.schema_digest
     assert (
@@ -181,7 +181,7 @@ def test_upcaster_by_chance_is_caught() -> None:
 
 
 def test_todays_data_comes_back_unchanged() -> None:
-    """An upcaster with the name of an event of today: the laws try it with what `decide` gives."""
+    """The laws apply an upcaster with the name of a current event to the events of `decide`."""
     halved = {"MoneyDeposited": lambda data: MoneyDeposited(Decimal(data["amount"]) / 2, data["currency"])}
     decider = cqrs.Decider(decide, evolve, Account(), upcasters=halved)
     with pytest.raises(BrokenLaw, match="does not survive the wire: it is read back as"):

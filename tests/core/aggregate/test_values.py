@@ -1,4 +1,4 @@
-"""A command is taken as it was meant: no field is lost within, no time or number without its meaning."""
+"""A command is read completely or refused: no nested field is lost, and each time and number has its full meaning."""
 
 import json
 from collections.abc import Callable
@@ -108,7 +108,7 @@ class Right(msgspec.Struct, tag=True, array_like=True, frozen=True):
 
 
 class Ride(cqrs.Command):
-    """Its unions are told by what the value is: an object, a list, or neither."""
+    """A command with unions of objects, lists and other values."""
 
     either: str | Cat | Dog | list[Address] | None = None
     kept: int | Left | dict[str, Address] | None = None
@@ -171,7 +171,7 @@ def test_command_is_read_as_written(command: cqrs.Command) -> None:
 
 
 def test_only_what_needs_it_is_read_twice() -> None:
-    """Checks cost as much as the decoding; a command that needs none is decoded by msgspec alone."""
+    """The checks cost as much as decoding, so msgspec alone decodes a command that needs no checks."""
     assert isinstance(command_decoder(Plain), type(msgspec.json.Decoder(Plain).decode))
 
 
@@ -201,7 +201,7 @@ def test_event_needs_the_offset() -> None:
 
 
 def test_old_events_stay_readable() -> None:
-    """Written before times were checked, or by newer code with more fields."""
+    """The event was written before times were checked, or by newer code with more fields."""
     data = b'{"at": "2026-11-21T01:02:03", "to": {"city": "x", "zip": 1}}'
     old = AGGREGATE.decode_event["place.Moved"](data)
     assert old == Moved(datetime(2026, 11, 21, 1, 2, 3), Address("x"))

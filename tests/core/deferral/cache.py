@@ -1,4 +1,4 @@
-"""The questions of recovery, answered in memory."""
+"""The interfaces that recovery reads, in memory."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Cache:
-    """A shard being folded, and the deferred topic: what recovery asks."""
+    """A shard that is being folded, and the records of the deferred topic."""
 
     def __init__(self, world: "World") -> None:
         self.world = world

@@ -1,4 +1,4 @@
-"""Histories of deferred commands and of requests about them, drawn by chance: whatever clients may send."""
+"""Random histories of deferred commands and of requests about them, with everything that clients may send."""
 
 import random
 from typing import Any
@@ -11,7 +11,7 @@ IDS = "wxyz"
 
 
 def played(seed: int, rules: DecisionRules = RULES, most: int = 1000) -> World:
-    """Clients send, an owner decides and resubmits, and time passes, in any order; `most` steps of it."""
+    """Run `most` random steps: clients send, an owner decides and resubmits, and time passes."""
     choice = random.Random(seed)
     world = World(tuple(_drawn(choice) for _ in range(8)), (), rules=rules)
     for _ in range(most):
@@ -22,7 +22,7 @@ def played(seed: int, rules: DecisionRules = RULES, most: int = 1000) -> World:
 
 
 def _drawn(choice: random.Random) -> str:
-    """A command, or a request about one, also about itself. Ids are few, so that they meet."""
+    """Return a command, or a request about one, possibly about itself. There are few ids, so requests find commands."""
     waits = {"notbefore": f"1970-01-01T00:00:0{choice.randrange(1, 5)}Z"} if choice.random() < 0.6 else {}
     ends = {"expirytime": f"1970-01-01T00:00:0{choice.randrange(1, 6)}Z"} if choice.random() < 0.2 else {}
     kind, data = choice.choice([_go, _request])(choice)

@@ -1,4 +1,4 @@
-"""Changes by a batch are seen at once, and limits are exact."""
+"""A batch sees its own changes of deferred entries at once, and limits are exact."""
 
 import pytest
 from msgspec.structs import replace
@@ -77,7 +77,7 @@ def test_room_is_exact() -> None:
     ("most", "most_bytes", "count"), [(9, 4, 3), (9, 3, 2), (9, 0, 1), (2, 99, 2), (1, 99, 1)]
 )
 def test_due_entries_are_limited(most: int, most_bytes: int, count: int) -> None:
-    """By number; and by bytes, of which the last may have more."""
+    """The limit is a number of entries, or of bytes. The last entry may exceed the bytes."""
     changes = over(*(replace(SAID, offset=n, id=str(n), due=n, said=None) for n in range(4)))
     assert [one.due for one in changes.due(2, most, most_bytes)] == list(range(count))
 
@@ -95,7 +95,7 @@ def test_offset_comes_last_in_a_key() -> None:
 
 @pytest.mark.parametrize("headers", [[*HEADERS], [("color", b"red"), *HEADERS]])
 def test_clients_word_is_not_said_again(headers: Headers) -> None:
-    """In structured mode there are no attributes in headers, whatever these are."""
+    """In structured mode headers contain no attributes, whatever their names are."""
     sent = record(deferredfrom="0/9")
     sent = Record(0, AT, sent.key, sent.value, headers)
     assert binary_attributes(sent) is None

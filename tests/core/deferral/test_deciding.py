@@ -81,7 +81,7 @@ def test_too_large_to_say_again() -> None:
 
 
 def test_entry_decides_whatever_the_record_says() -> None:
-    """Fingerprint and attempt are those of the entry: a document that was written anew is the same command."""
+    """Fingerprint and attempt come from the entry, because a rewritten document is still the same command."""
     entry = replace(
         parked(decided(record(notbefore="2999-01-01T00:00:00Z"))), said=7, said_topic=TOPIC, fingerprint=5
     )
@@ -154,7 +154,7 @@ def test_inherited_entries_share_no_key() -> None:
 
 
 def test_outcomes_name_an_inherited_command() -> None:
-    """To a client that repeats it, and to one that cancels it."""
+    """The outcomes go to a client that repeats the command, and to a client that cancels it."""
     entry = parked(decided(first := record(notbefore="2999-01-01T00:00:00Z")))
     table = DeferralTable([replace(entry, partition=1)])
     done = decided(first, record(1, "cqrs.Cancel", {"id": "x"}, id="y"), table=table)
@@ -180,7 +180,7 @@ def test_id_of_a_waiting_command_is_taken() -> None:
 
 
 def test_waiting_commands_count_as_bytes() -> None:
-    """Those that were rejected do not."""
+    """Rejected commands do not count."""
     records = [record(at, data={"after": 1}, id=str(at)) for at in range(2)]
     wrong = record(2, id="wrong", expectedversion=7)
     batch = Batch(WAY, context(DeferralTable()))
@@ -189,7 +189,7 @@ def test_waiting_commands_count_as_bytes() -> None:
 
 
 def test_later_entry_keeps_the_id() -> None:
-    """Though it is of one that had ended, whose entry goes afterwards."""
+    """The previous command with this id has ended, and its entry is deleted afterwards."""
     table = DeferralTable()
     first = parked(decided(record(data={"after": 1})))
     later = replace(first, offset=9)
@@ -201,7 +201,7 @@ def test_later_entry_keeps_the_id() -> None:
 
 
 def test_request_may_wait_itself() -> None:
-    """It then ends its own entry, and is about another one."""
+    """The deferred request then ends its own entry, and cancels the other one."""
     waiting = parked(decided(record(data={"after": 1})))
     request = record(1, "cqrs.Cancel", {"id": "x"}, id="later", notbefore="2999-01-01T00:00:00Z")
     entry = replace(parked(decided(request)), said=7, said_topic=TOPIC)
@@ -218,7 +218,7 @@ def test_request_may_wait_itself() -> None:
 
 @pytest.mark.parametrize(("early", "found"), [(60_000, "accepted"), (60_001, "NOT_YET"), (10**12, "NOT_YET")])
 def test_said_again_too_early_it_waits_on(early: int, found: str) -> None:
-    """By the broker's time of that record. Attempt, due time and reason stay."""
+    """The broker's timestamp of the resubmitted record counts. Attempt, due time and reason stay."""
     entry = parked(decided(record(notbefore="2999-01-01T00:00:00Z")))
     said = replace(entry, said=7, said_topic=TOPIC)
     again = Record(7, entry.due - early, b"a", said.resubmitted("0/0"), [*HEADERS])
@@ -230,7 +230,7 @@ def test_said_again_too_early_it_waits_on(early: int, found: str) -> None:
 
 @pytest.mark.parametrize(("request_", "found"), [("cqrs.Cancel", "CANCELLED"), ("cqrs.Release", "accepted")])
 def test_request_ends_the_wait(request_: str, found: str) -> None:
-    """Though the command already stands again, too early."""
+    """The request works although the command is resubmitted already, too early."""
     entry = parked(decided(record(notbefore="2999-01-01T00:00:00Z")))
     said = replace(entry, said=7, said_topic=TOPIC)
     again = Record(7, AT, b"a", said.resubmitted("0/0"), [*HEADERS])

@@ -1,4 +1,4 @@
-"""Every interleaving of few steps: each deferred command ends with one final outcome, and each rule is needed."""
+"""Every interleaving of a few steps: each deferred command ends with one final outcome, and each rule is needed."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from cqrs_cli.deciding import deferred_fold as fold
 from cqrs_cli.deciding.broker_clock import BrokerClock
 from tests.core.deferral.world import SCENARIOS, TOPIC, World, begun, steps
 
-#: Commands that may be there in the longest scenario: more means that one is said again for ever.
+#: The most commands in the longest scenario. More commands mean that one is resubmitted forever.
 MOST = 9
 
 
 def decided_early(world: World) -> bool:
-    """By the broker's time of the record, and more than anybody tolerates."""
+    """True if a command was decided too early by the broker's timestamp, beyond the tolerance."""
     dues: dict[str | None, int] = {}
     early = False
     for one, (_, timestamp) in zip(world.read(), world.outcomes, strict=True):
@@ -32,7 +32,7 @@ def decided_early(world: World) -> bool:
 
 
 def wrong(world: World) -> str:
-    """The fault of a world; empty if nothing is."""
+    """Return the fault of a world; empty without a fault."""
     if len(world.commands) > MOST:
         return "a command is said again for ever"
     read = world.read()
@@ -54,7 +54,7 @@ def wrong(world: World) -> str:
 
 
 def explored(scenario: str) -> tuple[int, set[str]]:
-    """The number of worlds of a scenario, and what is wrong with some."""
+    """Return the number of worlds of a scenario, and the faults that were found."""
     first = begun(scenario)
     seen, open_, found = {first}, [first], set[str]()
     while open_ and not found:
@@ -78,7 +78,7 @@ def test_deferred_commands_end_once(scenario: str) -> None:
 
 
 def _trusting(deferrals: Deferrals, offset: int) -> Deferral | None:
-    """A record with `deferredfrom` is taken for the owner's."""
+    """Take every record with `deferredfrom` as the owner's record."""
     entries = [*deferrals._view().said(), *deferrals._view().due(10**15, 9)]
     return next((one for one in entries if one.offset < offset and one.attempt), None)
 
@@ -88,7 +88,7 @@ def _forgetting(deferrals: Deferrals, subject: str, command_id: str) -> None:
 
 
 def _ending(deferrals: Deferrals, subject: str, command_id: str, request: Any) -> DeferredTarget:
-    """A cancel that ends the entry at once."""
+    """Let a cancel end the entry at once."""
     entry = Deferrals.of_id(deferrals, subject, request.id)
     if entry is not None:
         deferrals.end(entry)
@@ -96,17 +96,17 @@ def _ending(deferrals: Deferrals, subject: str, command_id: str, request: Any) -
 
 
 def _unmarked(deferrals: Deferrals, entry: Deferral, offset: int) -> None:
-    """The entry does not learn where its command stands."""
+    """Do not store the offset of the resubmitted command in the entry."""
     deferrals.put(replace(entry, due=entry.due))
 
 
 def _reparked(deferrals: Deferrals, entry: Deferral, offset: int) -> None:
-    """A place of one transaction earlier: as if k were guessed before the broker's report."""
+    """Store the offset of the next record, as if k were guessed before the broker's report."""
     deferrals.put(replace(entry, said=offset + 1, said_topic=TOPIC))
 
 
 def _unlearned(clock: BrokerClock, own: int, stamps: Any) -> None:
-    """The owner does not learn that its clock is ahead."""
+    """Ignore that the owner's clock is ahead."""
 
 
 _NOTHING: Callable[..., Any] = lambda *_: {}  # noqa: E731

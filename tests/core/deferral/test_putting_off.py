@@ -1,4 +1,4 @@
-"""An entry is put off, released and cancelled, and says so in its words."""
+"""An entry is deferred again, released and cancelled, and its outcome explains it."""
 
 from datetime import timedelta
 from typing import Any
@@ -31,7 +31,7 @@ def deferrals(*entries: Deferral, attempts: int = 9) -> Deferrals:
 
 
 def put_off(later: cqrs.Later, entry: Deferral | None = None) -> Refused:
-    """Of at most two attempts."""
+    """Defer a command with at most two attempts, and return the error."""
     envelope = read_command(RECORD)
     return deferrals(attempts=2).put_off(RECORD, envelope, entry, 5, 0, later)
 
@@ -68,7 +68,7 @@ def test_reason_is_the_text_of_later() -> None:
     ],
 )
 def test_wait_is_the_same_everywhere(after: timedelta, attempt: int, command_id: str, due: int) -> None:
-    """Owners of other versions, too: each would say the command again at another moment."""
+    """Owners of all versions compute the same time. Otherwise each would resubmit at another time."""
     assert due_again(after, attempt, command_id, 0) == due
     assert due <= 1.1 * LONGEST_WAIT
 
@@ -76,7 +76,7 @@ def test_wait_is_the_same_everywhere(after: timedelta, attempt: int, command_id:
 @pytest.mark.parametrize("cancelled", [False, True])
 @pytest.mark.parametrize("request_", [Cancel("x"), Release("x")])
 def test_request_makes_a_command_due(request_: Any, cancelled: bool) -> None:
-    """One that stands again already is left where it is, and is not parked again there."""
+    """An entry that is resubmitted already keeps its offset, and is not parked again."""
     for entry in (PARKED, replace(PARKED, said=3, said_topic=TOPIC)):
         table = deferrals(replace(entry, cancelled=cancelled))
         target = table.request("a", "r", request_)
@@ -88,7 +88,7 @@ def test_request_makes_a_command_due(request_: Any, cancelled: bool) -> None:
 @pytest.mark.parametrize("kind", [Cancel, Release])
 @pytest.mark.parametrize(("subject", "mine", "wanted"), [("a", "r", "y"), ("b", "r", "x"), ("a", "x", "x")])
 def test_request_needs_its_command(subject: str, mine: str, wanted: str, kind: Any) -> None:
-    """Another one: a request with the id that it is about does not wait any more once it is decided."""
+    """It must be another command: a request that has the id of its target waits no longer once it is decided."""
     with pytest.raises(Refused, match=f"no command '{wanted}' of '{subject}' is deferred") as refusal:
         deferrals(PARKED).request(subject, mine, kind(wanted))
     assert refusal.value.reason is Reason.NOT_FOUND

@@ -1,7 +1,7 @@
-"""One partition with deferred commands, as a value: what the topics hold, two machines' shards, clocks and clients.
+"""One partition with deferred commands, as a value: topics, the shards of two machines, clocks and clients.
 
-Every step calls the functions that owners call. Owners crash between commit and apply; shards are lost, or come back
-old; the deferred topic is compacted; clients repeat, copy and cancel; an operator gives commands up as lost.
+Every step calls the functions that owners call. Owners crash between commit and apply, shards are lost or restored from
+old copies, and the deferred topic is compacted. Clients repeat, copy and cancel. An operator accepts losses.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ def evolve(way: Way, gone: Gone) -> Way:
 WAY = Aggregate.of("way", cqrs.Decider(decide, evolve, Way()))
 
 
-#: The rules of the partition; the room of its topics is that of `DeferralLimits`.
+#: The rules of the partition. The limits of its topics are the defaults of `DeferralLimits`.
 RULES = DecisionRules(0, "", TOPIC, None, None, 24 * 3600 * 1000, MAX_BYTES, DeferralLimits(), inf)
 
 
@@ -72,7 +72,10 @@ class Shard(NamedTuple):
 
 
 class World(NamedTuple):
-    """Everything there is. `left`: how often what may go wrong still may; `sends`: what clients still send."""
+    """The model's state.
+
+    `left` has the number of remaining faults of each kind, `sends` the commands still to be sent.
+    """
 
     sends: tuple[str, ...]
     left: tuple[tuple[str, int], ...]
@@ -80,14 +83,14 @@ class World(NamedTuple):
     outcomes: tuple[tuple[bytes, int], ...] = ()
     events: tuple[tuple[bytes, int], ...] = ()
     letters: tuple[tuple[bytes | None, int, tuple[tuple[str, bytes | None], ...]], ...] = ()
-    topic: tuple[tuple[str, bytes | None] | None, ...] = ()  # None: compacted
+    topic: tuple[tuple[str, bytes | None] | None, ...] = ()  # None if compacted
     position: int = 0
     shard: Shard = Shard()
-    other: Shard = Shard()  # the other machine's
+    other: Shard = Shard()  # of the other machine
     is_up: bool = True
     now: int = 0
     rules: DecisionRules = RULES
-    ahead: int = 0  # ms by which the owner knows its clock to be ahead
+    ahead: int = 0  # ms by which the owner's clock is ahead, as far as the owner knows
 
     def read(self) -> list[OutcomeEnvelope]:
         return [read_outcome(value) for value, _ in self.outcomes]
@@ -97,13 +100,13 @@ class World(NamedTuple):
         return Record(offset, timestamp, b"a", value, [*HEADERS])
 
     def is_over(self) -> bool:
-        """True if nothing more will happen by itself."""
+        """True if no further step can change the world."""
         waits = any(entry.is_parked for entry in self.shard.entries)
         return self.is_up and not self.sends and self.position == len(self.commands) and not waits
 
 
 def sent(name: str, world: World) -> bytes | None:
-    """A client's command, by name or as JSON; None if it cannot yet. A copy is of an owner's words."""
+    """Return a client's command by name or JSON; None if it is not possible yet. A copy repeats an owner's record."""
     if name.startswith("{"):
         return name.encode()
     if name == "copy":
@@ -116,9 +119,9 @@ def sent(name: str, world: World) -> bytes | None:
 
 
 def steps(world: World) -> Iterator[World]:
-    """Every world that may be the next."""
+    """Yield every possible next world."""
     if world.sends and (value := sent(world.sends[0], world)) is not None:
-        stamped = max(0, world.now - 1) * SECOND  # the broker's clock is behind the owner's
+        stamped = max(0, world.now - 1) * SECOND  # the broker's clock lags the owner's
         yield world._replace(sends=world.sends[1:], commands=(*world.commands, (value, stamped)))
     if world.now < END:
         yield world._replace(now=world.now + 1)
@@ -155,7 +158,7 @@ def spent(world: World, fault: str) -> World | None:
 
 
 def transactions(world: World) -> Iterator[tuple[World, Shard]]:
-    """The commits that an owner may make: the world after it, and the shard once it is applied."""
+    """Yield the commits that an owner may make: the world after the commit, and the shard after it is applied."""
     table = DeferralTable(world.shard.entries)
     deferrals = world.rules.deferrals(lambda: table, not table.is_empty())
     if world.position < len(world.commands):
@@ -206,7 +209,7 @@ def _sorted(table: DeferralTable) -> tuple[Deferral, ...]:
 
 
 def recovered(world: World) -> World:
-    """Step 4 of an owner: fold the deferred topic, then the outcomes, then park again what is lost."""
+    """Recover as in step 4 of an owner: fold the deferred topic, then the outcomes, then defer lost commands again."""
     cache = Cache(world)
     fold.fold_deferred(cast(PartitionLog, cache), cache, (0, len(world.topic)))
     ids: dict[tuple[str, str], DedupEntry] = dict(world.shard.ids)
@@ -239,7 +242,7 @@ SCENARIOS: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
 
 
 def begun(scenario: str) -> World:
-    """The world of a scenario in which nothing has happened. In some, nobody tolerates that clocks differ."""
+    """Return the first world of a scenario. Scenarios `ahead…` tolerate no difference of clocks."""
     sends, left = SCENARIOS[scenario]
     limits = RULES.limits._replace(early=0) if scenario.startswith("ahead") else RULES.limits
     return World(sends, tuple(sorted(left.items())), rules=replace(RULES, limits=limits))

@@ -1,4 +1,4 @@
-"""Envelopes, with the CloudEvents SDK as oracle: it writes what we read, and reads what we write."""
+"""Envelopes, compared with the CloudEvents SDK: we read its messages, and it reads ours."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Reading command records: what is an envelope, and what is refused."""
+"""Reading command records: which records are envelopes, and which are refused."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -69,7 +69,7 @@ def test_structured_mode_goes_before_binary() -> None:
 
 
 def test_other_headers_are_no_attributes() -> None:
-    """Neither one whose name only ends like an attribute's, nor the data, which is the value."""
+    """The end of a header's name must not match an attribute, and the data are the record's value."""
     others: Headers = [
         ("my_type", b"other"),
         ("type", b"other"),
@@ -201,7 +201,7 @@ def test_no_other_attribute_is_longer(name: str) -> None:
 
 
 def test_long_values_say_what_they_are() -> None:
-    """An extension that is not text has a length, too; the bytes in `data_base64` are refused for what they are."""
+    """An extension that is not text has a limit, too. Bytes in `data_base64` are refused for another reason."""
     for value, complaint in (
         (command(ext=list(range(500))), "ext is longer than 1024 bytes"),
         (command(data_base64="e" * 2000), "data_base64 is not JSON"),

@@ -1,4 +1,4 @@
-"""Events are read back, and name the place of their command."""
+"""Events are read back, and name partition and offset of their command."""
 
 import json
 
@@ -28,7 +28,7 @@ def test_foreign_id_has_no_place(id: str) -> None:
 
 
 def test_deep_event_is_refused() -> None:
-    # From 3.14 on Python goes as deep as its stack is, and meets the end first.
+    # From 3.14 on, Python's recursion limit is the stack, so the parser reaches the end of the data first.
     with pytest.raises(ValueError, match=r"nested too deeply|Input data was truncated"):
         read_event(b'{"data":' + b"[" * 100_000)
 

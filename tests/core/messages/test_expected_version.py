@@ -1,4 +1,4 @@
-"""Expected versions: what is one, and what it says at each version."""
+"""Expected versions: the valid texts, and their result at each version."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Fingerprints: the same for ever where nothing is personal, and without what is."""
+"""Fingerprints never change without personal fields, and do not depend on personal values."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ mark = fingerprint_of(CUSTOMER)
 
 
 def test_fingerprints_without_marks_stay() -> None:
-    """They are in the outcomes of every aggregate."""
+    """The outcomes of every aggregate contain fingerprints."""
     assert fingerprint_of(Aggregate.of("counter", decider)) is fingerprint
     assert fingerprint("counter.Increment", Raw(b'{"by": 3}'), None) == 972471894
     assert fingerprint("counter.Increment", b'{"by":3}', "7") == 594691161
@@ -45,7 +45,7 @@ def test_all_else_counts(kind: str, data: bytes, expected: str | None) -> None:
 
 
 def test_sealed_value_changes_nothing() -> None:
-    """A parked command is said again with its values sealed."""
+    """A deferred command is resubmitted with encrypted values."""
     plain, sealed = b'{"street":["x"],"amount":1}', b'{"street":{"$sealed":"AAAA"},"amount":1}'
     assert mark(ORDER, sealed, None) == mark(ORDER, plain, None)
 

@@ -1,4 +1,4 @@
-"""The records of a lineage log."""
+"""The records of the lineage topic."""
 
 import json
 

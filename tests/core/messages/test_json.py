@@ -1,4 +1,4 @@
-"""Equal values are equal bytes: what digests, event ids and replays compare."""
+"""Equal values have equal bytes, which digests, event ids and replays compare."""
 
 from dataclasses import dataclass
 
@@ -26,6 +26,6 @@ class Address:
 
 
 def test_slots_write_unsent_defaults() -> None:
-    """docs/aggregates.md says so of `slots=True`; without it the default is left out."""
+    """docs/aggregates.md documents this for `slots=True`. Without it the default is omitted."""
     sent = msgspec.json.decode(b'{"city":"Leipzig"}', type=Address)
     assert encode_json(sent) == encode_json(Address("Leipzig")) == b'{"city":"Leipzig","zip":""}'

@@ -1,4 +1,4 @@
-"""Everything that is written nests far less deep than the depth at which a reader gives up."""
+"""All written records nest far less deeply than the limit of readers."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ from tests.support.commands import STRUCTURED, command, document
 
 
 class Note(cqrs.Command):
-    """Keep anything, in as many boxes more."""
+    """Write `body` inside `boxes` lists."""
 
     body: Any
     boxes: int = 0
@@ -141,7 +141,7 @@ def test_brackets_in_strings_do_not_count(value: Any) -> None:
 
 @pytest.mark.parametrize("before", [b"", b"[]" * 200, b'{"a":[]}' * 200, nested(90) * 3])
 def test_limit_is_exact(before: bytes) -> None:
-    """Brackets that were closed before do not count."""
+    """Closed brackets do not count."""
     check_nesting(before + nested(MAX_NESTING))
     with pytest.raises(ValueError, match="more than 100 levels"):
         check_nesting(before + nested(MAX_NESTING + 1))
@@ -152,7 +152,7 @@ def test_limit_is_exact(before: bytes) -> None:
 @pytest.mark.covers("bad-input")
 @pytest.mark.parametrize("end", [b"", b"\\"])
 def test_unclosed_string_takes_linear_time(end: bytes) -> None:
-    value = b'{"a":[' + b"[]," * 300 + b'"' + b'\\"' * 500_000 + end  # that would be an hour
+    value = b'{"a":[' + b"[]," * 300 + b'"' + b'\\"' * 500_000 + end  # quadratic time would take an hour
     check_nesting(value)
     with pytest.raises(Refused):
         read_command(Record(0, 0, b"a", value, STRUCTURED))

@@ -1,4 +1,4 @@
-"""The words of outcomes, and records that are none."""
+"""The messages of outcomes, and records that are not outcomes."""
 
 import pytest
 

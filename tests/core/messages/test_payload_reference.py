@@ -1,4 +1,4 @@
-"""References to payloads: what stands in a record, and what is refused."""
+"""References to payloads: their form in a record, and the forms that are refused."""
 
 import msgspec
 import pytest

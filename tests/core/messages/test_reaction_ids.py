@@ -1,4 +1,4 @@
-"""The ids that processes give are theirs alone: anybody can guess them."""
+"""The ids of a process manager's commands are reserved for it, because anyone can guess them."""
 
 import msgspec
 import pytest
@@ -17,7 +17,7 @@ ID = "checkout/x.order.events/0/7/0@1777593600000/0"
 
 
 def test_guessed_id_is_refused() -> None:
-    """The process's own command under it is decided, whoever was there before."""
+    """The process manager's own command with this id is decided, although guessed commands came before."""
     first, own = record(id=ID), record(1, id=ID, source="/cqrs/process/checkout")
     done = decided(first, record(2, id=ID, source="/cqrs/process/other"), own)
     assert result(done) == ["INVALID_ENVELOPE", "INVALID_ENVELOPE", "accepted"]

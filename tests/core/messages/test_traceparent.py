@@ -1,4 +1,4 @@
-"""A trace is handed on from a command to its events and outcome, and decides nothing."""
+"""A trace is propagated from a command to its events and outcome, and affects no decision."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ _numbers = st.integers(-1, 4)
 
 
 def fed(*records: Record) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The events and the outcomes of these records."""
+    """Decide these records, and return their events and outcomes."""
     partition = Partition()
     partition.feed(*records)
     events, outcomes = (
@@ -37,7 +37,7 @@ def binary(trace: dict[str, str], number: int) -> Record:
 
 @given(_texts, _numbers, st.booleans())
 def test_any_trace_is_handed_on_unchanged(trace: str, number: int, in_headers: bool) -> None:
-    """Of commands that are accepted, unchanged and rejected, in both modes."""
+    """The commands are accepted, unchanged and rejected, in both modes."""
     structured = record(0, command(data={"n": number}, traceparent=trace))
     events, outcomes = fed(binary({"traceparent": trace}, number) if in_headers else structured)
     assert [one["traceparent"] for one in (*events, *outcomes)] == [trace] * (1 + max(0, number))
@@ -59,7 +59,7 @@ def test_trace_changes_nothing_else(trace: str, number: int) -> None:
 def test_tracestate_goes_with_traceparent(
     trace: str | None, state: str | None, number: int, in_headers: bool
 ) -> None:
-    """Both, the trace alone, or nothing; a tracestate that is too long or empty is left out whole."""
+    """The result has both, only the trace, or neither. A tracestate that is too long or empty is omitted."""
     given = {"traceparent": trace, "tracestate": state}
     if in_headers:
         sent = binary({name: text for name, text in given.items() if text is not None}, number)
@@ -74,7 +74,7 @@ def test_tracestate_goes_with_traceparent(
 
 
 def test_duplicate_has_its_own_trace() -> None:
-    """The trace is no part of what makes a command the same one."""
+    """The trace does not count for the fingerprint."""
     second = TRACE.replace("4bf9", "5bf9")
     events, outcomes = fed(record(0, command(traceparent=TRACE)), record(1, command(traceparent=second)))
     assert [one["data"]["status"] for one in outcomes] == ["accepted", "duplicate"]

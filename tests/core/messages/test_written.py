@@ -1,4 +1,4 @@
-"""Events and outcomes are what encoding the members of the contract gives, in its order."""
+"""Events and outcomes equal the encoded members of the contract, in the contract's order."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ class Begun(HandedOn, frozen=True, omit_defaults=True):
 
 
 class WrittenEvent(Begun, frozen=True, kw_only=True, omit_defaults=True):
-    """An event: what is handed on stands between the members of its command and its own."""
+    """An event: the propagated attributes come between the members of its command and its own members."""
 
     aggregateversion: int
     eventindex: int
@@ -34,7 +34,7 @@ class WrittenEvent(Begun, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WrittenOutcome(Begun, frozen=True, kw_only=True, omit_defaults=True):
-    """An outcome."""
+    """An outcome: the propagated attributes come before its data."""
 
     data: WrittenVerdict
 

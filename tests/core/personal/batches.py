@@ -1,4 +1,4 @@
-"""Batches of customers, and what is read of what they came to."""
+"""Batches of an aggregate with personal fields, and readers of their results."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ PLAIN = (b"Ann", b"ann@", b"Elm")
 
 
 def keys() -> Callable[[], DataKey]:
-    """New keys, the same ones each time."""
+    """Return a function that makes new keys, in the same sequence each time."""
     numbers = count(1)
     return lambda: DataKey.of_random(next(numbers).to_bytes(KID_BYTES + SECRET_BYTES, "little"))
 
@@ -61,7 +61,7 @@ def verdicts(done: Decisions) -> list[str]:
 
 
 def kids(done: Decisions) -> list[str]:
-    """The key of each event that has sealed members, and in brackets those that events end."""
+    """Return the key of each event with encrypted members, and in brackets the keys that erasures end."""
     found = []
     for value, _, _ in done.events:
         event = read_event(value)

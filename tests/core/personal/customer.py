@@ -1,4 +1,4 @@
-"""An aggregate with personal fields of several kinds."""
+"""An aggregate with personal fields of several types."""
 
 from collections.abc import Iterator
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""An aggregate whose code puts a personal value into the words of whatever it raises."""
+"""An aggregate whose code puts a personal value into the message of every exception."""
 
 from collections.abc import Iterator
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Batches of an aggregate with personal fields: what is written is sealed, and `Erase` ends its key."""
+"""Batches of an aggregate with personal fields: written values are encrypted, and `Erase` ends their key."""
 
 import json
 from typing import Annotated, Any
@@ -91,7 +91,7 @@ def test_senders_may_not_seal(data: str, attributes: dict[str, str]) -> None:
 
 
 def test_lenient_commands_may_not_seal() -> None:
-    """Members that the class does not know are looked at, too."""
+    """Members that the class does not know are checked, too."""
 
     class Note(cqrs.Command, forbid_unknown_fields=False):
         pass
@@ -109,7 +109,7 @@ def test_lenient_commands_may_not_seal() -> None:
     "annotation", [dict[str, str], Any, str | None, Annotated[str, personal], Annotated[Any, personal]]
 )
 def test_decide_may_not_seal(annotation: Any, upcasts: bool) -> None:
-    """Nor may it where no type checker looks, whether the class takes such a value or not."""
+    """This holds even for untyped values, and whether or not the class accepts such a value."""
     Noted = defstruct("Noted", [("what", annotation)], bases=(cqrs.Event,), frozen=True)
 
     class Note(cqrs.Command):
@@ -151,7 +151,7 @@ def made(offset: int, kind: str, subject: str) -> Record:
 
 
 def folded(done: list[bytes]) -> dict[str, Folded]:
-    """All events folded by who has no key."""
+    """Fold all events without a key."""
     states: dict[str, Folded] = {}
     for value in done:
         event = read_event(value)
@@ -161,7 +161,7 @@ def folded(done: list[bytes]) -> dict[str, Folded]:
 
 @given(kinds, st.integers(1, 5))
 def test_cuts_make_no_difference(stream: list[tuple[str, str]], size: int) -> None:
-    """And who has no key folds the events to the masks of the states."""
+    """Folding the events without a key gives the redacted states."""
     records = [made(offset, *one) for offset, one in enumerate(stream)]
     whole = decide_batch(CUSTOMER, records, context())
     batch, events, outcomes = Batch(CUSTOMER, context()), [], []
@@ -178,7 +178,7 @@ def test_cuts_make_no_difference(stream: list[tuple[str, str]], size: int) -> No
 
 
 def test_evolve_can_fail_the_erasure() -> None:
-    """A failure in `evolve` fails the command: its key stays."""
+    """A failure in `evolve` fails the command, and its key stays."""
 
     def failing(customer: Customer, event: Registered | Ordered | cqrs.Erased) -> Customer:
         if isinstance(event, cqrs.Erased):

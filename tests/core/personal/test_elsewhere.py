@@ -1,4 +1,4 @@
-"""A sealed value is opened as docs/personal.md says it, by a consumer that has nothing of cqrs."""
+"""A consumer without cqrs decrypts a value as docs/personal.md describes it."""
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode

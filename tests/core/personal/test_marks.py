@@ -1,4 +1,4 @@
-"""Marks are read from the annotations of a message, or refused."""
+"""Personal-data annotations are read from a message's fields, or refused."""
 
 import datetime
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Plain(Struct):
 
 
 def event(annotation: Any, default: Any = NODEFAULT) -> type[Struct]:
-    """An event class with one field."""
+    """Return an event class with one field."""
     return defstruct("Moved", [("field", annotation, default)], bases=(cqrs.Event,), frozen=True)
 
 
@@ -105,7 +105,7 @@ def test_mark_that_cannot_be_kept_is_refused(annotation: Any, complaint: str) ->
 
 @given(st.one_of(st.integers(), st.text(), st.none(), st.lists(st.integers()), st.booleans()))
 def test_placeholder_always_fits_its_type(erased: Any) -> None:
-    """Any type with any placeholder is refused, or has a placeholder that is read back as it is."""
+    """A placeholder is refused for a type, or is read back unchanged."""
     for kind in (int, str, str | None, list[int], bool, dict[str, int], Annotated[int, Meta(ge=3)]):
         try:
             found = placeholder(Annotated[kind, personal(erased=erased)])
@@ -144,6 +144,6 @@ def test_aggregate_with_a_bad_mark_is_refused() -> None:
 
 
 def test_shard_follows_the_marks() -> None:
-    """A shard of before the mark holds plain values: it is rebuilt."""
+    """A shard from before the annotation has unencrypted values, so it is rebuilt."""
     kinds = (str, Personal[str], Annotated[str, personal(erased="nobody")])
     assert len({schema_digest([event(kind, "")]) for kind in kinds}) == 3

@@ -1,4 +1,4 @@
-"""Masks of messages and of their JSON are the same."""
+"""Redacting a message and redacting its JSON give the same result."""
 
 import pytest
 from hypothesis import given
@@ -35,7 +35,7 @@ def test_masked_json_is_json_of_mask(message: Struct) -> None:
 
 
 def test_missing_field_is_masked() -> None:
-    """A default may be another value than the placeholder."""
+    """A field's default may differ from its redacted value."""
     assert decode(mask_data(Register, b'{"plan":"free"}'), type=Register) == Register("", "x@invalid", "free")
 
 

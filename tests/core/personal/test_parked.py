@@ -1,4 +1,4 @@
-"""Deferred commands with personal fields: they are sealed while they wait, and end with their key."""
+"""Deferred commands with personal fields: they are encrypted while they wait, and end with their key."""
 
 import json
 
@@ -18,7 +18,7 @@ from tests.core.personal.customer import CUSTOMER, Customer
 
 
 def parked_and_said(key: DataKey | None) -> tuple[Decisions, Record, DeferralTable]:
-    """A command that was parked, and the record that says it again."""
+    """Return the decision that defers a command, its resubmitted record, and the entries."""
     done = decide_batch(CUSTOMER, [register(0, notbefore="2999-01-01T00:00:00Z")], context(key))
     (entry,) = done.deferred.values()
     assert entry is not None and verdicts(done) == ["NOT_YET"]

@@ -1,4 +1,4 @@
-"""Messages are written with their personal fields sealed, and read back."""
+"""Messages are written with encrypted personal fields, and read back."""
 
 import pytest
 from hypothesis import given
@@ -44,7 +44,7 @@ def test_sealed_message_opens(message: Struct) -> None:
 
 @given(messages)
 def test_message_without_its_key_is_masked(message: Struct) -> None:
-    """… and a reader without a ring, who masks what he sees, has the same."""
+    """A reader without a keyring, who redacts a message himself, gets the same result."""
     opened = open_data(type(message), sealed(message), NONE, PLACE)
     assert opened == encode_json(mask(message)) == mask_data(type(message), sealed(message))
 
@@ -86,7 +86,7 @@ def test_broken_seal_is_no_value() -> None:
 
 
 def retired(message: Struct, find: FindKey) -> bytes:
-    """The event as its upcaster gets it, which declares the placeholders that its class had."""
+    """Return the event as its upcaster gets it, with the placeholders that its former class had."""
     erased = {one.wire: one.erased for one in personal_fields(type(message))}
     return open_retired(sealed(message), erased, find, PLACE)
 
@@ -118,7 +118,7 @@ def test_moved_retired_value_never_opens() -> None:
 
 
 def test_value_of_an_earlier_name_opens() -> None:
-    """An upcaster gets it: without its key as null, since no mark says its placeholder."""
+    """The upcaster gets the value. Without its key the value is null, because no annotation has its placeholder."""
     data = seal_data(Registered, encode_json(Registered("Ann", "ann@home", "free")), KEY, PLACE)
     found = open_data(Customer, data.replace(b'"mail"', b'"post"'), NONE, PLACE)
     assert decode(found) == {"name": "", "post": None, "plan": "free"}

@@ -1,4 +1,4 @@
-"""Sealed values open with their key, at their place, and not otherwise."""
+"""Encrypted values can be decrypted with their key, for their field, and not otherwise."""
 
 import subprocess
 import sys
@@ -137,7 +137,7 @@ def test_key_needs_all_its_random_bytes(size: int) -> None:
 
 
 def test_missing_library_is_named() -> None:
-    """In a process of its own, where nobody can have loaded the library."""
+    """A new process is used, so that the library cannot be loaded yet."""
     program = (
         "import sys; sys.modules['cryptography'] = None\n"
         "from cqrs_cli.core.personal.sealing import siv\n"

@@ -1,4 +1,4 @@
-"""Words about an aggregate with personal fields: none has a personal value."""
+"""No message about an aggregate with personal fields contains a personal value."""
 
 import traceback
 from datetime import UTC, datetime, timedelta
@@ -71,7 +71,7 @@ def test_value_of_the_state_is_withheld() -> None:
 
 
 def test_reason_to_wait_is_withheld() -> None:
-    """It is in the outcome and in the entry of the deferred command."""
+    """The reason is in the outcome and in the entry of the deferred command."""
     record = say("later")
     later = call_decide(HEARD, record, read_command(record), Say(ANN, "later"), None)
     assert isinstance(later, cqrs.Later)
@@ -116,7 +116,7 @@ def event_of(kind: str, data: object) -> EventEnvelope:
     ("kind", "how"), [("heard.Said", "full"), ("heard.Said", "exit"), ("heard.Old", "short")]
 )
 def test_process_error_has_no_words(kind: str, how: str) -> None:
-    """It stays one, so that it may pass when it is tried again."""
+    """It stays an error of the process, so a retry may succeed."""
     event = event_of(kind, {"who": ANN, "how": how})
     for fold in (
         partial(fold_next, HEARD, 0, HEARD.decider.initial, event),
@@ -146,7 +146,7 @@ class Rank(cqrs.Command):
     ids=["a misfit", "a member twice", "cut off", "not UTF-8", "nested", "without a value"],
 )
 def test_misfit_tells_no_value(data: bytes, said: str) -> None:
-    """The decoder has seen the value before it sees the rest."""
+    """The decoder reads the value before it finds the error."""
     with pytest.raises(ValueError) as misfit:
         msgspec.json.decode(data, type=Rank)
     assert ("Ann Smith" in str(misfit.value)) == (said in (WITHHELD, UNSEARCHED))
@@ -179,7 +179,7 @@ def test_value_never_passes(value: str, before: str, behind: str) -> None:
 
 
 def test_other_code_says_only_the_class() -> None:
-    """Of projections and processes, which are given events of the aggregate."""
+    """Projections and process managers get events of the aggregate, so their exceptions may contain its values."""
     with pytest.raises(LookupError) as raised:
         Say(ANN, "undone")
     assert HEARD.raised(raised.value, "tests.core.personal").endswith(": LookupError")

@@ -1,4 +1,4 @@
-"""Topics whose shards have checkpoints, and machines that begin with them."""
+"""Topics whose shards have checkpoints, and machines that start from checkpoints."""
 
 import shutil
 from dataclasses import replace
@@ -15,12 +15,12 @@ from tests.support.owners import owned_here
 
 
 def store(harness: TopicHarness) -> Path:
-    """The folder of the checkpoints."""
+    """Return the folder of the checkpoints."""
     return harness.folder / "store"
 
 
 def plan(harness: TopicHarness, machine: str = "state", **options: Any) -> Plan:
-    """The plan of a run with checkpoints, which it does not write itself for an hour."""
+    """Return the plan of a run with checkpoints, which writes its first checkpoint after an hour."""
     return replace(harness.plan(machine=machine), **{"checkpoints": str(store(harness)), **options})
 
 
@@ -40,12 +40,12 @@ def checkpoints(harness: TopicHarness, partition: int = 0) -> Checkpoints:
 
 
 def data_files(harness: TopicHarness) -> list[Path]:
-    """The data of all checkpoints, in the order in which they were written."""
+    """Return the data files of all checkpoints, in the order of writing."""
     return sorted(store(harness).rglob("*.mdb"))
 
 
 def started(harness: TopicHarness, machine: str, **options: Any) -> list[str]:
-    """The notes of a run on a machine that decides what there is."""
+    """Run once on a machine, and return the notes."""
     (ending, *others) = owned_here(plan(harness, machine, **options))
     for one in (ending, *others):
         if one.error is not None:
@@ -54,7 +54,7 @@ def started(harness: TopicHarness, machine: str, **options: Any) -> list[str]:
 
 
 def fresh(harness: TopicHarness, machine: str = "new", **options: Any) -> list[str]:
-    """The notes of a run on a machine that has no shards, which then has those that the log asks for."""
+    """Run once on a machine without shards, check its shards against the log, and return the notes."""
     shutil.rmtree(harness.folder / machine, ignore_errors=True)
     notes = started(harness, machine, **options)
     harness.check(machine)

@@ -1,4 +1,4 @@
-"""A machine that begins with a checkpoint and the tail of the log has the shard that the whole log gives."""
+"""A shard made from a checkpoint and the tail of the log equals the shard made from the whole log."""
 
 import random
 import signal
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.kafka
 @pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_checkpoint_plus_tail_is_live(bank: TopicHarness, seed: int) -> None:
-    """Checkpoints at random places: whichever is used, digests are equal live, from the log and from the checkpoint."""
+    """Checkpoints are taken at random positions. The live shards, the log and each checkpoint give equal digests."""
     choice, commands = random.Random(seed), list(mixture(600, seed=seed))
     cuts = sorted(choice.sample(range(1, 600), 3))
     for start, end in zip([0, *cuts], [*cuts, 600], strict=True):
@@ -46,7 +46,7 @@ def test_checkpoint_plus_tail_is_live(bank: TopicHarness, seed: int) -> None:
         quietly(bank.plan())
         if start:
             write_all(bank)
-    bank.send(*choice.sample(commands, 100))  # most are repeated
+    bank.send(*choice.sample(commands, 100))  # most are repetitions
     assert sum(BEGAN in note for note in fresh(bank)) == 2
     quietly(bank.plan())
     quietly(bank.plan(machine="log"))
@@ -55,7 +55,7 @@ def test_checkpoint_plus_tail_is_live(bank: TopicHarness, seed: int) -> None:
 
 
 def old_and_new(counters: TopicHarness) -> None:
-    """Two checkpoints, with commands decided after each."""
+    """Write two checkpoints, and decide further commands after each."""
     for first in (0, 10):
         counters.send(*increments(10, first=first))
         quietly(counters.plan())
@@ -64,7 +64,7 @@ def old_and_new(counters: TopicHarness) -> None:
 
 
 def best(counters: TopicHarness, into: Path) -> tuple[int | None, list[str]]:
-    """The commands in the checkpoint that would be used now, if any, and the notes about others."""
+    """Return the number of commands in the checkpoint that is used, if any, and the notes about other checkpoints."""
     notes: list[str] = []
     (source,) = sources(counters)
     found = fetch_checkpoint(source, (), into, notes.append)
@@ -74,7 +74,7 @@ def best(counters: TopicHarness, into: Path) -> tuple[int | None, list[str]]:
 @pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("harm", [b"", b"torn", None])
 def test_damaged_one_gives_way(counters: TopicHarness, tmp_path: Path, harm: bytes | None) -> None:
-    """To the next older one, and where that is damaged, too, to the log."""
+    """A damaged checkpoint is replaced by the next older one. If this one is damaged too, the log is used."""
     old_and_new(counters)
     older, newer = data_files(counters)
     assert best(counters, tmp_path) == (20, [])
@@ -89,7 +89,7 @@ def test_damaged_one_gives_way(counters: TopicHarness, tmp_path: Path, harm: byt
 
 @pytest.mark.covers("checkpoint")
 def test_contradicted_ones_are_not_used(counters: TopicHarness, tmp_path: Path) -> None:
-    """The log holds other records than it held then, or ends before: as after a restore."""
+    """The log contains other records than at the time of the checkpoint, or ends earlier, as after a restore."""
     old_and_new(counters)
     newest, _ = checkpoints(counters).manifests()
     other = {**newest.evidence, "events": Evidence(newest.positions.events - 1, "another")}
@@ -136,7 +136,7 @@ def test_store_without_answer_costs_little(counters: TopicHarness) -> None:
 
 @pytest.mark.covers("checkpoint")
 def test_silent_store_stops_nobody(counters: TopicHarness, capsys: pytest.CaptureFixture[str]) -> None:
-    """It takes connections and never answers, neither when an owner begins nor when it writes."""
+    """The store accepts connections but never answers, neither when an owner starts nor when it writes."""
     impatient = Timing(checkpoint_silence=0.5, checkpoint_deadline=0.5)
     counters.send(*increments(10))
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -192,7 +192,7 @@ def test_killed_writers_harm_nothing(
     assert child.returncode == -signal.SIGKILL
     monkeypatch.delenv(failpoints.VARIABLE)
     assert sum(BEGAN in note for note in fresh(counters)) == 1
-    for first in (30, 31):  # data without a manifest goes once both that are kept are newer
+    for first in (30, 31):  # data without a manifest are deleted once both kept ones are newer
         counters.send(*increments(1, first=first))
         quietly(counters.plan())
         write_all(counters)

@@ -1,4 +1,4 @@
-"""Checkpoints in an object store: written while owners decide, pruned, and begun with; and a store that fails."""
+"""Checkpoints in an object store: written while owners decide, pruned, and used for new shards. The store may fail."""
 
 import json
 import shutil
@@ -35,13 +35,13 @@ def kept(harness: TopicHarness, place: dict[str, Any]) -> Checkpoints:
 
 
 def newest(harness: TopicHarness, place: dict[str, Any]) -> int:
-    """The commands in the newest one."""
+    """Return the number of commands in the newest checkpoint."""
     found = kept(harness, place).newest()
     return 0 if found is None else found.positions.commands
 
 
 def test_machine_begins_with_one(counters: TopicHarness, place: dict[str, Any], bucket: Bucket) -> None:
-    """The newest two are kept; a state folder that is new begins with the last one and goes on deciding."""
+    """The newest two checkpoints are kept. A new state folder starts from the newest and decides on."""
     for first in range(0, 30, 10):
         counters.send(*increments(10, first=first))
         quietly(plan(counters, checkpoint_every=3600.0, **place))
@@ -57,7 +57,7 @@ def test_machine_begins_with_one(counters: TopicHarness, place: dict[str, Any], 
 def test_server_may_die_while_owners_decide(
     counters: TopicHarness, place: dict[str, Any], objects: ObjectServer
 ) -> None:
-    """Deciding goes on, a note says why no checkpoint is written, and the next one is."""
+    """Deciding continues, a note explains why no checkpoint is written, and the next checkpoint is written."""
     timing = Timing(checkpoint_retry=0.2)
     counters.send(*increments(10))
     with running(
@@ -85,7 +85,7 @@ def test_useless_store_costs_a_note(
     trouble: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The log is there, too."""
+    """A store that cannot be used causes only a note, because the shard can be made from the log."""
     if trouble == "no bucket":
         bucket.folder.rmdir()
     else:

@@ -1,4 +1,4 @@
-"""The last checkpoint: written when an owner stops cleanly, and never in the way of the stop."""
+"""The last checkpoint is written when an owner stops, and never delays the stop."""
 
 import socket
 import threading
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.covers("checkpoint")]
 
 @pytest.fixture
 def ten(counters: TopicHarness) -> TopicHarness:
-    """Ten commands that are decided and in a checkpoint, and ten more. The next checkpoint is due in an hour."""
+    """Ten decided commands in a checkpoint, and ten undecided commands. The next checkpoint is due in an hour."""
     counters.send(*increments(10))
     quietly(counters.plan())
     assert len(write_all(counters)) == 1
@@ -35,7 +35,7 @@ def hourly(harness: TopicHarness, **options: Any) -> Plan:
 
 
 def kept(harness: TopicHarness) -> int:
-    """The commands in the newest checkpoint."""
+    """Return the number of commands in the newest checkpoint."""
     newest = checkpoints(harness).newest()
     return 0 if newest is None else newest.positions.commands
 
@@ -43,7 +43,7 @@ def kept(harness: TopicHarness) -> int:
 def test_end_of_once_has_a_checkpoint(ten: TopicHarness) -> None:
     quietly(hourly(ten))
     assert (kept(ten), len(data_files(ten))) == (20, 2)
-    quietly(hourly(ten))  # nothing was decided since
+    quietly(hourly(ten))  # no command was decided since
     assert len(data_files(ten)) == 2
 
 
@@ -75,7 +75,7 @@ def test_silent_store_delays_no_stop(ten: TopicHarness) -> None:
 
 @pytest.mark.parametrize(("orphaned", "commands"), [(True, 10), (False, 20)])
 def test_orphan_stops_without_one(ten: TopicHarness, orphaned: bool, commands: int) -> None:
-    """Its question meanwhile is answered: the parent is gone."""
+    """A task whose parent process is gone writes no checkpoint. `finish` asks for this while it writes."""
     supervisor = DecidingSupervisor(hourly(ten), Partition("counter", 0), ten.aggregate, 0, threading.Event())
     supervisor.run()
     Checkpointer([supervisor]).finish(60.0, lambda: not orphaned)

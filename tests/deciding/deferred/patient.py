@@ -1,4 +1,4 @@
-"""An aggregate that puts commands off, and its topics on the real broker."""
+"""An aggregate that defers commands, and its topics on the real broker."""
 
 import json
 import time
@@ -41,7 +41,7 @@ decider = cqrs.Decider(decide, evolve, Counter())
 
 
 def patients(connection: Connection, prefix: str, folder: Path) -> TopicHarness:
-    """Topics of an aggregate whose command waits until it has counted to `ready`."""
+    """Return topics of an aggregate whose command is deferred until the count is `ready`."""
     package = folder / "waiting"
     package.mkdir()
     (package / "__init__.py").touch()
@@ -62,12 +62,12 @@ def release(id: str, subject: str = "a") -> Sent:
 
 
 def soon(milliseconds: int = 300) -> str:
-    """A time that is to come when the command is there, and soon past."""
+    """Return a time shortly after the command arrives."""
     return rfc3339(time.time_ns() // 1_000_000 + milliseconds)
 
 
 def said(harness: TopicHarness) -> list[tuple[str, ...]]:
-    """Status and reason of each outcome, in order, with the id of its command."""
+    """Return (command id, status, reason) of each outcome, in order."""
     found: list[tuple[str, ...]] = []
     for outcome in harness.outcomes():
         data = json.loads(json.dumps({"status": outcome.data.status, "reason": outcome.data.reason or ""}))
@@ -76,12 +76,12 @@ def said(harness: TopicHarness) -> list[tuple[str, ...]]:
 
 
 def entries(harness: TopicHarness) -> dict[str, Deferral]:
-    """The latest entries of the deferred topic, by command id."""
+    """Return the latest entries of the deferred topic, by command id."""
     latest = {record.key: record for record in harness.records("deferred")}
     read = [read_deferral(key, record.value) for key, record in latest.items() if record.value is not None]
     return {entry.id: entry for entry in read}
 
 
 def decided(harness: TopicHarness, id: str) -> list[tuple[str, ...]]:
-    """The outcomes of a command, one after the other."""
+    """Return (status, reason) of a command's outcomes, in order."""
     return [(status, reason) for cause, status, reason in said(harness) if cause == id]

@@ -1,4 +1,4 @@
-"""Deferred commands on a real broker: each ends with one final outcome, whatever comes between."""
+"""Deferred commands on a real broker: each ends with one final outcome, whatever happens in between."""
 
 import time
 from dataclasses import replace
@@ -22,7 +22,7 @@ def ward(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 def test_commands_wait_and_are_decided(ward: TopicHarness) -> None:
-    """One that waits for its time, one put off until others came, one cancelled, one released, and copies of them."""
+    """Commands wait for a time or for other commands, are cancelled, are released, and are copied."""
     ward.send(count("timed", notbefore=soon()), count("patient", ready=2), count("never", notbefore=FAR))
     with running(ward.plan(once=False)):
         eventually(lambda: decided(ward, "timed")[-1:] == [("accepted", "")])
@@ -63,7 +63,7 @@ def days_ahead() -> float:
 
 @pytest.mark.covers("deferred-once")
 def test_clock_ahead_decides_nothing_early(ward: TopicHarness) -> None:
-    """The owner says what waits again too early, once; then it goes by the broker's clock, and says why."""
+    """The owner resubmits a deferred command too early, once. Then it uses the broker's clock, and reports why."""
     ward.send(count("tomorrow", notbefore=soon(86_400_000)), count("now", notbefore=soon(3_000)))
     plan = ward.plan(once=False)
     with running(replace(plan, timing=replace(plan.timing, clock=days_ahead))) as owner:
@@ -89,7 +89,7 @@ def test_clock_ahead_decides_nothing_early(ward: TopicHarness) -> None:
     ],
 )
 def test_killed_owners_say_each_once(ward: TopicHarness, point: str) -> None:
-    """Whatever an owner dies of, each deferred command ends once; so it does on a machine without the shard."""
+    """Wherever an owner dies, each deferred command ends once, also on a machine without the shard."""
     ids = [f"c{number}" for number in range(20)]
     ward.send(*(count(id, notbefore=soon()) for id in ids), count("never", notbefore=FAR))
     quietly(ward.plan())

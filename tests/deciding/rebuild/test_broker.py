@@ -1,4 +1,4 @@
-"""Shards that are made from the log beside those in use hold what those hold, and take their places together."""
+"""Shards that are rebuilt from the log during a run equal the live shards, and replace them together."""
 
 import multiprocessing
 import os
@@ -31,13 +31,13 @@ def rebuilt(harness: TopicHarness, watch: Callable[[Rebuilding], None] = lambda 
 
 
 def beside(harness: TopicHarness) -> list[str]:
-    """The folders beside the shards, without the times in their names."""
+    """Return the quarantined folders next to the shards, without the times in their names."""
     names = [path.name for path in harness.shard_path().parent.iterdir()]
     return sorted(f"{name.split('-')[0]}-{name.rpartition('-')[2]}" for name in names if "." in name)
 
 
 def inodes(harness: TopicHarness) -> list[int]:
-    """The shards' folders, to tell one from another."""
+    """Return the inodes of the shards' folders, which identify them."""
     return [harness.shard_path(partition=number).stat().st_ino for number in range(harness.partitions)]
 
 
@@ -60,7 +60,10 @@ def test_rebuilt_shards_equal_live_ones(bank: TopicHarness) -> None:
 
 @pytest.mark.covers("rebuild")
 def test_living_owner_goes_on(counters: TopicHarness) -> None:
-    """With the old shard, which is set aside; the next one begins with the new shard and what came since."""
+    """The owner continues with the old, quarantined shard.
+
+    The next owner starts with the new shard and folds later records.
+    """
     counters.send(*increments(10))
     with running(replace(counters.plan(), targets=None)):
         eventually(lambda: counters.standing()[0] == 10)
@@ -108,7 +111,7 @@ def test_interruption_leaves_old_shards(bank: TopicHarness) -> None:
 
 
 def test_builders_leave_interrupts_to_parent(counters: TopicHarness) -> None:
-    """Ctrl-C goes to all processes of a terminal: a builder must not print a traceback, even while it imports."""
+    """Ctrl-C goes to all processes of a terminal: a builder must not print a traceback, even during its imports."""
 
     def interrupt(now: Rebuilding) -> None:
         for child in multiprocessing.active_children():
@@ -120,7 +123,7 @@ def test_builders_leave_interrupts_to_parent(counters: TopicHarness) -> None:
 
 
 def test_killed_builder_is_named(counters: TopicHarness) -> None:
-    """It dies before it can have built anything."""
+    """The builder dies before it can build."""
 
     def kill() -> None:
         for child in eventually(multiprocessing.active_children):
@@ -134,7 +137,7 @@ def test_killed_builder_is_named(counters: TopicHarness) -> None:
 
 
 def test_shard_is_built_here(counters: TopicHarness, tmp_path: Path) -> None:
-    """As a process does it: of what is committed, with its identity, and nobody's."""
+    """A shard built in a process has the committed records, its identity, and no owner."""
     counters.send(*increments(10))
     quietly(counters.plan())
     plan, measures = counters.plan(), Measures()

@@ -1,4 +1,4 @@
-"""Shards of partitions that are to come, made before the growth: the run that follows folds only what came since."""
+"""Shards of future partitions are made before the repartitioning, so that the next run folds only later records."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -32,7 +32,7 @@ _READ: list[tuple[int, str, int]] = []
 
 
 class _Watched(PartitionLog):
-    """Remembers from where it was read."""
+    """A log that records the starts of its reads."""
 
     def read(self, kind: Kind, start: int, end: int, batch: int = 10_000) -> Iterator[list[Record]]:
         _READ.append((self.partition, kind, start))
@@ -48,7 +48,7 @@ def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 def build(harness: TopicHarness, count: int, machine: str) -> dict[Partition, int]:
-    """Make the shards of so many partitions on a machine: the number of aggregates in each."""
+    """Make the shards for `count` partitions on a machine, and return the number of aggregates in each."""
     plan = prepared(harness.plan(once=False, machine=machine), "counter", count)
     built = rebuild_shards(plan, lambda now: None, lambda text: None)
     return {one: rebuilt.shard.aggregates for one, rebuilt in built.items()}
@@ -63,7 +63,10 @@ def inherited(harness: TopicHarness, machine: str, partition: int) -> bytes:
 
 
 def test_shards_are_made_before_the_growth(pair: TopicHarness) -> None:
-    """A child has what is its own, and knows how far; the run adds what came since, ids and what waits, too."""
+    """A target's shard has its own keys and the positions of its parents.
+
+    The run adds later records, ids and deferrals.
+    """
     built = build(pair, 4, "new")
     assert built[Partition("counter", 0)] + built[Partition("counter", 1)] == 12
     assert 0 < built[Partition("counter", 2)] + built[Partition("counter", 3)] < 12
@@ -75,12 +78,12 @@ def test_shards_are_made_before_the_growth(pair: TopicHarness) -> None:
     assert sum(reasons(pair, one)["duplicate"] for one in range(4)) == 12
     pair.send(*released(1))
     quietly(pair.plan(machine="new"))
-    quietly(pair.plan(machine="new"))  # what was released is decided
+    quietly(pair.plan(machine="new"))  # the released commands are decided
     check(pair, 0, 2, 1, machine="new")
 
 
 def test_made_shards_are_taken(pair: TopicHarness) -> None:
-    """The tail alone is read from the parents: nothing sets them aside."""
+    """Only the tail of the parents' logs is read. The prepared shards are not quarantined."""
     build(pair, 4, "new")
     before = {one: inherited(pair, "new", one) for one in (2, 3)}
     grow(pair, 4)
@@ -105,7 +108,7 @@ def test_shard_ahead_is_made_again(pair: TopicHarness) -> None:
 
 
 def test_shard_behind_the_split_is_made_again(pair: TopicHarness) -> None:
-    """It was to be made before the growth, and the parents had split, and decided more, before it was."""
+    """The shard was meant to be made before the repartitioning, but the parents split and decided more before that."""
     plan = prepared(pair.plan(once=False, machine="new"), "counter", 4)
     grow(pair, 4)
     quietly(pair.plan())
@@ -121,7 +124,7 @@ def test_shard_behind_the_split_is_made_again(pair: TopicHarness) -> None:
 
 
 def test_second_growth_takes_made_shards(pair: TopicHarness) -> None:
-    """The grandparents have decided more since they split."""
+    """The grandparents have decided more since their split."""
     grow(pair, 4)
     quietly(pair.plan())
     pair.send(*round_of(2))
@@ -141,7 +144,7 @@ def test_number_must_fit(pair: TopicHarness) -> None:
 
 
 def test_children_are_warm_before_the_split(pair: TopicHarness, tmp_path: Path) -> None:
-    """Also in an ordinary takeover: what is visible is folded while the child waits for its parent, and only once."""
+    """In an ordinary takeover too, visible records are folded once, while the target waits for its parent."""
     grow(pair, 4)
     plan, child = pair.plan(once=False), Partition("counter", 3)
     (tmp_path / "shard").mkdir()

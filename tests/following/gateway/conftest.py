@@ -1,4 +1,4 @@
-"""A gateway that serves accounts, for which somebody decides."""
+"""A gateway that serves accounts, and an owner that decides for them."""
 
 import http.client
 import json
@@ -49,7 +49,7 @@ class Reached:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
 
     def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
-        """The answer to a request; a header's underscores are hyphens."""
+        """Send a request and return the response. Underscores in the names of `headers` mean hyphens."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if body is not None and "Content-Type" not in named:
             named["Content-Type"] = "application/json"
@@ -74,7 +74,7 @@ class Reached:
         return self.ask("POST", path, {} if body is None else body, **headers)
 
     def opened(self) -> str:
-        """A new account with 100 on it, at version 2, which the gateway knows."""
+        """Open an account, deposit 100, wait until the gateway has version 2, and return its id."""
         name = f"acc-{uuid.uuid4().hex[:8]}"
         assert self.post(name, "Open", {"owner": "ann"}).status == 200
         assert self.post(name, "Deposit", {"amount": 100}).status == 200
@@ -93,7 +93,7 @@ def reached(
     tokens: GatewayTokens = GatewayTokens(),  # noqa: B008  (frozen)
     aggregate: Aggregate | None = None,
 ) -> Iterator[Reached]:
-    """A gateway that serves while the block lasts: accounts, unless another `aggregate` is given."""
+    """Run a gateway while the block lasts. It serves accounts, unless another `aggregate` is given."""
     served = aggregate or registry.load("bank_account", "aggregates", ROOT)
     aggregates = {served.name: served}
     with ExitStack() as stack:
@@ -113,7 +113,7 @@ def reached(
 
 @pytest.fixture(scope="module")
 def accounts(connection: Connection) -> Iterator[Topics]:
-    """Topics with two partitions, for which somebody decides."""
+    """Topics with two partitions, and an owner that decides for them."""
     topics = Topics("bank_account", f"t{uuid.uuid4().hex[:8]}.")
     with Admin(connection) as admin:
         ensure_topics(admin, topics, TopicPlan(partitions=2))

@@ -1,4 +1,4 @@
-"""The page in a real browser, which loads it, asks the gateway, and shows what links name."""
+"""The gateway's page in a real browser: it loads, requests data, and shows the targets of links."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
 @pytest.fixture
 def browse(gateway: Reached, tmp_path: Path):  # type: ignore[no-untyped-def]
-    """The text of the page behind a link, once it has asked for everything."""
+    """A function that returns the text of the page at a link, after all its requests."""
     if BROWSER is None:
         pytest.skip("there is no chromium")
 
@@ -21,7 +21,7 @@ def browse(gateway: Reached, tmp_path: Path):  # type: ignore[no-untyped-def]
         command = [
             str(BROWSER),
             "--headless",
-            "--no-sandbox",  # CI's user is root
+            "--no-sandbox",  # the CI user is root
             "--disable-gpu",
             "--disable-dev-shm-usage",
             f"--user-data-dir={tmp_path}",

@@ -1,4 +1,4 @@
-"""Commands over HTTP: decided as all are, answered with their outcomes."""
+"""Commands over HTTP are decided as usual, and answered with their outcomes."""
 
 from contextlib import closing
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_bad_commands_are_not_sent(
 
 @pytest.mark.kafka
 def test_no_outcome_in_time(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """Nobody decides here."""
+    """No owner decides here."""
     topics = Topics("bank_account", prefix)
     with Admin(connection) as admin:
         ensure_topics(admin, topics, TopicPlan(partitions=1))
@@ -107,7 +107,7 @@ def test_token_guards_all_but_the_page(connection: Connection, accounts: Topics,
 
 @pytest.mark.kafka
 def test_other_hosts_are_refused(gateway: Reached) -> None:
-    """A page of another site whose name leads here gets nothing."""
+    """A page of another site whose host name resolves to the gateway gets no data."""
     assert gateway.get("/bank_account", Host="evil.example:80").status == 421
     assert gateway.post("acc", "Open", {"owner": "ann"}, Host="evil.example").status == 421
 

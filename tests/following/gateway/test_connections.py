@@ -1,4 +1,4 @@
-"""Clients that connect and ask nothing, or take no answer, shut nobody out and hold no memory."""
+"""Clients that connect without a request, or read no response, block no other client and take no memory."""
 
 import http.client
 import socket
@@ -20,7 +20,7 @@ from tests.support.waiting import eventually
 
 @contextmanager
 def running(server: uvicorn.Server) -> Iterator[int]:
-    """The port of a server while the block lasts."""
+    """Run a server while the block lasts, and yield its port."""
     with listen("127.0.0.1", 0) as listening:
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
@@ -34,7 +34,7 @@ def running(server: uvicorn.Server) -> Iterator[int]:
 
 @contextmanager
 def gateway(**limits: Any) -> Iterator[tuple[Gateway, int]]:
-    """A gateway without any aggregate, and its port."""
+    """Run a gateway without aggregates, and yield it with its port."""
     served = Gateway({}, None, GatewayLimits(**limits))
     with running(make_server(served, (), GatewayTokens())) as port:
         yield served, port
@@ -47,7 +47,7 @@ def connected(port: int, said: bytes = b"") -> socket.socket:
 
 
 def posted(port: int, sent: int) -> socket.socket:
-    """A POST whose body does not end."""
+    """Return the connection of a POST whose body is incomplete."""
     return connected(port, b"POST /a/b/c HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n" + b"{" * sent)
 
 
@@ -61,7 +61,7 @@ def status(port: int, path: str) -> int:
     "said", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nG"]
 )
 def test_connections_without_request_end(said: bytes) -> None:
-    """Also one that sends the beginning of a request, and one that begins another after its answer."""
+    """The client may send the beginning of a request, also after a complete request."""
     with gateway(head_within=0.1) as (_, port), closing(connected(port, said)) as silent:
         while silent.recv(4096):
             pass

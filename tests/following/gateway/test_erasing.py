@@ -1,4 +1,4 @@
-"""Erasing over HTTP is a right of its own, and no answer has a personal value."""
+"""Erasing over HTTP needs its own right, and no response contains a personal value."""
 
 import asyncio
 from collections.abc import MutableMapping
@@ -34,7 +34,7 @@ async def eraser(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def status(given: str, token: str | None, erase_token: str | None) -> int:
-    """The status of a request to erase with the token `given`."""
+    """Return the status of a request to erase with the token `given`."""
     headers = [(b"host", b"x"), (b"authorization", b"Bearer " + given.encode())]
     scope = {"type": "http", "method": "POST", "path": "/customer/c-1/cqrs.Erase", "headers": headers}
     sent: list[MutableMapping[str, Any]] = []
@@ -85,7 +85,7 @@ def test_erase_is_a_command_of_personal_aggregates() -> None:
 
 @pytest.mark.parametrize(("how", "expected"), [("unfit", 400), ("undone", 500)])
 def test_answers_have_no_personal_value(how: str, expected: int) -> None:
-    """Neither when a command does not fit its class, nor when its own code raises."""
+    """The command does not fit its class, or its own code raises."""
     with pytest.raises(Problem) as refused:
         wire_command(HEARD, "Say", b'{"who":"Ann-Sophie","how":"%s"}' % how.encode())
     assert (refused.value.status, "Ann" in refused.value.detail) == (expected, False)

@@ -1,4 +1,4 @@
-"""Requests of any kind: no answer of the gateway is its own failure, and every refusal is a problem."""
+"""For requests of any kind, no response is a server error, and every refusal is a problem document."""
 
 import json
 import string

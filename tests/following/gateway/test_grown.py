@@ -1,4 +1,4 @@
-"""A gateway follows partitions that grow: states, lists and numbers are as for one that had them from the start."""
+"""A gateway follows a repartitioning: states, lists and counts agree with the log at every stage."""
 
 import shutil
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def following(log: GrowingCounters, folder: Path) -> Iterator[AggregateFollower]
 
 
 def reaches(log: GrowingCounters, follower: AggregateFollower) -> bool:
-    """True once a list, each look at one aggregate, and the number of all agree with the log."""
+    """True once a list, reads of each aggregate, and the total count agree with the log."""
     assert follower.error is None, follower.error
     for one in range(log.lineage.counts[-1]):
         follower.look_for(one)
@@ -44,7 +44,7 @@ def reaches(log: GrowingCounters, follower: AggregateFollower) -> bool:
 
 
 def test_follower_goes_on_over_growths(log: GrowingCounters, tmp_path: Path) -> None:
-    """2 → 4 → 8, whatever has split; the second one is met by a gateway that starts."""
+    """The counts are 2, 4 and 8, at any stage of the splits. A new gateway starts during the second repartitioning."""
     log.count(*MANY)
     with following(log, tmp_path) as follower:
         eventually(lambda: reaches(log, follower))

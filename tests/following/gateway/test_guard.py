@@ -1,4 +1,4 @@
-"""The token is needed whatever a request calls the gateway."""
+"""The token is required whatever host name a request uses for the gateway."""
 
 import asyncio
 from collections.abc import MutableMapping
@@ -12,7 +12,7 @@ from cqrs_cli.following.gateway.token import GatewayTokens
 
 
 def status(path: str, host: bytes) -> int:
-    """The status of a GET without a token."""
+    """Return the status of a GET without a token."""
     scope = {
         "type": "http",
         "method": "GET",
@@ -38,6 +38,6 @@ def status(path: str, host: bytes) -> int:
 
 @pytest.mark.parametrize("host", [b"x", b"x/healthz?", b"x/healthz#", b"x/?", b"", b"/healthz", b"["])
 def test_host_header_opens_no_path(host: bytes) -> None:
-    """Starlette below 1.0.1 builds the path of `request.url` from the Host header (CVE-2026-48710)."""
+    """Starlette before 1.0.1 builds the path of `request.url` from the Host header (CVE-2026-48710)."""
     assert status("/bank_account", host) == 401
     assert status("/healthz", host) == 200

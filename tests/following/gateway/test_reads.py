@@ -105,18 +105,18 @@ def test_restart_goes_on_where_it_was(connection: Connection, accounts: Topics, 
         places = {number: one.position for number, one in first.follower.replicas.items()}
     with reached(connection, accounts, tmp_path) as second:
         assert second.get(f"/bank_account/{name}").body["version"] == 2
-        # What is in the shard is not read again: memory begins behind it.
+        # The events in the shard are not read again: the buffer begins after them.
         assert second.follower.feed.after(0, places[0] - 1, 1) is None or places[0] == 0
 
 
 def test_long_histories_are_refused(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
-    """The past is folded all the same: it keeps no events."""
+    """A past state is folded without keeping events, so it is not refused."""
     with reached(connection, accounts, tmp_path, GatewayLimits(history=500)) as found:
         name = found.opened()
         refused = found.get(f"/bank_account/{name}/history")
         assert (refused.status, refused.body["title"]) == (413, "a long history")
         assert found.get(f"/bank_account/{name}?version=2").body["state"]["balance"] == 100
-        eventually(lambda: found.gateway.answers.held == 0)  # until the answer is on its way
+        eventually(lambda: found.gateway.answers.held == 0)  # until the response is being sent
 
 
 def test_reading_asks_whether_to_go_on(gateway: Reached) -> None:

@@ -1,4 +1,4 @@
-"""The gateway's socket, and its end."""
+"""The gateway's socket, and its shutdown."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ from tests.support.waiting import eventually
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_bodies_wait_for_no_acknowledgement(host: str) -> None:
-    """Head and body are two writes; the second one would wait for the client's delayed acknowledgement of the first."""
+    """Head and body are two writes. Nagle's algorithm would hold the second until the first is acknowledged."""
     if host == "::1" and not socket.has_dualstack_ipv6():
         pytest.skip("no IPv6 here")
     with (
@@ -41,7 +41,7 @@ def test_bodies_wait_for_no_acknowledgement(host: str) -> None:
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.default_int_handler])
 def test_ignored_interrupts_stay_ignored(handler: Any) -> None:
-    """A shell ignores SIGINT for what it runs in the background: Ctrl-C is for something else then."""
+    """A shell ignores SIGINT for background jobs, because Ctrl-C is meant for another program then."""
     before = signal.signal(signal.SIGINT, handler)
     try:
         with GatewayServer(uvicorn.Config("no:app"), cast(Gateway, None)).capture_signals():
@@ -51,7 +51,7 @@ def test_ignored_interrupts_stay_ignored(handler: Any) -> None:
 
 
 def test_requests_cut_off_are_no_news(caplog: pytest.LogCaptureFixture) -> None:
-    """Ctrl-C ends those that wait for an outcome; any other exception is told with its traceback."""
+    """Ctrl-C ends requests that wait for an outcome. Any other exception is logged with its traceback."""
     log = logging.getLogger("uvicorn.error")
     for error in (asyncio.CancelledError("timeout graceful shutdown exceeded"), RuntimeError("a bug")):
         log.error("Exception in ASGI application", exc_info=error)
@@ -73,7 +73,7 @@ def test_log_made_again_ends_the_gateway(connection: Connection, prefix: str, tm
 
 @pytest.mark.kafka
 def test_followers_end_side_by_side(connection: Connection, tmp_path: Path) -> None:
-    """One after the other, a gateway of thirty aggregates would take longer to stop than its service manager waits."""
+    """One after the other, thirty aggregates would take longer to stop than a service manager waits."""
     prefix = f"t{uuid.uuid4().hex[:8]}."
     names = ["bank_account", "counter"]
     with Admin(connection) as admin:

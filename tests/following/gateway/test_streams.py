@@ -1,4 +1,4 @@
-"""Events as they come, and again after a break."""
+"""Streams of events, and their continuation after a disconnect."""
 
 import json
 import re
@@ -29,7 +29,7 @@ class Sent(NamedTuple):
 
 
 def take(found: HTTPResponse, count: int) -> list[Sent]:
-    """The next events of a stream."""
+    """Return the next events of a stream."""
     taken: list[Sent] = []
     members: dict[str, str] = {}
     while len(taken) < count:
@@ -66,7 +66,7 @@ def test_stream_gives_what_comes(gateway: Reached) -> None:
 def test_nothing_is_missed_after_breaks(
     connection: Connection, accounts: Topics, tmp_path: Path, again: bool
 ) -> None:
-    """A client that comes back with the last id it has gets the rest, each event once."""
+    """A client that reconnects with its last id gets the remaining events, each once."""
     with reached(connection, accounts, tmp_path) as first:
         names = [f"acc-{uuid.uuid4().hex[:8]}" for _ in range(6)]
         for name in names:
@@ -105,7 +105,7 @@ def test_foreign_places_are_refused(gateway: Reached, last: str) -> None:
 def test_place_beyond_the_log_is_gone(
     connection: Connection, accounts: Topics, tmp_path: Path, name: str
 ) -> None:
-    """A client that has events of a log that is no more would wait for ever."""
+    """The client has events of a log that no longer exists, and would wait forever."""
     with reached(connection, accounts, tmp_path, GatewayLimits(believed=0.0)) as found:
         path = "/bank_account?from=1:99999" if name == "from" else "/bank_account"
         header = {} if name == "from" else {name: "0:0,1:99999"}
@@ -124,7 +124,7 @@ def test_streams_are_counted(connection: Connection, accounts: Topics, tmp_path:
 
 @pytest.mark.kafka
 def test_streams_count_before_they_begin(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
-    """The first one waits for its turn to read the topic, which never comes."""
+    """The first stream waits for a read slot, which never becomes free."""
     limits = GatewayLimits(streams=1, readings=0)
     with reached(connection, accounts, tmp_path, limits) as found, closing(found.connect()) as first:
         first.request("GET", "/bank_account?from=beginning", headers={"Accept": "text/event-stream"})
@@ -134,7 +134,7 @@ def test_streams_count_before_they_begin(connection: Connection, accounts: Topic
 
 @given(st.lists(st.integers(1, 400), max_size=40), st.integers(0, 60), st.integers(1, 20))
 def test_feed_is_a_stretch_of_the_log(gaps: list[int], position: int, most: int) -> None:
-    """It gives exactly the events behind a place, or says that it does not reach back to it."""
+    """It returns exactly the events after an offset, or reports that it does not reach back to it."""
     feed, log, offset = Feed({0: 5}, kept_bytes=600), list[FeedEvent](), 5
     for gap in gaps:
         log.append(FeedEvent(0, offset, "x", "t", "e" * gap))

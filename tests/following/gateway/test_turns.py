@@ -1,4 +1,4 @@
-"""Work and memory are given up with the client that asked."""
+"""Work and memory are released when the client disconnects."""
 
 import asyncio
 from typing import NoReturn

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def stage(connection: "Connection", prefix: str, tmp_path: Path) -> "Stage":
-    """The example between orders and payments, on one partition."""
+    """The example process manager between orders and payments, on one partition."""
     from tests.following.processes.stage import Stage
 
     return Stage(connection, prefix, state_dir=tmp_path / "state")

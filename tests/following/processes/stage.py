@@ -1,4 +1,4 @@
-"""The topics of orders and payments with a process between them, run in the test or in a process that dies."""
+"""The topics of orders and payments with a process manager, which runs in the test or in a process that dies."""
 
 import multiprocessing
 import os
@@ -45,7 +45,7 @@ _PROCESSES = multiprocessing.get_context("forkserver")
 
 
 class Stage:
-    """Orders and payments on topics with their own prefix, and one process that hears orders."""
+    """Orders and payments on topics with their own prefix, and one process manager that subscribes to orders."""
 
     def __init__(
         self,
@@ -64,38 +64,38 @@ class Stage:
         self.make()
 
     def make(self) -> None:
-        """Make the topics that are missing."""
+        """Create the topics that are missing."""
         with Admin(self.connection) as admin:
             for name in ("order", "payment"):
                 ensure_topics(admin, Topics(name, self.prefix), TopicPlan(partitions=self.partitions))
             ensure_positions(admin, self.topics)
 
     def plan(self, once: bool = True, **options: Any) -> ProcessPlan:
-        """The plan of a new run."""
+        """Return the plan of a new run."""
         loaded = {self.name: load_process(self.name, self.root, "aggregates")}
         made = prepare_processes(self.settings, self.connection, loaded, once=once, **options)
         return replace(made, timing=IMPATIENT)
 
     def write(self, log: Iterable[Record], partition: int = 0) -> None:
-        """Events as an owner writes them."""
+        """Write events as an owner does."""
         write_events(self.connection, self.events, partition, log, seed=partition)
 
     def place(self, first: int, count: int, partition: int = 0) -> None:
-        """Orders that are placed."""
+        """Place orders."""
         self.write([placed(number, partition) for number in range(first, first + count)], partition)
 
     def react(self, **options: Any) -> list[ProcessResult]:
-        """The result of a run with `--once`, which must end without an error."""
+        """Run with `--once`, which must succeed, and return the results."""
         results = react_here(self.plan(**options))
         assert errors(results) == []
         return results
 
     def error(self, **options: Any) -> CqrsError:
-        """The error that a run with `--once` ends with."""
+        """Run with `--once`, which must fail, and return the error."""
         return next(result.error for result in react_here(self.plan(**options)) if result.error)
 
     def commands(self, aggregate: str = "payment") -> list[dict[str, Any]]:
-        """The committed commands of an aggregate, by partition."""
+        """Return the committed commands of an aggregate, by partition."""
         topic = Topics(aggregate, self.prefix).commands
         return [
             {**msgspec.json.decode(one.value or b""), "partition": number, "key": one.key}
@@ -104,14 +104,14 @@ class Stage:
         ]
 
     def asked(self) -> Counter[str]:
-        """How often payment was asked for, by order."""
+        """Count the payment requests by order."""
         return Counter(one["subject"] for one in self.commands() if one["type"] == "payment.Request")
 
     def position(self, partition: int = 0) -> ProcessPosition | None:
         return recorded_positions(self.connection, self.topics).get(f"{self.events}/{partition}".encode())
 
     def delete(self, *names: str) -> None:
-        """Delete topics, and wait until the broker has."""
+        """Delete topics, and wait until the broker has deleted them."""
         delete_topics(self.connection, *names)
 
     def shorten(self, below: int) -> None:
@@ -121,7 +121,7 @@ class Stage:
             done.result(10)
 
     def forget_group(self) -> None:
-        """Delete the group's offsets, as a broker does for a group that was away for a week."""
+        """Delete the group's offsets, as a broker does for a group that was unused for a week."""
         admin = self._admin()
         for done in admin.delete_consumer_groups([self.topics.group]).values():
             done.result(10)
@@ -153,13 +153,13 @@ class RunningProcess:
         self.results = react_here(self.plan)
 
     def error(self) -> CqrsError | None:
-        """Wait for the end: what it ended with."""
+        """Wait for the end, and return the error."""
         self._thread.join(60)
         assert not self._thread.is_alive()
         return next((result.error for result in self.results if result.error), None)
 
     def end(self) -> None:
-        """Retire it, as the driver does."""
+        """Retire the run, as the driver does."""
 
         def ended() -> bool:
             if self._thread.is_alive():
@@ -170,7 +170,7 @@ class RunningProcess:
 
 
 class DyingProcess:
-    """A run in a process of its own; `fault` is a failpoint."""
+    """A run in a process of its own. `fault` is a failpoint."""
 
     def __init__(self, plan: ProcessPlan, fault: str = "", batch: int = 7) -> None:
         plan = replace(plan, timing=replace(plan.timing, batch_limit=batch))
@@ -180,12 +180,12 @@ class DyingProcess:
         theirs.close()
 
     def killed(self) -> bool:
-        """Wait for the end: whether it was SIGKILL."""
+        """Wait for the end. True if SIGKILL ended it."""
         self._process.join(60)
         return self._process.exitcode == -signal.SIGKILL
 
     def ended(self) -> tuple[int | None, CqrsError | None]:
-        """Wait for the end: exit code, the number of a signal negative, and the error, if it did not die."""
+        """Wait for the end. Return the exit code (negative for a signal), and the error if it did not die."""
         self._process.join(60)
         error = self._ours.recv() if self._process.exitcode in (0, 1) else None
         return self._process.exitcode, error
@@ -196,7 +196,7 @@ class DyingProcess:
         return stat.rpartition(")")[2].split()[0] == "T"
 
     def go_on(self) -> int | None:
-        """SIGCONT; waits for the end, and gives its exit code: 6 if another run took over."""
+        """Send SIGCONT, wait for the end, and return the exit code: 6 if another run took over."""
         os.kill(self._process.pid or 0, signal.SIGCONT)
         self._process.join(60)
         return self._process.exitcode
@@ -216,12 +216,12 @@ def react_here(plan: ProcessPlan, attempt: int = 0) -> list[ProcessResult]:
 
 
 def placed(number: int, partition: int = 0, event: Event | None = None) -> Record:
-    """The first event of an order."""
+    """Return the first event of an order."""
     return record(number, f"o-{partition}-{number}", 1, event or Placed("ann"), partition)
 
 
 def records(connection: Connection, topic: str, partition: int) -> list[Record]:
-    """All committed records of a partition."""
+    """Return all committed records of a partition."""
     start, end = readers.bounds(connection, topic, [partition], "read_uncommitted")[partition]
     return [one for batch in readers.read(connection, topic, partition, start, end) for one in batch]
 
@@ -231,5 +231,5 @@ def errors(results: Iterable[ProcessResult]) -> list[str]:
 
 
 def orders(first: int, count: int, partition: int = 0) -> Counter[str]:
-    """The commands that must have been asked for, each once."""
+    """Return the expected payment requests, each once."""
     return Counter({f"o-{partition}-{number}": 1 for number in range(first, first + count)})

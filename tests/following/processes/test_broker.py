@@ -1,4 +1,4 @@
-"""Processes on a real broker: what they send, where they begin, and who may."""
+"""Process managers on a real broker: their commands, their start positions, and takeovers."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_new_processes_begin_at_the_end(stage: Stage) -> None:
     stage.place(5, 20)
     stage.react()
     assert stage.asked() == orders(5, 20)
-    stage.react(beginning=True)  # it counts for a new process only
+    stage.react(beginning=True)  # the option counts only for a new process manager
     assert stage.asked() == orders(5, 20)
 
 
@@ -31,7 +31,7 @@ def test_beginning_must_be_asked_for(stage: Stage) -> None:
 
 @pytest.mark.covers("reacted-once")
 def test_start_is_kept_before_polling(stage: Stage) -> None:
-    """Once it listens, what comes is heard, however soon it dies."""
+    """Once it listens, no later event is missed, however soon it dies."""
     stage.place(0, 3)
     first = stage.plan(once=False)
     running = RunningProcess(first)

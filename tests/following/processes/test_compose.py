@@ -78,7 +78,7 @@ def test_commands_are_whole() -> None:
     ],
 )
 def test_moments_count_from_events(moment: datetime | timedelta, text: str) -> None:
-    """Whenever it is composed: the same record each time."""
+    """The record does not depend on the time of composing."""
     (one,) = COMPOSER.compose(recorded(), (Send("order", "o-1", Ship(), not_before=moment),))
     assert document(one)["notbefore"] == text
     read_command(Record(0, 0, one.key, one.value, list(HEADERS)))
@@ -100,7 +100,7 @@ TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 def test_traces_are_handed_on(
     trace: tuple[str | None, str | None], handed_on: tuple[str | None, str | None]
 ) -> None:
-    """But for those that no tracer reads: a command with one would be refused."""
+    """Invalid traces are dropped, because a command with an invalid trace would be refused."""
     event = msgspec.structs.replace(recorded(), traceparent=trace[0], tracestate=trace[1])
     (one,) = COMPOSER.compose(event, (Send("order", "o-1", Ship()),))
     made = document(one)
@@ -118,7 +118,7 @@ events = st.builds(
 @pytest.mark.covers("reacted-once")
 @given(events, events, st.integers(1, 4))
 def test_ids_are_of_the_event(one: Recorded[Placed], other: Recorded[Placed], count: int) -> None:
-    """The same whenever they are made, and others for another event, one at the same place in a later topic too."""
+    """Ids do not depend on time, and differ for other events, also for the same offset in a recreated topic."""
 
     def ids(event: Recorded[Placed]) -> list[str]:
         return [
@@ -146,7 +146,7 @@ def test_wrong_commands_are_refused(send: Send, problem: str) -> None:
 
 
 def test_large_data_become_payloads() -> None:
-    """A proof sees no difference."""
+    """The verification treats both alike."""
     place = PayloadStoreAddress("file:///nowhere", threshold=1024)
     storing = Composer(
         "checkout", COMMANDS, "murmur2", lambda name: registry.load(name, "aggregates", ROOT), place
@@ -162,7 +162,7 @@ def test_large_data_become_payloads() -> None:
 
 
 def test_processes_erase() -> None:
-    """In the words of a client: the owner decides it."""
+    """The command equals a client's command, and its owner decides it."""
     (one,) = PERSONAL.compose(recorded(), (Send("customer", "c-1", cqrs.Erase()),))
     assert (one.topic, one.key) == ("customer.commands", b"c-1")
     made = document(one)
@@ -184,7 +184,7 @@ def test_processes_erase_only_what_is_personal() -> None:
     [(Registered("Elm Street", "e@m", "free"), "elm street"), (Placed("ann"), "Elm Street")],
 )
 def test_words_hold_no_personal_value(event: cqrs.Event, aggregate: str) -> None:
-    """Neither of the event nor of the command."""
+    """The error contains no value of the event, and none of the command."""
 
     def load(name: str) -> Aggregate:
         raise UsageError(f"there is no aggregate {name!r}", "known: customer")

@@ -1,4 +1,4 @@
-"""kill -9 at every arrow of the protocol, and owners that wake up: each event is reacted to once."""
+"""SIGKILL at every arrow of the protocol, and owners that wake up: each event is reacted to once."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-#: Two partitions are claimed, orders' and payments', which are the first two commits.
+#: Two partitions are claimed, one of orders and one of payments, which are the first two commits.
 POINTS = [
     "fence.after:1",
     "claim.before:1",
@@ -38,7 +38,7 @@ def test_killed_owners_lose_nothing(stage: Stage, point: str) -> None:
 @pytest.mark.covers("reacted-once")
 @pytest.mark.parametrize("point", ["decide.after:2", "flush.after:4", "commit.after:4"])
 def test_paused_owners_are_fenced(stage: Stage, point: str) -> None:
-    """An owner that wakes up while a later one has done its work writes nothing, and ends with exit status 6."""
+    """An owner that wakes up after a later owner has done its work writes nothing, and ends with exit code 6."""
     stage.place(0, 40)
     paused = DyingProcess(stage.plan(beginning=True), f"{point}:stop")
     eventually(paused.stopped)

@@ -1,4 +1,4 @@
-"""Events on which the worker dies, or with which `react` does not end: the process stops at them, and names them."""
+"""Events that kill the worker or on which `react` hangs: the process manager stops at them, and names them."""
 
 import os
 import signal
@@ -19,12 +19,12 @@ from tests.following.processes.stage import DyingProcess, Stage, orders, placed
 from tests.support.checkout import PROCESS
 from tests.support.code import write_process
 
-#: Deaths before an event is alone, at most, and those of the event alone.
+#: The most deaths: before the event is processed alone, and of the event alone.
 MOST = 3 + ATTEMPTS
 
 
 def trapped(connection: Connection, prefix: str, folder: Path, then: str) -> Stage:
-    """Ten orders; the process does this at the sixth."""
+    """Return a stage with ten orders, whose process manager runs `then` at the sixth."""
     stage = Stage(connection, prefix, write_process(folder, PROCESS.format(then=then)), "mine")
     stage.react()
     stage.write(map(placed, range(10)))
@@ -32,7 +32,7 @@ def trapped(connection: Connection, prefix: str, folder: Path, then: str) -> Sta
 
 
 def submitted(stage: Stage, **times: Any) -> tuple[CqrsError, list[int | None]]:
-    """The error that ends a run, whose task is submitted again when it is lost; the exit codes of the lost ones."""
+    """Run, and submit lost tasks again. Return the error that ends the run, and the exit codes of the lost tasks."""
     plan, lost = stage.plan(), list[int | None]()
     plan = replace(plan, timing=replace(plan.timing, **times))
     while True:
@@ -51,7 +51,7 @@ def test_deadly_event_stops_the_process(connection: Connection, prefix: str, tmp
     assert ATTEMPTS <= len(lost) <= MOST
     check_stop(stage, error, f"the worker died on it {ATTEMPTS} times")
     position = stage.position()
-    assert position is not None and position.claim.trial is None  # corrected code is tried afresh
+    assert position is not None and position.claim.trial is None  # corrected code starts unsuspected
     assert stage.asked() == orders(0, 5)
     stage.react(skip=[error.hint.partition("--skip ")[2]])
     assert stage.asked() == orders(0, 10) - Counter({"o-0-5": 1})
@@ -60,7 +60,7 @@ def test_deadly_event_stops_the_process(connection: Connection, prefix: str, tmp
 @pytest.mark.kafka
 @pytest.mark.covers("reacted-once")
 def test_endless_event_stops_the_process(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """A loaded machine may be slow with the other events: the limit is above a pause that counts as the machine's."""
+    """A busy machine may be slow with the other events, so the limit exceeds a pause that counts as the machine's."""
     stage = trapped(connection, prefix, tmp_path, "import threading; threading.Event().wait()")
     error, lost = submitted(stage, decide_timeout=Timing().paused + 1.0)
     assert lost == [os.EX_SOFTWARE]

@@ -1,4 +1,4 @@
-"""docs/processes.md is true in every line that can be run."""
+"""Every example and table of docs/processes.md is correct."""
 
 import re
 import shlex

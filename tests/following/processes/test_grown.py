@@ -1,4 +1,4 @@
-"""A process hears a topic that grows: each event once, and nothing of before its own time."""
+"""A process manager follows a repartitioning: it gets each event once, and no event from before its start."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.kafka
 
 
 class GrowingStage(Stage):
-    """Orders on one partition, then on two."""
+    """Orders on one partition, and later on two."""
 
     def note(self, growth: Growth) -> None:
         producer = clients.producer(self.connection)
@@ -30,7 +30,7 @@ class GrowingStage(Stage):
         assert producer.flush(30) == 0
 
     def grow(self) -> None:
-        """Nobody has split yet."""
+        """Add a partition. The parent has not split yet."""
         topics = Topics("order", self.prefix)
         with Admin(self.connection) as admin:
             make_lineage(admin, topics)
@@ -53,7 +53,7 @@ def end(stage: Stage) -> int:
 
 
 def test_process_goes_on_over_a_growth(stage: GrowingStage) -> None:
-    """It has heard 0 up to the split, so it hears 1 from its first event on."""
+    """It has processed 0 up to the split, so it processes 1 from the first event on."""
     stage.place(0, 5)
     stage.react(beginning=True)
     stage.grow()
@@ -66,7 +66,7 @@ def test_process_goes_on_over_a_growth(stage: GrowingStage) -> None:
 
 
 def test_child_waits_for_its_parent(stage: GrowingStage) -> None:
-    """While 0 has not split, 1 has no position; the split is noticed by the run that is at work."""
+    """Until 0 splits, 1 has no position. The active run notices the split."""
     stage.react(beginning=True)
     stage.grow()
     running = RunningProcess(stage.plan(once=False))
@@ -81,7 +81,7 @@ def test_child_waits_for_its_parent(stage: GrowingStage) -> None:
 
 
 def test_new_process_hears_the_parent_first(stage: GrowingStage) -> None:
-    """Begun after the split, from the beginning: the events of an aggregate are in both partitions."""
+    """It starts after the split, at the beginning: the events of an aggregate are in both partitions."""
     stage.place(0, 5)
     stage.grow()
     stage.split(readers.bounds(stage.connection, stage.events, [0])[0][1])
@@ -95,7 +95,7 @@ def test_new_process_hears_the_parent_first(stage: GrowingStage) -> None:
 
 
 def test_new_process_hears_nothing_of_the_past(stage: GrowingStage) -> None:
-    """Begun after the split, at the end: in all partitions at once."""
+    """It starts after the split, at the end of all partitions."""
     stage.place(0, 5)
     stage.grow()
     stage.split(0)
@@ -118,7 +118,7 @@ def test_process_of_before_hears_all_behind(stage: GrowingStage) -> None:
 
 
 def test_hidden_split_keeps_nobody_from_planning(stage: GrowingStage) -> None:
-    """The run that is planned may have to end the transaction that hides it."""
+    """The planned run may be needed to end the transaction that hides the split."""
     stage.grow()
     writer = clients.producer(stage.connection, transactional_id=stage.prefix)
     writer.init_transactions(10)

@@ -11,7 +11,7 @@ from tests.support import ROOT
 
 
 def test_threads_load_one_by_one() -> None:
-    """Two at once meet at the barrier; one alone gives up on it."""
+    """Two concurrent loads would meet at the barrier. A single load times out on it."""
     barrier, met, names = threading.Barrier(2), list[str](), list[str]()
 
     def load(name: str) -> Aggregate:

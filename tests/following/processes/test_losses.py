@@ -1,4 +1,4 @@
-"""Topics, offsets and events that are gone: the process stops, and names the way out."""
+"""Topics, offsets and events are lost: the process manager stops, and names the remedy."""
 
 import re
 from dataclasses import replace
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.kafka
 
 
 def way_out(error: CqrsError) -> list[str]:
-    """The places behind `--accept-loss` in a hint."""
+    """Return the arguments of `--accept-loss` in a hint."""
     assert isinstance(error, ContradictionError)
     assert error.exit_code == 5
     return re.findall(r"--accept-loss (\S+)", error.hint)
@@ -20,7 +20,7 @@ def way_out(error: CqrsError) -> list[str]:
 
 @pytest.fixture
 def begun(stage: Stage) -> Stage:
-    """Ten orders, reacted to."""
+    """Ten orders, all processed."""
     stage.place(0, 10)
     stage.react(beginning=True)
     return stage
@@ -37,7 +37,7 @@ def test_topics_made_again_stop(begun: Stage) -> None:
     assert place == "checkout:order:0@0"
     begun.react(accept_loss=[place])
     assert begun.asked() == orders(0, 10) + orders(100, 5)
-    begun.react(accept_loss=[place])  # a flag left in a script
+    begun.react(accept_loss=[place])  # the option was left in a script
     assert begun.asked() == orders(0, 10) + orders(100, 5)
 
 

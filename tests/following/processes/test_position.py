@@ -1,4 +1,4 @@
-"""Where a process goes on: every case without a broker."""
+"""The position at which a process manager continues: every case, without a broker."""
 
 from typing import Any
 
@@ -106,7 +106,7 @@ positions = st.builds(
 def test_words_move_only_what_is_stuck(
     position: ProcessPosition | None, group: int | None, start: int, skip: int, accept: int, beginning: bool
 ) -> None:
-    """Where nothing is wrong, an operator's word moves the position by one event at most, the one that stopped."""
+    """Without a fault, an operator's options move the position by at most the event at which it stopped."""
     found = state(position, group, start=start, end=200)
     try:
         plain = resume(found, beginning=beginning)
@@ -118,7 +118,7 @@ def test_words_move_only_what_is_stuck(
     else:
         assert told == plain
     after = state(ProcessPosition(told.offset, at(0).claim, *told[1:]), told.offset, start=start, end=200)
-    if start <= told.offset:  # the same flags once more
+    if start <= told.offset:  # the same options once more
         assert resume(after, beginning=beginning, skip=skip, accept=accept).offset == told.offset
 
 
@@ -143,7 +143,7 @@ def test_names_have_the_prefix() -> None:
 
 
 def test_every_skip_is_kept() -> None:
-    """Until the topic is another one: then they were other events."""
+    """A skip is kept until the topic is recreated, because its offsets then mean other events."""
     first = resume(state(at(50, stopped=50)), skip=50)
     assert first == Resumed(51, None, 50)
     second = resume(state(at(60, stopped=60, skipped=50)), skip=60)

@@ -1,4 +1,4 @@
-"""Commands that count as sent by a process: by their words, in either mode and however they are spelt."""
+"""Commands that count as sent by a process manager, in either mode and in any spelling."""
 
 import json
 
@@ -27,7 +27,7 @@ BINARY: Headers = [
 
 
 def taken(value: bytes | None, headers: Headers | None = None) -> list[str]:
-    """The origins of the commands that count."""
+    """Return the origins of the commands that count."""
     sent = ProcessCommands("checkout")
     sent.take(Record(5, 0, b"o-7", value, headers or [*HEADERS]), "payment.commands", 0)
     return [origin for by_origin in sent.found.values() for origin in by_origin]
@@ -59,7 +59,7 @@ def test_modes_hide_no_command() -> None:
     ],
 )
 def test_others_do_not_count(value: bytes | None) -> None:
-    """Nor does what an owner has said again."""
+    """A command that an owner has resubmitted does not count either."""
     assert taken(value) == []
 
 
@@ -70,7 +70,7 @@ def test_key_is_part_of_the_command() -> None:
 
 @pytest.mark.covers("reacted-once")
 def test_personal_fields_do_not_count() -> None:
-    """Where an event was erased, react gives a placeholder."""
+    """If an event was erased, react gets a redacted value."""
     sent = [
         json.dumps({"type": "customer.Order", "data": {"amount": amount, "street": street}}).encode()
         for amount, street in [(1, ["Elm"]), (1, []), (2, ["Elm"])]
@@ -81,7 +81,7 @@ def test_personal_fields_do_not_count() -> None:
 
 
 def test_forwarded_copy_is_no_second_one() -> None:
-    """Hop by hop; alone, since what it came from was deleted, it is as it was sent."""
+    """A command forwarded twice counts once. If its original was deleted, the copy counts as the original."""
     sent = ProcessCommands("checkout")
     record = Record(5, 0, b"o-7", SENT, [*HEADERS])
     sent.take(record, "payment.commands", 0)

@@ -1,4 +1,4 @@
-"""A hanging transaction of a process is committed exactly if a part of it is visible."""
+"""A hanging transaction of a process manager is committed exactly if a part of it is visible."""
 
 import pytest
 from hypothesis import assume, given
@@ -20,7 +20,7 @@ PARTS = ("first command", "second command", "position", "offset")
 def test_visible_part_commits_the_rest(
     before: int, events: int, with_commands: bool, unmarked: set[str], committed: bool
 ) -> None:
-    """A transaction on the events from `before` on; the parts in `unmarked` got no marker of its end."""
+    """A transaction on the events from `before` on. The parts in `unmarked` got no end marker."""
     sends = with_commands and events > 0
     parts = {"position", "offset", *(PARTS[:2] if sends else ())}
     assume(parts & unmarked)
@@ -40,5 +40,5 @@ def test_visible_part_commits_the_rest(
 
 @pytest.mark.covers("reacted-once")
 def test_offset_of_a_lost_position_goes() -> None:
-    """A process's first transaction: its position is aborted, and only the group's offset hangs."""
+    """In its first transaction the position is aborted, and only the group's offset hangs."""
     assert not was_reacted(ReactionTraces(position=-1, repeated=False, hidden_position=False))

@@ -1,4 +1,4 @@
-"""The status of a process: where it stands, who owns it, and what stopped it."""
+"""The status of a process manager: its position, its owner, and the event at which it stopped."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -63,7 +63,7 @@ def impatient() -> Iterator[None]:
 def test_status_names_what_it_waits_for(
     stage: Stage, impatient: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Somebody's open transaction hides the positions: status says so, until it has ended."""
+    """Another program's open transaction hides the positions. The status reports it until it has ended."""
     stage.react(beginning=True)
     stranger = begin(stage.connection, stage.topics.positions, [b"?"])
     stage.place(0, 1)

@@ -1,4 +1,4 @@
-"""Events that a process cannot go past: those before are committed, and only that one can be skipped."""
+"""Events that a process manager cannot process: earlier events are committed, and only this event can be skipped."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kafka
 
 
 def stopping(connection: Connection, prefix: str, folder: Path, then: str) -> Stage:
-    """Ten orders; the process does this at the sixth."""
+    """Return a stage with ten orders, whose process manager runs `then` at the sixth."""
     stage = Stage(connection, prefix, write_process(folder, PROCESS.format(then=then)), "mine")
     stage.write([placed(0), placed(1), placed(2, event=Shipped()), *map(placed, range(3, 10))])
     return stage
@@ -48,7 +48,7 @@ def test_refused_commands_stop(connection: Connection, prefix: str, tmp_path: Pa
 
 
 def check_stop(connection: Connection, prefix: str, tmp_path: Path, then: str, said: str) -> None:
-    """Those before it are committed. Nothing of it is sent, however often it is tried, until it is skipped."""
+    """Check that earlier events are committed, and that the event sends no command on any try, until it is skipped."""
     stage = stopping(connection, prefix, tmp_path, then)
     error = stage.error(beginning=True)
     position = stage.position()
@@ -66,7 +66,7 @@ def check_stop(connection: Connection, prefix: str, tmp_path: Path, then: str, s
     skip = f"mine:order:0@{position.offset}"
     assert error.hint.endswith(f"cqrs process mine --skip {skip}")
     stage.react(skip=[skip])
-    stage.react(skip=[skip])  # a flag left in a script
+    stage.react(skip=[skip])  # the option was left in a script
     assert stage.asked() == before + orders(6, 4)
     skipped = stage.position()
     assert skipped is not None
@@ -96,7 +96,7 @@ def test_only_what_stopped_is_skipped(stage: Stage) -> None:
     ahead = position.offset
     with pytest.raises(UsageError, match=f"it stands at {ahead}"):
         stage.plan(skip=[f"checkout:order:0@{ahead}"])
-    assert stage.plan(skip=["checkout:order:0@0"])  # behind it: spent
+    assert stage.plan(skip=["checkout:order:0@0"])  # before the position: already used
 
 
 @pytest.mark.parametrize("place", ["checkout:order:0", "order:0@3", "checkout:order:7@3", "checkout:x:0@3"])
@@ -106,7 +106,7 @@ def test_other_places_are_refused(stage: Stage, place: str) -> None:
 
 
 def test_missing_topics_are_named(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """Those of an aggregate that the code names, before anything begins."""
+    """The error names the topics of an aggregate in the code, before any claim."""
     stage = stopping(connection, prefix, tmp_path, 'yield cqrs.Send("sensor", "s", Request("x"))')
     with pytest.raises(ConfigurationError, match=r"sensor\.commands does not exist"):
         stage.plan()

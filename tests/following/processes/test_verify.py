@@ -24,7 +24,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.mark.covers("reacted-once")
 def test_skips_and_beginnings_are_clean(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """Events before the start have no commands, nor has one that an operator left out."""
+    """Events before the start have no commands, and an event that an operator skipped has none."""
     process = PROCESS.format(then="1 / 0").replace('== "o-0-5"', 'in ("o-0-5", "o-0-7")')
     stage = Stage(connection, prefix, write_process(tmp_path, process), "mine")
     stage.place(100, 3)
@@ -39,7 +39,7 @@ def test_skips_and_beginnings_are_clean(connection: Connection, prefix: str, tmp
 
 @pytest.mark.covers("reacted-once")
 def test_taken_id_is_named(stage: Stage) -> None:
-    """A forger with the right to write sends under the process's own source, before it: only an ACL prevents that."""
+    """A forger with write access sends under the process manager's source before it does. Only an ACL prevents that."""
     stage.react()
     stage.place(0, 1)
     stage.react()
@@ -83,7 +83,7 @@ def test_planted_commands_are_found(
 
 
 def test_target_that_has_grown_is_clean(stage: Stage) -> None:
-    """Commands sent before stand where they had to, then; one that an owner has forwarded was sent once."""
+    """Older commands are where they belonged at the time, and a forwarded command counts once."""
     stage.react()
     stage.place(0, 5)
     stage.react()
@@ -101,7 +101,7 @@ def test_target_that_has_grown_is_clean(stage: Stage) -> None:
 
 
 def forward(stage: Stage, command: Record) -> None:
-    """As the owner of partition 0 does."""
+    """Forward a command as the owner of partition 0 does."""
     end = b',"forwardedfrom":"0/%d"}' % command.offset
     producer = clients.producer(stage.connection)
     value = (command.value or b"")[:-1] + end

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from cqrs_cli.following.projections.databases.address import DatabaseAddress
     from cqrs_cli.settings.settings import Settings
 
-#: Without the extra `projections` there is nothing to test.
+#: Without the extra `projections` these tests are not collected.
 collect_ignore_glob = [] if find_spec("sqlalchemy") else ["test_*.py"]
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Postgres]:
-    """The one PostgreSQL of the run."""
+    """The only PostgreSQL server of the test run."""
     pytest.importorskip("psycopg", reason="needs the extra `projections`")
     if binaries() is None:
         pytest.skip("no PostgreSQL here (Debian: apt-get install postgresql)")
@@ -29,7 +29,7 @@ def postgres_server() -> Iterator[Postgres]:
 
 @pytest.fixture(scope="session")
 def maria_server() -> Iterator[MariaDb]:
-    """The one MariaDB of the run."""
+    """The only MariaDB server of the test run."""
     pytest.importorskip("pymysql", reason="needs the extra `projections`")
     if programs() is None:
         pytest.skip("no MariaDB here (Debian: apt-get install mariadb-server-core mariadb-client-core)")
@@ -39,7 +39,7 @@ def maria_server() -> Iterator[MariaDb]:
 
 @pytest.fixture
 def settings(prefix: str) -> "Settings":
-    """Those of a project with the examples, its topics with their own prefix."""
+    """The settings of a project with the examples. Its topics have their own prefix."""
     from cqrs_cli.settings.settings import load_settings
 
     return load_settings({"topic_prefix": prefix}, ROOT)

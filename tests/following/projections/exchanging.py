@@ -1,4 +1,4 @@
-"""Exchanges of tables without a broker."""
+"""Table swaps without a broker."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,7 +30,7 @@ from tests.following.projections.feeding import (
 
 
 def second_revision() -> LoadedProjection:
-    """Other tables: the orders have no index any more, the customers are called buyers."""
+    """Return a projection with other tables: the orders have no index, and the customers are called buyers."""
     first = recent_orders()
     metadata = MetaData()
     buyers = Table(
@@ -50,7 +50,7 @@ def second_revision() -> LoadedProjection:
         for one in events:
             if isinstance(one.event, Placed):
                 customer = one.event.customer
-                more = {"orders": buyers.c.orders + 1}  # in one statement: two partitions may have a customer
+                more = {"orders": buyers.c.orders + 1}  # one statement: partitions share customers
                 upsert(db, buyers, {"customer": customer}, {"orders": 1}, more)
                 db.execute(insert(orders).values(order_id=one.aggregate_id, customer=customer))
 
@@ -58,7 +58,7 @@ def second_revision() -> LoadedProjection:
 
 
 def referring() -> LoadedProjection:
-    """Buyers, and orders that refer to them."""
+    """Return a projection with buyers, and orders that refer to them."""
     metadata = MetaData()
     buyers = Table(
         "buyers", metadata, Column("customer", String, primary_key=True), Column("orders", Integer)
@@ -87,12 +87,12 @@ def referring() -> LoadedProjection:
 def catch_up(
     new: ProjectionPlan, logs: Logs, loaded: LoadedProjection, targets: Mapping[EventPartition, int]
 ) -> None:
-    """Fold what is missing into the new tables."""
+    """Project the missing events into the new tables."""
     raise_first(projected(replace(new, targets=targets), logs, loaded))
 
 
 def begin_beside(live: ProjectionPlan, loaded: LoadedProjection, owner: str) -> ProjectionPlan:
-    """New tables, empty."""
+    """Create empty new tables, and return the plan for them."""
     dialect = dialect_of(live.place)
     new = replace(live, place=dialect.beside(live.place, live.name), owner=owner)
     with opened(live.place) as engine:
@@ -105,7 +105,7 @@ def begin_beside(live: ProjectionPlan, loaded: LoadedProjection, owner: str) -> 
 
 
 def is_beside(live: DatabaseAddress, new: DatabaseAddress) -> bool:
-    """True if new tables are there."""
+    """True if new tables exist."""
     with opened(live) as engine:
         return dialect_of(live).exists(engine, new)
 
@@ -120,7 +120,7 @@ def tables(place: DatabaseAddress) -> set[str]:
 
 
 def filled(place: DatabaseAddress, logs: Logs, owner: str = "old") -> ProjectionPlan:
-    """The live tables, with all that is in the logs."""
+    """Fill the live tables with all events of the logs, and return their plan."""
     live = plan(logs, place, owner)
     take(live, recent_orders())
     assert errors(projected(live, logs, recent_orders())) == []
@@ -128,5 +128,5 @@ def filled(place: DatabaseAddress, logs: Logs, owner: str = "old") -> Projection
 
 
 def exchange(live: ProjectionPlan, new: ProjectionPlan, logs: Logs) -> None:
-    """Those of the second revision, caught up with the logs."""
+    """Swap in the tables of the second revision, after they have caught up with the logs."""
     swap_tables(live, new, partial(catch_up, new, logs, second_revision()))

@@ -1,4 +1,4 @@
-"""Projecting without a broker: logs as lists, read by the tails that projectors take."""
+"""Projecting without a broker: logs are lists, which fake tails read for the projectors."""
 
 import random
 import re
@@ -46,7 +46,7 @@ def recent_orders() -> LoadedProjection:
 def record(
     offset: int, subject: str, version: int, event: Event, partition: int = 0, aggregate: str = "order"
 ) -> Record:
-    """An event of an order as it stands in the log; its time is its offset."""
+    """Return an event of an order as in the log. Its time is its offset."""
     reserved = type(event) is Erased
     value = {
         "specversion": "1.0",
@@ -66,7 +66,7 @@ def record(
 
 
 def random_log(partition: int, count: int, customers: int = 5, seed: int = 1) -> list[Record]:
-    """Orders of a few customers on one partition; offsets have holes, as transactions leave them."""
+    """Return orders of a few customers on one partition. Offsets have holes, as transactions leave them."""
     choice = random.Random(f"{seed}/{partition}")
     records: list[Record] = []
     versions: dict[str, int] = {}
@@ -82,7 +82,7 @@ def random_log(partition: int, count: int, customers: int = 5, seed: int = 1) ->
 
 
 class ListTail:
-    """A log that is a list; `most` records at a time."""
+    """Reads a log in a list, at most `most` records at a time."""
 
     def __init__(self, log: list[Record], start: int, most: int) -> None:
         self._log = [record for record in log if record.offset >= start]
@@ -101,7 +101,7 @@ class ListTail:
 def plan(
     logs: Logs, place: DatabaseAddress, owner: str = "me", name: str = "recent_orders"
 ) -> ProjectionPlan:
-    """All that is in the logs."""
+    """Return the plan that projects all records of the logs."""
     targets = {one: log[-1].offset + 1 if log else 0 for one, log in logs.items()}
     return ProjectionPlan(
         name, Connection("h:1"), "aggregates", ROOT, {TOPIC: "id-1"}, sorted(logs), place, owner, targets
@@ -109,7 +109,7 @@ def plan(
 
 
 def take(made: ProjectionPlan, loaded: LoadedProjection | None = None) -> None:
-    """Take ownership; with `loaded` make the tables first."""
+    """Take ownership. With `loaded`, create the tables first."""
     with opened(made.place) as engine:
         if loaded is not None:
             make_control(engine)
@@ -135,7 +135,7 @@ def projected(
     tail: Callable[[EventPartition, int], Any] | None = None,
     notes: list[str] | None = None,
 ) -> list[ProjectorResult]:
-    """Project all partitions at once, a thread each, until their logs end; how each ended."""
+    """Project all partitions concurrently, with a thread each, until their logs end. Return the results."""
     said: list[str] = [] if notes is None else notes
 
     def tail_of(one: EventPartition, start: int) -> ListTail:
@@ -161,14 +161,14 @@ def rows(place: DatabaseAddress, query: str) -> list[tuple[Any, ...]]:
 
 
 def told(place: DatabaseAddress) -> tuple[dict[str, tuple[str, str]], dict[str, int]]:
-    """The orders and the customers in the tables."""
+    """Return the orders and the customers in the tables."""
     orders = rows(place, "SELECT order_id, customer, status FROM recent_orders")
     customers = rows(place, "SELECT customer, orders FROM customers")
     return {id: (customer, status) for id, customer, status in orders}, dict(customers)
 
 
 def model(logs: Logs) -> tuple[dict[str, tuple[str, str]], dict[str, int]]:
-    """The same from reading one log after the other."""
+    """Return the expected orders and customers, computed log by log."""
     from cqrs_cli import registry
     from cqrs_cli.core.recorded import record_event
 
@@ -189,7 +189,7 @@ def model(logs: Logs) -> tuple[dict[str, tuple[str, str]], dict[str, int]]:
 
 
 def with_project(loaded: LoadedProjection, project: Callable[..., None], **changes: Any) -> LoadedProjection:
-    """The same tables, filled by another function."""
+    """Return the projection with another function for the same tables."""
     return replace(loaded, projection=replace(loaded.projection, project=project, **changes))
 
 
@@ -204,5 +204,5 @@ def positions(place: DatabaseAddress) -> dict[int, int]:
 
 
 def url_of(place: DatabaseAddress) -> str:
-    """The URL that users write after --to."""
+    """Return the URL that users write after --to."""
     return re.sub(r"\+\w+", "", shown(place), count=1)

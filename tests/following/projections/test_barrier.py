@@ -1,4 +1,4 @@
-"""A partition that came by a growth waits for those that had its keys before; a run notices that a topic has grown."""
+"""The parent barrier: a target partition waits for the parents of its keys. A run notices added partitions."""
 
 from dataclasses import fields
 
@@ -19,7 +19,7 @@ LOGS: Logs = {source(0): [], source(1): []}
 
 
 class GrownPlan(ProjectionPlan):
-    """0 gave keys to 1 behind three events."""
+    """A plan in which 0 gave keys to 1 after three events."""
 
     def lineage(self, aggregate: str) -> PartitionLineage | None:
         return PartitionLineage((1,)).with_record(Grow(1, 2)).with_record(Split(0, 1, 2, 0, 3, 0, 0, 0))
@@ -32,7 +32,7 @@ def move(engine: Engine, made: ProjectionPlan, before: int, after: int) -> None:
 
 
 def test_restored_backup_closes_the_barrier(file: DatabaseAddress) -> None:
-    """The child stands at its beginning, has looked, and then all positions go back."""
+    """The target is at its beginning and has checked the barrier, and then a restore moves all positions back."""
     simple = plan(LOGS, file)
     made = GrownPlan(**{one.name: getattr(simple, one.name) for one in fields(simple)})
     take(made, recent_orders())
@@ -47,7 +47,7 @@ def test_restored_backup_closes_the_barrier(file: DatabaseAddress) -> None:
 
 
 def test_never_grown_asks_nobody(file: DatabaseAddress) -> None:
-    """Neither the broker of the plan, which is none, nor the database, which has no tables."""
+    """It needs neither the broker, which does not exist, nor the database, which has no tables."""
     with opened(file) as engine:
         assert Barrier(plan(LOGS, file), source(1)).has_opened(engine)
 

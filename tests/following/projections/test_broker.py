@@ -1,4 +1,4 @@
-"""Projecting from a real broker: by threads of one process, as a Spark task does, and by `cqrs project`."""
+"""Projecting from a real broker, by threads of one process, as in a Spark task, and by `cqrs project`."""
 
 import os
 import random
@@ -44,7 +44,7 @@ DATABASES = ["file", "postgres_place", "maria", "duck"]
 def prepared(
     settings: Settings, connection: Connection, place: DatabaseAddress, rebuild: bool = False
 ) -> ProjectionPlan:
-    """The plan of the tables to fill now, up to the present ends."""
+    """Return the plan of the tables to fill, up to the present ends."""
     made = prepare_projection(settings, connection, recent_orders(), place, print, rebuild=rebuild)
     plan = made.new or made.live
     return replace(plan, targets=ends(plan))
@@ -123,7 +123,7 @@ def parse_and_move(place: DatabaseAddress, to: int) -> Iterator[None]:
 def test_lost_broker_ends_once(
     prefix: str, settings: Settings, file: DatabaseAddress, tmp_path: Path
 ) -> None:
-    """It was there when the projectors began, and they wait for more."""
+    """The broker existed when the projectors started, and they wait for more events."""
     with broker(tmp_path / "kafka") as kafka:
         write_logs(kafka.connection, settings, prefix, 20)
         plan = prepared(settings, kafka.connection, file)
@@ -158,7 +158,7 @@ sys.exit(bool(said))
 def test_killed_and_rival_projectors_agree(
     connection: Connection, prefix: str, settings: Settings, place: DatabaseAddress
 ) -> None:
-    """kill -9 at random moments, now and then of two that take over from each other: nothing twice, nothing lost."""
+    """SIGKILL at random moments, sometimes to two rival processes: no event is repeated or lost."""
     choice = random.Random(1)
     logs = write_logs(connection, settings, prefix, 800)
     program = [sys.executable, "-c", KILLED, connection.bootstrap_server, prefix, place.url]
@@ -168,7 +168,7 @@ def test_killed_and_rival_projectors_agree(
         try:
             return sum(positions(place).values())
         except SQLAlchemyError:
-            return 0  # no tables yet
+            return 0  # the tables do not exist yet
 
     killed = 0
     while True:
@@ -184,7 +184,7 @@ def test_killed_and_rival_projectors_agree(
             within=90,
         )
         for one in several:
-            one.kill()  # nothing if it has ended
+            one.kill()  # no effect if it has ended
         ended = [one.wait() for one in several]
         killed += ended.count(-signal.SIGKILL)
         if 0 in ended:

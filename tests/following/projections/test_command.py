@@ -27,7 +27,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """A project with the examples."""
+    """A project with the example projections."""
     shutil.copytree(
         ROOT / "projections", project.folder / "projections", ignore=shutil.ignore_patterns("__pycache__")
     )
@@ -57,7 +57,7 @@ def test_cqrs_projects_once(shop: Project, connection: Connection, prefix: str, 
 def test_little_needs_no_spark(
     shop: Project, connection: Connection, prefix: str, settings: Settings
 ) -> None:
-    """Nor do new tables that little goes into."""
+    """New tables with few events need no Spark either."""
     logs = write_logs(connection, settings, prefix, 100)
     place = parse_database("sqlite:///projections.db", shop.folder)
     first, again = (shop.json("project", "recent_orders", "--once", *more) for more in ([], ["--rebuild"]))
@@ -93,7 +93,7 @@ def test_raising_projections_end_with_one(
 def test_new_revision_replaces_under_load(
     shop: Project, connection: Connection, prefix: str, settings: Settings, place: DatabaseAddress
 ) -> None:
-    """Events come in, readers look, the older run works: then it ends with exit status 6, and no reader lost a row."""
+    """The new run takes over during writes, reads and an older run. The older run exits with 6; readers miss no row."""
     topics = make_orders(connection, prefix)
     logs = {partition: random_log(partition, 1500) for partition in range(4)}
     to = ("--to", url_of(place))
@@ -111,7 +111,7 @@ def test_new_revision_replaces_under_load(
             try:
                 seen.append(rows(place, "SELECT count(*) FROM recent_orders")[0][0])
             except SQLAlchemyError:
-                seen.append(-1)  # not made yet
+                seen.append(-1)  # the table does not exist yet
             stop.wait(0.02)
 
     with shop.running("project", "recent_orders", *to) as older:
@@ -152,7 +152,7 @@ def ready(place: DatabaseAddress) -> bool:
 def test_killed_driver_is_taken_over(
     shop: Project, connection: Connection, prefix: str, settings: Settings
 ) -> None:
-    """Its orphans end, and the next run says from whom it took over; Ctrl-C ends that one with 130."""
+    """Its orphans end. The next run names the previous run, and exits with 130 after Ctrl-C."""
     logs = write_logs(connection, settings, prefix, 2000)
     place = parse_database("sqlite:///projections.db", shop.folder)
     first = shop.start("project", "recent_orders")

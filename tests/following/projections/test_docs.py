@@ -1,4 +1,4 @@
-"""docs/projections.md is true in every line that can be run."""
+"""Every example and table of docs/projections.md is correct."""
 
 import re
 import shlex
@@ -49,7 +49,7 @@ def test_projection_shown_is_right(tmp_path: Path) -> None:
     )
 
 
-#: A client that is answered.
+#: A client whose requests are answered.
 FAKED = """
 import types
 class Client:
@@ -62,7 +62,7 @@ cqrs = types.SimpleNamespace(Client=Client)
 
 
 def bank(one: Record) -> Record:
-    """The record as one of the other aggregate's."""
+    """Return the record as a record of the other aggregate."""
     value = (one.value or b"").replace(b'"order.', b'"bank_account.')
     return Record(one.offset, one.timestamp, one.key, value)
 

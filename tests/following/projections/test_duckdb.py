@@ -1,4 +1,4 @@
-"""DuckDB: one process at a time has its file, so those that write and those that read take turns."""
+"""DuckDB: only one process at a time can open its file, so writers and readers take turns."""
 
 import subprocess
 import sys
@@ -22,6 +22,8 @@ from tests.following.projections.feeding import (
 )
 from tests.support import ROOT
 
+pytestmark = pytest.mark.database
+
 HOLDING = """
 import sys, duckdb
 db = duckdb.connect(sys.argv[1].removeprefix("duckdb:///"), read_only=True)
@@ -33,8 +35,6 @@ PROJECTING = """
 import sys
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.feeding import *
-
-pytestmark = pytest.mark.database
 logs = {source(p): random_log(p, 20) for p in map(int, sys.argv[2].split(","))}
 sys.exit(bool(errors(projected(plan(logs, DatabaseAddress(sys.argv[1])), logs, recent_orders(), most=1))))
 """
@@ -50,7 +50,7 @@ class TestDuckDb(DatabaseContract):
 
 
 class EndingNotes(list[str]):
-    """Notes of which the first one ends a program."""
+    """A list of notes. The first note ends a program."""
 
     def __init__(self, program: "subprocess.Popen[str]") -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class EndingNotes(list[str]):
 
 
 def test_who_has_the_file_is_said(duck: DatabaseAddress) -> None:
-    """An analyst's program, which only reads: it is waited for."""
+    """An analyst's program only reads, and is waited for."""
     duck = duck._replace(patience=0.1)
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
     take(plan(logs, duck), loaded)
@@ -76,7 +76,7 @@ def test_who_has_the_file_is_said(duck: DatabaseAddress) -> None:
 
 @pytest.mark.covers("projected-once")
 def test_processes_take_turns(duck: DatabaseAddress) -> None:
-    """Two that write partitions of their own."""
+    """Two processes write different partitions."""
     logs = {source(p): random_log(p, 20) for p in range(2)}
     take(plan(logs, duck), recent_orders())
     with python(PROJECTING, duck.url, "0") as one, python(PROJECTING, duck.url, "1") as other:
@@ -85,7 +85,7 @@ def test_processes_take_turns(duck: DatabaseAddress) -> None:
 
 
 def test_readers_get_their_turn(duck: DatabaseAddress) -> None:
-    """While another process writes one batch after the other."""
+    """Another process writes one batch after the other."""
     logs = {source(0): random_log(0, 20)}
     take(plan(logs, duck), recent_orders())
     with python(PROJECTING, duck.url, "0") as writer:
@@ -108,4 +108,4 @@ def test_conflicts_are_tried_again() -> None:
 
 
 class TransactionException(Exception):
-    """As DuckDB's is called."""
+    """An exception with the name of DuckDB's."""

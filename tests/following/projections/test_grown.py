@@ -1,4 +1,4 @@
-"""Projecting an aggregate whose partitions grow: a child begins behind its parent's split."""
+"""Projecting a repartitioned aggregate: a target partition is projected after its parent's split."""
 
 from dataclasses import fields
 from typing import Any
@@ -29,7 +29,7 @@ from tests.following.projections.feeding import (
 )
 from tests.support.waiting import eventually
 
-#: Order `o` is placed at 0, and shipped at its child.
+#: Order `o` is placed in 0, and shipped in its target partition.
 LOGS: Logs = {
     source(0): [record(0, "o", 1, Placed("ann")), record(1, "p", 1, Placed("bob"))],
     source(1): [record(0, "o", 2, Shipped(), 1)],
@@ -37,14 +37,14 @@ LOGS: Logs = {
 
 
 class GrowingPlan(ProjectionPlan):
-    """The topics have grown, nobody has split."""
+    """A plan in which partitions were added, and no partition has split."""
 
     def lineage(self, aggregate: str) -> PartitionLineage | None:
         return PartitionLineage((1, 2))
 
 
 class GrownPlan(ProjectionPlan):
-    """It knows its lineage."""
+    """A plan with the partition history."""
 
     def lineage(self, aggregate: str) -> PartitionLineage | None:
         return PartitionLineage((1, 2), (Split(0, 1, 2, 1, 1, 1, 0, 0),))
@@ -76,7 +76,7 @@ def test_child_waits_for_its_parent(file: DatabaseAddress) -> None:
 
 @pytest.mark.parametrize("while_growing", [False, True])
 def test_projection_of_before_goes_on(file: DatabaseAddress, while_growing: bool) -> None:
-    """Begun before the topics grew, or before the split: then the child stands at its beginning."""
+    """The projection started before partitions were added, or before the split. The target is at its beginning."""
     before: Logs = {source(0): LOGS[source(0)]}
     during: Logs = {**before, source(1): []}
     loaded = recent_orders()
@@ -91,7 +91,7 @@ def test_projection_of_before_goes_on(file: DatabaseAddress, while_growing: bool
 
 
 class HiddenPlan(GrownPlan):
-    """The split is hidden at first, by the transaction of an owner that was killed."""
+    """A plan whose split is hidden at first, by the transaction of a killed owner."""
 
     def lineage(self, aggregate: str) -> PartitionLineage | None:
         if _HIDING:

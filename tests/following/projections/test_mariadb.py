@@ -1,4 +1,4 @@
-"""Differences of MariaDB from SQLite and PostgreSQL that do not matter: text, times, numbers, strictness."""
+"""MariaDB's differences from SQLite and PostgreSQL in text, times, numbers and strictness have no effect."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,7 +64,7 @@ pytestmark = pytest.mark.database
 
 
 def tables_of(*tables: Any) -> LoadedProjection:
-    """A projection with tables of these columns."""
+    """Return a projection with tables of these columns."""
     metadata = MetaData()
     for number, items in enumerate(tables):
         Table(f"t{number}", metadata, *items)
@@ -74,7 +74,7 @@ def tables_of(*tables: Any) -> LoadedProjection:
 
 @contextmanager
 def server_set(server: MariaDb, variable: str, value: str, after: str) -> Iterator[None]:
-    """The server has this for new connections."""
+    """Set a server variable for new connections while the block lasts."""
     server.execute(f"SET GLOBAL {variable} = {value}")
     try:
         yield
@@ -96,7 +96,7 @@ class TestMariaDb(DatabaseContract, ServerContract):
     "more", ["", "CHARACTER SET latin1", "CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"]
 )
 def test_texts_differ_by_every_letter(maria_server: MariaDb, tmp_path: Path, more: str) -> None:
-    """Whatever the database compares by: keys in other letter case, with a space at the end, or beyond latin1."""
+    """Keys differ by letter case, trailing spaces and letters beyond latin1, whatever the database's collation is."""
     place = parse_database(maria_server.make_database(more), tmp_path)
     names = ["ann", "Ann", "ann ", "änn", "\N{GRINNING FACE}", "ﬁ", "fi"]
     log = [record(number, f"o-{name}", 1, Placed(name)) for number, name in enumerate(names)]
@@ -109,7 +109,7 @@ def test_texts_differ_by_every_letter(maria_server: MariaDb, tmp_path: Path, mor
 
 
 def test_values_are_kept_whole(maria: DatabaseAddress) -> None:
-    """Milliseconds, 16 digits, and more than 64 KiB, as in the other databases."""
+    """Milliseconds, 16 digits, and more than 64 KiB are stored as in the other databases."""
     columns = [Column("n", Float), Column("at", DateTime(timezone=True)), Column("long", Text)]
     loaded = tables_of([*columns, Column("bytes", LargeBinary), Column("free", String)])
     at = datetime(2026, 11, 23, 4, 5, 6, 789_123, tzinfo=UTC)
@@ -125,7 +125,7 @@ def test_values_are_kept_whole(maria: DatabaseAddress) -> None:
 
 
 def test_what_is_written_out_stays(maria: DatabaseAddress) -> None:
-    """Lengths and collations of the author; keys and indexes get a length, other texts have none."""
+    """The author's lengths and collations stay. Keys and indexes get a length, other texts have none."""
     key = [
         Column("a", String, primary_key=True),
         Column("b", String(7)),
@@ -181,7 +181,7 @@ def test_old_releases_are_refused() -> None:
 
 
 def test_values_too_long_stop(maria_server: MariaDb, maria: DatabaseAddress) -> None:
-    """Cut off silently by a server that is not strict."""
+    """A server in non-strict mode would cut them silently."""
     with server_set(maria_server, "sql_mode", "''", "DEFAULT"):
         log = [record(0, "o", 1, Placed("c" * 5)), record(1, "p" * 256, 1, Placed("c"))]
         logs, loaded = {source(0): log}, recent_orders()
@@ -194,7 +194,7 @@ def test_values_too_long_stop(maria_server: MariaDb, maria: DatabaseAddress) -> 
 
 
 def test_rows_too_large_stop(maria_server: MariaDb, maria: DatabaseAddress) -> None:
-    """`max_allowed_packet`: not taken for a server that is away, and waited for without end."""
+    """The error of `max_allowed_packet` is not taken for a lost server, for which the projector would wait forever."""
     with server_set(maria_server, "max_allowed_packet", "1048576", "16777216"):
         logs, loaded = {source(0): random_log(0, 3)}, recent_orders()
         made = plan(logs, maria)
@@ -209,7 +209,7 @@ def test_rows_too_large_stop(maria_server: MariaDb, maria: DatabaseAddress) -> N
 
 
 def test_found_rows_are_counted(maria: DatabaseAddress) -> None:
-    """Not only those that an update changed: a position is there even if it stays where it is."""
+    """An UPDATE counts all matched rows, not only changed rows, so an unmoved position is found."""
     made = plan({source(0): []}, maria)
     take(made, recent_orders())
     with opened(maria) as engine, engine.begin() as db:
@@ -219,7 +219,7 @@ def test_found_rows_are_counted(maria: DatabaseAddress) -> None:
 def test_passwords_come_from_elsewhere(
     maria_server: MariaDb, maria: DatabaseAddress, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """MYSQL_PWD or ~/.my.cnf, as MariaDB's own programs take them."""
+    """The password comes from MYSQL_PWD or ~/.my.cnf, as for MariaDB's own programs."""
     monkeypatch.setenv("HOME", str(tmp_path))
     maria_server.execute("CREATE OR REPLACE USER shop@localhost IDENTIFIED BY 'secret'")
     maria_server.execute("GRANT ALL ON *.* TO shop@localhost")

@@ -1,4 +1,4 @@
-"""Faults that end a transaction in MariaDB, or leave its end unknown: rows and position agree all the same."""
+"""Faults that end a transaction in MariaDB, or hide its result: rows and position still agree."""
 
 import socket
 import threading
@@ -40,14 +40,14 @@ pymysql = pytest.importorskip("pymysql", reason="needs the extra `projections`")
 def test_lost_replies_to_commits_repeat_nothing(
     maria_server: MariaDb, maria: DatabaseAddress, dies: bool
 ) -> None:
-    """The connection breaks once COMMIT is done; or the server is killed when COMMIT was sent: done or not."""
+    """The connection breaks after COMMIT, or the server is killed right after COMMIT was sent."""
     logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
     made = plan(logs, maria)
     take(made, loaded)
     lost: list[int] = []
 
     def lose(db: Connection) -> None:
-        """Have SQLAlchemy, which commits next, find the connection broken."""
+        """Break the connection before SQLAlchemy commits."""
         if len(lost) == 3:
             return
         lost.append(1)
@@ -70,7 +70,7 @@ def test_lost_replies_to_commits_repeat_nothing(
 
 
 def test_server_lost_while_connecting_is_awaited(maria_server: MariaDb, maria: DatabaseAddress) -> None:
-    """SQLAlchemy's first questions come before its pool has the connection."""
+    """The connection is lost during SQLAlchemy's first queries, before it is in the pool."""
     with opened(maria) as engine:
 
         @event.listens_for(engine, "do_connect")
@@ -90,7 +90,7 @@ def test_server_lost_while_connecting_is_awaited(maria_server: MariaDb, maria: D
 
 @pytest.mark.covers("projected-once")
 def test_swallowed_deadlocks_are_done_again(maria: DatabaseAddress) -> None:
-    """The server rolled all back, the position too; the projection goes on as if nothing were."""
+    """The server rolled back everything, including the position, and the projection continues without noticing."""
     logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
     made = plan(logs, maria)
     take(made, loaded)
@@ -104,7 +104,7 @@ def test_swallowed_deadlocks_are_done_again(maria: DatabaseAddress) -> None:
 
         def project(db: Connection, events: Events) -> None:
             if not swallowed:
-                # The one with fewer rows is ended.
+                # MariaDB ends the transaction with fewer rows.
                 other.execute(text("INSERT INTO other SELECT seq FROM seq_1_to_5000"))
                 other.execute(text("UPDATE customers SET orders = 1 WHERE customer = 'y'"))
                 db.execute(text("UPDATE customers SET orders = 1 WHERE customer = 'x'"))

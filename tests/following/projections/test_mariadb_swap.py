@@ -1,4 +1,4 @@
-"""An exchange of tables in MariaDB, whose steps are three: cut off anywhere, it is finished or has not begun."""
+"""A table swap in MariaDB has three steps: interrupted anywhere, it is either finished or undone."""
 
 import signal
 import subprocess
@@ -45,10 +45,12 @@ from tests.support import ROOT
 from tests.support.mariadb import MariaDb
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.database
+
 
 @contextmanager
 def prepared(place: DatabaseAddress) -> Iterator[None]:
-    """As at the beginning of the next run."""
+    """Prepare the tables as the next run does at its start."""
     dialect = dialect_of(place)
     with (
         opened(place) as engine,
@@ -63,8 +65,6 @@ from cqrs_cli.following.projections.databases import mariadb
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from tests.following.projections.exchanging import *
 from tests.following.projections.feeding import *
-
-pytestmark = pytest.mark.database
 place, point = DatabaseAddress(sys.argv[1]), sys.argv[2]
 logs = {source(p): random_log(p, 90)[:60] for p in range(2)}
 live = plan(logs, place, "old")
@@ -91,7 +91,7 @@ exchange(live, new, logs)
 def test_cut_off_exchange_is_whole(
     maria_server: MariaDb, maria: DatabaseAddress, point: str, crash: str
 ) -> None:
-    """Killed after each of its steps. The older run is fenced; the next run finds old tables whole, or new ones."""
+    """The swap is killed after each of its steps. The older run is fenced, and the next run finds complete tables."""
     more = {source(p): random_log(p, 90) for p in range(2)}
     logs = {one: log[:60] for one, log in more.items()}
     live = filled(maria, logs)
@@ -122,7 +122,7 @@ def test_cut_off_exchange_is_whole(
 @pytest.mark.slow
 @pytest.mark.covers("projected-once")
 def test_server_killed_in_an_exchange(maria_server: MariaDb, maria: DatabaseAddress) -> None:
-    """At one moment or another, again and again: all tables are the old ones, or all are the new."""
+    """The server is killed at different moments, many times: all tables are old, or all are new."""
     logs = {source(p): random_log(p, 30) for p in range(2)}
     live, outcomes, wait = filled(maria, logs), set[int](), 0.05
     for number in range(12):
@@ -138,7 +138,7 @@ def test_server_killed_in_an_exchange(maria_server: MariaDb, maria: DatabaseAddr
             pass
         ((revision,),) = rows(maria, "SELECT revision FROM cqrs_projections")
         outcomes.add(revision)
-        wait *= 1.6 if revision == 1 else 0.6  # so that it comes about when the tables are renamed
+        wait *= 1.6 if revision == 1 else 0.6  # aims at the moment when the tables are renamed
         if revision == 1:
             assert told(maria) == model(logs)
             continue
@@ -155,7 +155,7 @@ def failing_exchange(live: ProjectionPlan, new: ProjectionPlan, logs: Logs) -> N
 
 
 def test_readers_miss_no_table(maria: DatabaseAddress) -> None:
-    """They look all the time: each look finds a table, and all rows."""
+    """Readers read all the time: each read finds a table with all rows."""
     logs = {source(0): random_log(0, 60)}
     live = filled(maria, logs)
     new = begin_beside(live, second_revision(), "new")
@@ -179,7 +179,7 @@ def test_readers_miss_no_table(maria: DatabaseAddress) -> None:
 
 
 def test_open_readers_delay_the_exchange(maria: DatabaseAddress, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A transaction that has read the live tables keeps them; it is waited for, again and again."""
+    """A transaction that has read the live tables keeps them locked. The swap waits for it with repeated tries."""
     monkeypatch.setattr(mariadb, "TABLE_WAIT", 1)
     logs = {source(0): random_log(0, 30)}
     live = filled(maria, logs)
@@ -196,7 +196,7 @@ def test_open_readers_delay_the_exchange(maria: DatabaseAddress, monkeypatch: py
 
 
 def test_one_run_prepares_at_a_time(maria: DatabaseAddress) -> None:
-    """The second one waits, for as long as the other's session lives."""
+    """The second run waits as long as the first run's session lives."""
     with opened(maria) as engine:
         with (
             mariadb.exclusively(engine, "mine", 30),
@@ -211,7 +211,7 @@ def test_one_run_prepares_at_a_time(maria: DatabaseAddress) -> None:
 
 
 def test_triggers_are_refused_before(maria: DatabaseAddress) -> None:
-    """MariaDB moves no table with a trigger: that is said before new ones are filled."""
+    """MariaDB renames no table with a trigger. The error comes before new tables are filled."""
     filled(maria, {source(0): random_log(0, 3)})
     with opened(maria) as engine, engine.begin() as db:
         dialect_of(db).check_exchangeable(db, ["recent_orders", "customers"])
@@ -221,7 +221,7 @@ def test_triggers_are_refused_before(maria: DatabaseAddress) -> None:
 
 
 def test_tables_refer_to_each_other_still(maria: DatabaseAddress) -> None:
-    """Foreign keys, one of them with a name, are those of the new tables."""
+    """Foreign keys, with and without a name, refer to the new tables."""
     logs, metadata = {source(0): random_log(0, 30)}, MetaData()
     Table("customers", metadata, Column("customer", String, primary_key=True), Column("orders", Integer))
     to = ForeignKey("customers.customer", name="of_customer")

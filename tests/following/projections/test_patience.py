@@ -1,4 +1,4 @@
-"""`cqrs project --once`: a database that stays away ends it."""
+"""`cqrs project --once` ends if the database stays away."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ LOGS = {source(0): random_log(0, 3)}
 
 @pytest.fixture
 def impatient(tmp_path: Path) -> ProjectionPlan:
-    """Nobody listens there."""
+    """A plan with a server address without a listener."""
     return replace(plan(LOGS, parse_database("postgresql://u@127.0.0.1:1/d", tmp_path)), patience=0.0)
 
 

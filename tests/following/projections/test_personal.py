@@ -1,4 +1,4 @@
-"""Projections of aggregates with personal fields: they hear what is erased, and their errors tell no value."""
+"""Projections of aggregates with personal fields: they get erasures, and their errors contain no value."""
 
 import traceback
 from collections.abc import Callable, Sequence
@@ -38,7 +38,10 @@ def forgetting(db: Connection, events: Heard) -> None:
 def filled(
     place: DatabaseAddress, project: Callable[[Connection, Heard], None], *events: Event
 ) -> ProjectorResult:
-    """The end of a run over these events, each of a customer of its own but `Erased`, which is of the first."""
+    """Run over these events and return the result.
+
+    `Erased` is for the first customer; the others have one event each.
+    """
     ids = [0 if isinstance(one, Erased) else n for n, one in enumerate(events)]
     log = [record(n, f"c-{ids[n]}", n + 1, one, aggregate="customer") for n, one in enumerate(events)]
     logs = {SOURCE: log}
@@ -75,7 +78,7 @@ def misusing(db: Connection, events: Heard) -> None:
 def test_errors_tell_no_value(
     file: DatabaseAddress, project: Callable[[Connection, Heard], None], kind: str
 ) -> None:
-    """Of the code, of the database, and in the traceback that `-v` shows."""
+    """The errors of the code and of the database, and the traceback of `-v`, contain no value."""
     error = filled(file, project, registered(NEEDLE)).error
     assert error is not None
     assert f"raised on customer.Registered customer.events:0@0 ('c-0', version 1): {kind}" in error.message

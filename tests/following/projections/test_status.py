@@ -1,4 +1,4 @@
-"""How far the projections of a database are, as `cqrs status --projections` shows it."""
+"""The progress of a database's projections in `cqrs status --projections`."""
 
 import json
 from dataclasses import replace

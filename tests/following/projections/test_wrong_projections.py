@@ -1,4 +1,4 @@
-"""Faults of a projection, its tables or its events are named, with the event."""
+"""Faults of a projection, its tables or its events are reported with the event."""
 
 from sqlalchemy import Connection
 

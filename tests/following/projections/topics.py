@@ -14,7 +14,7 @@ from tests.following.projections.feeding import model, random_log, source
 
 
 def make_orders(connection: Connection, prefix: str, partitions: int = 4) -> Topics:
-    """The topics of the aggregate `order`."""
+    """Create the topics of the aggregate `order`."""
     topics = Topics("order", prefix)
     with Admin(connection) as admin:
         ensure_topics(admin, topics, TopicPlan(partitions=partitions))
@@ -24,7 +24,7 @@ def make_orders(connection: Connection, prefix: str, partitions: int = 4) -> Top
 def write_events(
     connection: Connection, topic: str, partition: int, log: Iterable[Record], seed: int = 0
 ) -> None:
-    """Write the records in transactions of a few; between them one of the same records that is aborted."""
+    """Write the records in small transactions. Before some of them, a transaction with the same records is aborted."""
     choice = random.Random(seed)
     producer = clients.producer(connection, transactional_id=f"test-{topic}-{partition}")
     producer.init_transactions(30)
@@ -43,7 +43,7 @@ def write_events(
                     timestamp=record.timestamp,
                     headers=HEADERS,  # type: ignore[arg-type]
                 )
-            assert producer.flush(30) == 0  # the broker has them: what was never sent, it cannot abort
+            assert producer.flush(30) == 0  # the broker can abort only records that it has received
             (producer.commit_transaction if commit else producer.abort_transaction)(30)
 
 

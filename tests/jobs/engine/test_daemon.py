@@ -1,4 +1,4 @@
-"""Spark's Python workers: they take PySpark as it is installed, and share what their daemon has loaded."""
+"""Spark's Python workers use the installed PySpark, and share the modules that their daemon has loaded."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from cqrs_cli.jobs.engine.daemon import without_archives
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-#: The daemon, with something else in the place of its loop.
+#: The daemon, with its loop replaced.
 ALONE = """
 import sys, threading
 from pathlib import Path
@@ -27,12 +27,12 @@ print(threading.active_count(), native, "cqrs_cli.runs.task" in sys.modules, "py
 
 
 def archives(home: Path) -> list[str]:
-    """Those that Spark puts first on the path of its workers."""
+    """Return the archives that Spark puts first on the path of its workers."""
     return [str(home / "python/lib/pyspark.zip"), str(home / "jars/spark-core.jar")]
 
 
 def loaded(_: Iterable[int]) -> list[tuple[str, bool, list[str]]]:
-    """In a worker: its PySpark, if it has what its daemon loads, and the archives of Spark's on its path."""
+    """In a worker, return its PySpark, whether the daemon's modules are loaded, and Spark's archives on its path."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -48,7 +48,7 @@ def test_workers_take_the_installed_pyspark(spark: "SparkContext") -> None:
 
 
 def test_what_is_loaded_starts_no_thread() -> None:
-    """A fork would lack it."""
+    """A forked process would not have the thread."""
     said = subprocess.run([sys.executable, "-c", ALONE], stdout=subprocess.PIPE, text=True, check=True)
     assert said.stdout.split() == ["1", "1", "True", "True"]
 

@@ -1,4 +1,4 @@
-"""The holders of a standalone master's cores: from the JSON of its web UI, here of one that only answers."""
+"""The applications that hold a standalone master's cores, from the JSON of its web UI, here of a fake server."""
 
 import json
 import threading
@@ -21,7 +21,7 @@ TOLD = "all of its 4 cores are held: cqrs run bank_account (app-1, user ada) hol
 
 @contextmanager
 def web_ui(told: bytes) -> Iterator[int]:
-    """A web UI that answers `/json/`; its port."""
+    """Run a web UI that responds to `/json/`, and yield its port."""
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -69,7 +69,7 @@ def test_a_web_ui_may_be_another(told: bytes) -> None:
 
 
 class Executors(NamedTuple):
-    """The one executor of an application, as Spark's JVM tells of it."""
+    """The only executor of an application, as Spark's JVM lists it."""
 
     cores: int
 
@@ -84,7 +84,7 @@ class Executors(NamedTuple):
 
 
 def waiting(port: int, cores: Iterator[int]) -> Any:
-    """A context whose executors come as `cores` says."""
+    """Return a context whose executors have the cores of `cores`."""
     conf = {"spark.master.ui.port": str(port)}
     store = SimpleNamespace(executorList=lambda _: Executors(next(cores)))
     return SimpleNamespace(
@@ -96,7 +96,7 @@ def waiting(port: int, cores: Iterator[int]) -> Any:
 
 
 def none_until(told: list[str]) -> Iterator[int]:
-    """No cores until something is told."""
+    """Yield no cores until a message is reported."""
     while True:
         yield 2 if told else 0
 

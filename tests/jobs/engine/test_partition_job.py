@@ -25,7 +25,7 @@ def test_every_partition_has_its_result() -> None:
 
 
 def test_lost_results_are_an_error() -> None:
-    """Spark counts the task as done: a `verify` of nothing would find nothing wrong."""
+    """Spark counts the task as done. A `verify` without its result would find no violation."""
     with pytest.raises(CqrsError, match="the result of partition 1 was lost"):
         finished({0: Result(), 2: Result()})
 

@@ -1,4 +1,4 @@
-"""The Spark session: quiet, on loopback, and gone when its driver is, however that ends."""
+"""The Spark session: quiet, on loopback, and gone when its driver is gone, however the driver ends."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-#: A driver whose one task writes the pids of worker, daemon and JVM, and then never ends.
+#: A driver whose only task writes the pids of worker, daemon and JVM, and then never ends.
 HANGS = """
 import sys
 from pathlib import Path
@@ -43,7 +43,7 @@ with session("local[1]", {}, Path(sys.argv[2]), "hangs") as context:
     context.parallelize([Path(sys.argv[1])], 1).foreach(hang)
 """
 
-#: A driver that gets Ctrl-C while it waits for an answer of the JVM.
+#: A driver that gets Ctrl-C while it waits for the JVM.
 INTERRUPTED = """
 import signal, sys, threading
 from pathlib import Path
@@ -84,7 +84,7 @@ def lives(pid: int) -> bool:
 
 @pytest.fixture
 def hanging(tmp_path: Path) -> Iterator[Callable[[], tuple["subprocess.Popen[bytes]", list[int]]]]:
-    """Starts a driver in a process group of its own, as a terminal would; gives it and the pids below it."""
+    """Start a driver in its own process group, as a terminal does. Return it and the pids below it."""
     pids = tmp_path / "pids"
     driver = subprocess.Popen(
         [sys.executable, "-c", HANGS, pids, tmp_path / "log"],
@@ -187,7 +187,7 @@ def test_workers_share_python_and_hashes(spark: "SparkContext") -> None:
 @pytest.mark.spark
 @pytest.mark.covers("no-foreign-code")
 def test_local_driver_wants_a_secret(spark: "SparkContext") -> None:
-    """Else it would read whatever serialized objects any user of the machine sends it."""
+    """Without a secret, the driver would read serialized objects from any user of the machine."""
     conf = spark.getConf()
     port, log = conf.get("spark.driver.port"), conf.get(LOG_PROPERTY)
     assert port is not None and log is not None
@@ -231,7 +231,7 @@ def test_dead_worker_is_one_line(spark: "SparkContext") -> None:
 
 
 def test_first_words_of_an_error_are_told() -> None:
-    """Those of PySpark 4.1 begin with an empty line."""
+    """Errors of PySpark 4.1 begin with an empty line."""
     context: Any = SimpleNamespace(_conf={LOG_PROPERTY: "spark.log"})
     told = gave_up(context, RuntimeError("\n  An exception was thrown.\nTraceback")).message
     assert told == "Spark gave up: An exception was thrown."

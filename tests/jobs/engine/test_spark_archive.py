@@ -1,4 +1,4 @@
-"""Spark's JVM starts from its class data archive where there is one, and without it in any case."""
+"""Spark's JVM starts from its class data archive if it exists, and without it otherwise."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from tests.support.archives import put
 
 pytestmark = pytest.mark.spark
 
-#: A Spark that starts now: in a process of its own, as that of the tests may have one. It says which classes it takes.
+#: Starts Spark in a new process, because the tests may have a session already. It logs the classes that it loads.
 STARTS = """
 import sys
 from pathlib import Path
@@ -27,21 +27,21 @@ with session("local[1]", options, folder / "spark.log", "archived") as context:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache, whose path has a blank."""
+    """An empty cache, whose path contains a space."""
     folder = tmp_path / "a cache"
     monkeypatch.setenv("CQRS_CACHE_DIR", str(folder))
     return folder
 
 
 def classes_from_archive(folder: Path) -> int:
-    """The number of classes that a Spark takes from the archive."""
+    """Return the number of classes that a Spark loads from the archive."""
     subprocess.run([sys.executable, "-c", STARTS, folder], check=True, timeout=120)
     return (folder / "classes.log").read_text().count("source: shared objects file (top)")
 
 
 @pytest.mark.nightly
 def test_spark_starts_from_its_archive(cache: Path, tmp_path: Path) -> None:
-    """In `make nightly`: to write archives takes both cores half a minute. Every run of the tests starts from some."""
+    """This test runs in `make nightly`, because writing archives takes both cores half a minute."""
     warm = [sys.executable, "-m", "cqrs_cli", "warm", "--no-kafka", "--executors", "-q"]
     subprocess.run(warm, check=True, timeout=300)
     java = find_java()
@@ -50,7 +50,7 @@ def test_spark_starts_from_its_archive(cache: Path, tmp_path: Path) -> None:
 
 
 def test_spark_starts_from_no_broken_archive(cache: Path, tmp_path: Path) -> None:
-    """Java looks itself at what it is given."""
+    """Java itself validates the archive."""
     archive = spark_archive(find_java())
     broken = put(archive, b"no archive")
     assert spark_words(archive.options).startswith(f'"-XX:SharedArchiveFile={broken}"')

@@ -1,4 +1,4 @@
-"""Events as columns: one for each type, with its fields."""
+"""Events as columns: one column for each type, with its fields."""
 
 from datetime import UTC, datetime
 from typing import Any

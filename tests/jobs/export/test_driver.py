@@ -28,7 +28,7 @@ Export = Callable[..., Exported]
 
 @pytest.fixture
 def export(spark: "SparkContext", connection: Connection, prefix: str, tmp_path: Path) -> Export:
-    """Writes the events to as many partitions as are asked for, and exports them to a folder of that name."""
+    """A function that writes events to the given number of partitions, and exports them to a folder with this name."""
 
     def exported(partitions: int, format: FileFormat, values: list[bytes] = EVENTS) -> Exported:
         topics = Topics("counter", f"{prefix}{partitions}.")
@@ -62,7 +62,7 @@ def test_exports_are_their_owners_only(export: Export, tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_partitions_do_not_change_rows(export: Export, tmp_path: Path) -> None:
-    """Neither those of events, but for their place, nor those of states."""
+    """Rows of events differ only in partition and offset; rows of states do not differ."""
     place = ("partition", "offset")
     assert [export(count, "parquet").events for count in (1, 3)] == [4, 4]
     assert read(tmp_path / "1", *place) == read(tmp_path / "3", *place)

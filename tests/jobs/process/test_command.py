@@ -1,4 +1,4 @@
-"""`cqrs run` with a process beside its aggregates, and `cqrs process`, as processes of their own on Spark."""
+"""`cqrs run` with a process manager, and `cqrs process`, as separate processes on Spark."""
 
 import json
 import os
@@ -28,7 +28,7 @@ LOCAL = ("--master", "local[2]")
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """A project with the example."""
+    """A project with the example process manager."""
     shutil.copytree(
         ROOT / "processes", project.folder / "processes", ignore=shutil.ignore_patterns("__pycache__")
     )
@@ -36,7 +36,7 @@ def shop(project: Project) -> Project:
 
 
 def happened(harness: TopicHarness, subject: str) -> list[str]:
-    """The types of an aggregate's events; none while the open transaction of a killed owner hides some."""
+    """Return the types of an aggregate's events; none while an open transaction of a killed owner hides some."""
     try:
         found = [
             read_event(one.value)
@@ -60,8 +60,9 @@ def _end(process: "subprocess.Popen[str]") -> None:
 
 @pytest.mark.covers("reacted-once")
 def test_orders_are_paid_then_shipped(shop: Project, tmp_path: Path) -> None:
-    """The example end to end in one `cqrs run`, a worker killed in between: each order has one payment, and is shipped
-    once. Its cancellation waits.
+    """The example end to end in one `cqrs run`, with a killed worker.
+
+    Each order has one payment, and is shipped once. Its cancellation is deferred.
     """
     orders, payments = shop.harness("order"), shop.harness("payment")
     shop.cqrs("init", "-q")

@@ -1,4 +1,4 @@
-"""Replay on Spark against a real broker: totals, times, files and contradictions."""
+"""Replay on Spark against a real broker: totals, times, files and inconsistencies."""
 
 import json
 import os
@@ -32,7 +32,7 @@ Folds = Callable[..., Replayed]
 
 @pytest.fixture
 def topics(connection: Connection, prefix: str) -> Topics:
-    """Of the aggregate `counter`, with two partitions."""
+    """The topics of the aggregate `counter`, with two partitions."""
     made = Topics("counter", prefix)
     create(connection, made, partitions=2)
     return made
@@ -40,13 +40,13 @@ def topics(connection: Connection, prefix: str) -> Topics:
 
 @pytest.fixture
 def log(connection: Connection, topics: Topics) -> Callable[..., None]:
-    """Appends events to a partition."""
+    """A function that appends events to a partition."""
     return lambda partition, *values: append(connection, topics.events, partition, values)
 
 
 @pytest.fixture
 def fold(spark: "SparkContext", connection: Connection, topics: Topics) -> Folds:
-    """Replays what is committed."""
+    """A function that replays the committed events."""
 
     def folds(target: Target | None = None, parts: int = 1, **asked: Any) -> Replayed:
         plan = plan_replay(connection, topics, "aggregates", ROOT, **asked)
@@ -148,7 +148,7 @@ def test_full_folder_is_refused(fold: Folds, tmp_path: Path) -> None:
 
 
 def test_folder_filled_meanwhile_is_kept(spark: "SparkContext", tmp_path: Path) -> None:
-    """As by another replay into it, at the same time."""
+    """Another replay has written into the folder at the same time."""
     out = tmp_path / "out"
     with pytest.raises(ConfigurationError, match="cannot write"), staged(spark, Target(str(out), "json")):
         out.mkdir()

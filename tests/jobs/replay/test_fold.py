@@ -1,4 +1,4 @@
-"""Folding a partition from its first event: what comes out, what is refused."""
+"""Folding a partition from its first event: the results, and the refused logs."""
 
 import msgspec
 import pytest
@@ -27,7 +27,7 @@ REQUIRED = (
 
 
 def without(member: str) -> bytes:
-    """An event that lacks a member."""
+    """Return an event without one of its members."""
     event = msgspec.json.decode(counted("a", 1))
     return msgspec.json.encode({name: value for name, value in event.items() if name != member})
 
@@ -101,7 +101,7 @@ def test_contradiction_has_its_offset(values: list[bytes | None], reason: str) -
 
 
 def test_another_aggregates_key_is_refused() -> None:
-    """Only the parts of a partition look at keys. They share no aggregate, and leave none out."""
+    """Only parts of a partition check keys. Two parts share no aggregate, and together they have all aggregates."""
     parts = [part_of(number, 2) for number in range(2)]
     (away,) = (part for part in parts if in_part([b"a"], part) == [False])
     with pytest.raises(ReplayFoldError, match="offset 0: the event of 'a' has the key of another aggregate"):

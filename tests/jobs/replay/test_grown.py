@@ -1,4 +1,4 @@
-"""Readers of whole logs give for a log that grew what they give for one that had its partitions from the start."""
+"""Readers of whole logs return the same after repartitionings as for topics that had all partitions from the start."""
 
 import json
 
@@ -31,7 +31,10 @@ def log(connection: Connection, prefix: str) -> GrowingCounters:
 
 
 def test_grown_log_replays_like_another(log: GrowingCounters, prefix: str) -> None:
-    """4 → 8 → 16, at every step: grown, half split, split; and up to the offsets of four partitions."""
+    """The counts are 4, 8 and 16.
+
+    Each step is replayed: topics extended, half split, split, and up to given offsets.
+    """
     even = GrowingCounters(log.connection, Topics("counter", f"{prefix}even."), 16)
 
     def counted_alike() -> None:
@@ -48,7 +51,7 @@ def test_grown_log_replays_like_another(log: GrowingCounters, prefix: str) -> No
         counted_alike()
         log.split()
         counted_alike()
-    log.split()  # the children of the first growth, to 16
+    log.split()  # the targets of the first repartitioning, to 16
     counted_alike()
     assert replay(log, positions=four) == before
     assert replay(log)[:2] == (len(MANY), sum(log.versions.values()))

@@ -1,4 +1,4 @@
-"""How far a replay is: the words of tasks that are under way, and of those that have ended."""
+"""The progress of a replay, from the reports of running tasks and the results of ended tasks."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 AGGREGATE = Aggregate.of("counter", counter.decider)
 
 
-#: Tells of every stretch.
+#: A reporter that reports after every batch.
 Talkative = partial(ReplayTeller, every=0.0)
 
 
 @pytest.fixture
 def words() -> Iterator[Heard]:
-    """Of three tasks: the first two read one partition."""
+    """The reports of three tasks. The first two read the same partition."""
     heard = Heard({0: 100, 1: 100, 2: 50})
     with heard:
         yield heard
@@ -51,9 +51,9 @@ def test_share_moves_within_a_task(words: Heard) -> None:
 
 
 def test_clock_begins_with_the_tasks(words: Heard) -> None:
-    """Spark's workers start for seconds: the rest would look too long."""
+    """Spark's workers take seconds to start, which would make the estimated remaining time too long."""
     assert words.progress({}).seconds == 0
-    assert words.progress({0: 9}).seconds > 0  # a network that drops all words
+    assert words.progress({0: 9}).seconds > 0  # a network that drops all reports
     with closing(Talkative(words.address, 0, 1000)):
         eventually(lambda: words.progress({}).seconds > 0)
 
@@ -67,11 +67,11 @@ def test_ended_tasks_have_done_all(words: Heard) -> None:
             250,
             30,
             0,
-        )  # to a time: some were folded, and are not in the total
+        )  # up to a time: some folded events are not in the total
 
 
 def test_late_words_take_nothing_back(words: Heard) -> None:
-    """Datagrams may pass one another, and Spark may run a task again."""
+    """Datagrams may overtake each other, and Spark may run a task again."""
     for at in (39, 9):
         with closing(Talkative(words.address, 2, 0)) as teller:
             teller.read(at, at, 0)
@@ -92,7 +92,7 @@ def test_events_on_disk_are_to_come(words: Heard) -> None:
         for at in range(0, 50, 10):
             fold.fold(values[at : at + 10], range(at, 50).__getitem__)
         read = told(words, 6).done
-        assert 10 <= read < 30  # at most 5 of the 10 aggregates have room
+        assert 10 <= read < 30  # at most 5 of the 10 aggregates fit in memory
         assert fold.total().events == 50
         eventually(lambda: words.progress({}).done == 50)
         assert words.progress({}).records == 50
@@ -100,7 +100,7 @@ def test_events_on_disk_are_to_come(words: Heard) -> None:
 
 @pytest.fixture
 def log(connection: Connection, prefix: str) -> Topics:
-    """12,000 events in one partition; a stretch that is read at once has 10,000 at most."""
+    """12,000 events in one partition. A batch of a read has at most 10,000."""
     topics = Topics("counter", prefix)
     create(connection, topics, partitions=1)
     append(connection, topics.events, 0, [counted("a", version) for version in range(1, 12_001)])
@@ -114,7 +114,7 @@ def test_task_tells_while_it_reads(connection: Connection, log: Topics) -> None:
     with words:
         assert task.total_part(replace(plan, words=words.address, tell_every=0.0), 0).total.events == 12_000
         eventually(lambda: words.progress({})[:3] == (12_000, 12_000, 12_000))
-        eventually(lambda: len(words.all) > 3)  # the first and the last one are said at the ends
+        eventually(lambda: len(words.all) > 3)  # the first and the last report are sent at the ends
 
 
 @pytest.mark.kafka
@@ -127,7 +127,7 @@ def test_workers_tell_the_driver(spark: "SparkContext", connection: Connection, 
         return listening[0]
 
     def watch(_: JobProgress) -> None:
-        """Holds up the driver until the words say all, without the results."""
+        """Delay the driver until the reports show all records, before the results."""
         eventually(lambda: listening[0].progress({})[:3] == (12_000, 12_000, 12_000))
 
     plan = plan_replay(connection, log, "aggregates", ROOT)

@@ -1,4 +1,4 @@
-"""A replay whose aggregates do not fit in memory: the same total, and no more memory than it may use."""
+"""A replay whose aggregates do not fit in memory has the same total, and stays within its memory."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ from tests.support.eventlog import NOON, counted
 AGGREGATE = Aggregate.of("counter", counter.decider)
 LATER = "2026-11-21T13:00:00.000Z"
 
-#: Index of the aggregate of each event, and whether it came later.
+#: (index of the aggregate, whether the event is later than the limit) of each event.
 histories = st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=200)
 
 
@@ -84,7 +84,7 @@ def test_waiting_contradiction_has_its_offset() -> None:
 
 
 def test_limit_counts_what_reached_it() -> None:
-    """Freed memory is not given back: the count at which the limit was reached stays the most."""
+    """Freed memory is not returned to the system: the count at which the limit was reached stays the maximum."""
     used = [100, 100, 1001, 1001, 1001, 1100]
     found = MemoryLimit(1000, lambda: used.pop(0), fewest=2)
     assert [found.is_reached(count) for count in (5, 10, 5, 10, 6)] == [False, True, False, True, True]
@@ -122,7 +122,7 @@ print(fold.total()[:2])
 @pytest.mark.covers("state-is-events")
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="nobody says what a process uses")
 def test_more_aggregates_than_memory_holds() -> None:
-    """With ids of 3 KB they take 51 MB: more than the process may have on top, so without the limit it dies."""
+    """The ids of 3 KB take 51 MB, more than the process may use in addition, so it dies without the limit."""
     bounded, unbounded = (
         subprocess.run(
             [sys.executable, "-c", REPLAYED, str(most)], cwd=ROOT, capture_output=True, text=True, check=False
@@ -130,4 +130,4 @@ def test_more_aggregates_than_memory_holds() -> None:
         for most in (8 << 20, 1 << 40)
     )
     assert (bounded.stdout, bounded.returncode) == ("(15000, 30000)\n", 0), bounded.stderr
-    assert (unbounded.stdout, unbounded.returncode != 0) == ("", True)  # MemoryError, or what C makes of it
+    assert (unbounded.stdout, unbounded.returncode != 0) == ("", True)  # MemoryError, or a crash in C

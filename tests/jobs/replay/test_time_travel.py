@@ -1,4 +1,4 @@
-"""A replay up to a time or to offsets is what was live then, when a run was stopped."""
+"""A replay up to a time or to offsets equals the live states at that time, when a run was stopped."""
 
 import json
 import random
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @pytest.mark.spark
 @pytest.mark.covers("state-is-events")
 def test_past_is_what_was_live(spark: "SparkContext", bank: TopicHarness) -> None:
-    """Up to a time, and up to offsets; for all accounts, and for one."""
+    """The replay ends at a time or at offsets, and covers all accounts or one."""
     stops = []
     print("seed", seed := random.randrange(1_000_000))
     choice, sent = random.Random(seed), list(mixture(150, seed=seed))

@@ -1,4 +1,4 @@
-"""`cqrs run` as a service: it loses workers, is taken over and is stopped, and leaves nothing behind."""
+"""`cqrs run` as a service: it loses workers, is taken over and is stopped, and leaves no process behind."""
 
 import json
 import os
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
 def attempts(project: Project, name: str) -> set[int]:
-    """Of the claims that stand."""
+    """Return the attempts in the committed claims."""
     found = offsets.committed_now(project.connection, Topics(name, project.prefix), range(4)).values()
     return {claim.attempt for one in found if (claim := parse_claim(one.metadata))}
 
@@ -100,7 +100,7 @@ def test_terminal_shows_progress_until_interrupted(project: Project) -> None:
 
 
 def test_service_streams_and_gets_ready(project: Project) -> None:
-    """Over HTTP and as JSON Lines, until SIGTERM."""
+    """The run reports over HTTP and as JSON Lines, until SIGTERM."""
     project.cqrs("init", "counter")
     project.send(increments(20))
     with project.running("run", "counter", *LOCAL, "--metrics-address", "0", "-o", "json") as run:
@@ -131,7 +131,7 @@ def get(url: str) -> tuple[int, str]:
 
 
 def sample(url: str, name: str) -> float:
-    """A sample of the metrics, 0 while it is not there."""
+    """Return a sample of the metrics, or 0 if it is missing."""
     found = [line for line in get(f"{url}/metrics")[1].splitlines() if line.startswith(f"{name} ")]
     return float(found[0].rpartition(" ")[2]) if found else 0.0
 

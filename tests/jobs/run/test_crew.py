@@ -1,4 +1,4 @@
-"""The tasks of a run: a lost one costs its neighbours nothing, and slots that join, are drained or go are used."""
+"""The tasks of a run: a lost task does not disturb its neighbours. New, drained and lost slots are handled."""
 
 import threading
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kafka
 
 
 def decide(counters: TopicHarness, first: int) -> None:
-    """Five more commands of each counter are decided."""
+    """Send five commands to each counter, and wait until they are decided."""
     for subject in "ad":
         counters.send(*increments(5, subject, first))
     for partition in range(2):
@@ -24,7 +24,7 @@ def decide(counters: TopicHarness, first: int) -> None:
 
 
 def submission(counters: TopicHarness, partition: int) -> int | None:
-    """The submission whose claim stands."""
+    """Return the submission that has committed its claim."""
     _, claim = counters.standing(partition)
     return None if claim is None else claim.submission
 
@@ -68,7 +68,7 @@ def test_slots_that_join_get_places(two: TopicHarness) -> None:
 
 @pytest.mark.covers("one-owner")
 def test_drained_executors_give_all_away(two: TopicHarness) -> None:
-    """As soon as a slot is free elsewhere; the task that has none left ends by itself."""
+    """The partitions move as soon as another slot is free. The task without partitions ends by itself."""
     context, notes = Cluster(1, works), list[str]()
     with driven(context, two.plan(once=False), 1, notes, drained=60.0):
         decide(two, 0)
@@ -84,7 +84,7 @@ def test_drained_executors_give_all_away(two: TopicHarness) -> None:
 
 
 def test_task_that_left_is_not_missed(two: TopicHarness) -> None:
-    """It may be lost with its executor: it has nothing to do any more."""
+    """The task may be lost with its executor, because it has no partitions any more."""
 
     def dies(plan: Plan, share: Share, ends: threading.Event) -> Iterable[OwnerResult]:
         found = list(works(plan, share, ends))
@@ -107,7 +107,7 @@ def test_task_that_left_is_not_missed(two: TopicHarness) -> None:
 
 
 def test_without_drained_slots_it_begins_anew(two: TopicHarness) -> None:
-    """It does so once no slot has got free for long: its tasks decide meanwhile."""
+    """The run restarts its tasks once no slot has been free for long. Until then the tasks decide."""
     ended = threading.Event()
 
     def cancelled(plan: Plan, share: Share, ends: threading.Event) -> Iterable[OwnerResult]:
@@ -142,7 +142,7 @@ def test_tasks_stay_if_all_is_drained(two: TopicHarness) -> None:
 
 
 def test_without_lost_slots_it_begins_anew(two: TopicHarness) -> None:
-    """A task that finds no slot has partitions that nobody owns."""
+    """A task without a slot has partitions without an owner."""
 
     def waits(plan: Plan, share: Share, ends: threading.Event) -> Iterable[OwnerResult]:
         if share != (0, 1):

@@ -1,4 +1,4 @@
-"""The driver: it submits again, notices who is missing, and ends with the gravest ending."""
+"""The driver submits lost tasks again, notices missing owners, and ends with the most serious result."""
 
 import threading
 import time
@@ -52,7 +52,7 @@ def test_finished_run_has_terminal_claim(counters: TopicHarness) -> None:
 @pytest.mark.usefixtures("no_young_transactions")
 @pytest.mark.parametrize("patience", [0.0, 600.0], ids=["while it runs", "at its end"])
 def test_transaction_that_hides_commands_is_named(counters: TopicHarness, patience: float) -> None:
-    """Once, however long it stays open."""
+    """It is named once, however long it stays open."""
     counters.send(*increments(3))
     client = begin(counters.connection, counters.topics.commands, [b"?"])
     notes: list[str] = []
@@ -81,7 +81,7 @@ def test_lost_task_is_submitted_again(counters: TopicHarness) -> None:
     assert [plan.submission for plan in context.plans] == [0, 1, 2]
     assert done.again == 2
     assert "a task was lost (the worker is gone); submitting again" in notes[0]
-    assert done.total("commands") == 7  # also those of the submission that was lost
+    assert done.total("commands") == 7  # also the commands of the lost submission
     counters.check()
 
 
@@ -106,7 +106,7 @@ def test_unowned_partitions_end_the_run(counters: TopicHarness) -> None:
 
 
 def test_lost_task_has_a_deadline_of_its_own(counters: TopicHarness) -> None:
-    """A task that is lost after the first deadline gets as long to claim as the first one."""
+    """A task that is lost after the first deadline gets the same time to claim as the first task."""
     never = threading.Event()
 
     def is_lost(plan: Plan) -> list[OwnerResult]:
@@ -122,7 +122,7 @@ def test_lost_task_has_a_deadline_of_its_own(counters: TopicHarness) -> None:
 
 
 def before_each_look(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
-    """A broker that does this before it answers the driver."""
+    """Call `act` before each response of the broker to the driver."""
     read = Progress.read
 
     def reads(progress: Progress) -> BrokerAnswer:
@@ -154,7 +154,7 @@ def test_absent_broker_extends_claim_deadline(
 
 
 def test_lost_task_waits_for_no_look(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker that the driver asks is lost: it answers after the task has begun again, and has decided."""
+    """The driver's broker is lost. It responds after the task has restarted and decided."""
     counters.send(*increments(7))
     decided = threading.Event()
 
@@ -174,7 +174,7 @@ def test_lost_task_waits_for_no_look(counters: TopicHarness, monkeypatch: pytest
 
 
 def test_rebuild_extends_claim_deadline(counters: TopicHarness) -> None:
-    """An owner folds a long log before it claims: as long as it says so, nobody is missing."""
+    """An owner folds a long log before it claims. No partition counts as unowned while it reports this."""
     looks: list[Snapshot] = []
 
     def folds(plan: Plan) -> list[OwnerResult]:

@@ -1,4 +1,4 @@
-"""The ends of runs of several partitions."""
+"""The results of runs with several partitions."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The answers of a run over HTTP: to Prometheus, and to what restarts and routes services."""
+"""The HTTP endpoint of a run: its responses to Prometheus, and to service managers and load balancers."""
 
 import json
 import os
@@ -100,7 +100,7 @@ def test_ready_while_every_owner_decides(endpoint: Endpoint[Snapshot], clock: Cl
 
 
 def test_standby_is_ready_for_updates(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
-    """For all others it is not: it decides nothing."""
+    """A standby is not ready for other clients, because it decides no commands."""
     endpoint.update(look(clock(), "warm", HERE))
     assert get(endpoint, "/readyz?standby")[0] == 503
     endpoint.update(look(clock(), "standby", HERE))

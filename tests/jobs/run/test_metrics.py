@@ -1,4 +1,4 @@
-"""The metrics of a look at a run."""
+"""The metrics of a run's snapshot."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""`run --once` beside other runs."""
+"""`run --once` while other runs exist."""
 
 import time
 from dataclasses import replace
@@ -34,7 +34,7 @@ def test_everything_is_decided_already(counters: TopicHarness, notes: list[str])
 def test_due_commands_are_left_to_say(
     connection: Connection, prefix: str, tmp_path: Path, notes: list[str]
 ) -> None:
-    """All commands are decided, one of them waits, and comes due while no owner is there."""
+    """All commands are decided, one of them is deferred, and it becomes due while no owner runs."""
     ward = patients(connection, prefix, tmp_path)
     ward.send(count("timed", notbefore=soon()), count("never", notbefore=FAR))
     before = ward.plan()
@@ -88,7 +88,7 @@ def test_a_killed_run_is_not_waited_for(counters: TopicHarness, notes: list[str]
 
 
 def test_only_what_is_left_is_decided(counters: TopicHarness, bank: TopicHarness, notes: list[str]) -> None:
-    """Of two aggregates, the one with commands that nobody has decided."""
+    """Only one of the two aggregates has undecided commands."""
     counters.send(*increments(5))
     quietly(counters.plan())
     bank.send(*mixture(5))

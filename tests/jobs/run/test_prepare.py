@@ -1,4 +1,4 @@
-"""A run is prepared: its plan, from settings and topics."""
+"""The plan of a run, made from settings and topics."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -78,7 +78,7 @@ def test_decide_timeout_is_in_the_plan(counters: TopicHarness) -> None:
 
 
 def test_run_epochs_always_rise(counters: TopicHarness) -> None:
-    """Also where this machine's clock is a day behind that of the run before."""
+    """This machine's clock may be a day behind the clock of the previous run."""
     plan = counters.plan()
     first = replace(plan, run_epoch=plan.run_epoch + 86_400_000)
     quietly(first)

@@ -1,4 +1,4 @@
-"""A run with processes beside its aggregates: one job, one ending."""
+"""A run with process managers: one job, one result."""
 
 import gc
 from collections import Counter
@@ -53,7 +53,7 @@ def drive(
         plan, places(plan, processes), 0, processes
     ),
 ) -> tuple[Snapshot, list[str]]:
-    """A run whose one task works in this process; what it ends with, and its notes."""
+    """Run one task in this process. Return the result of the run, and its notes."""
     notes: list[str] = []
     processes = replace(processes, run=plan.run, timing=HASTY)
     context = Context(lambda plan: cast(Any, task(plan, processes)))
@@ -64,7 +64,7 @@ def drive(
 
 @pytest.mark.covers("reacted-once")
 def test_one_run_decides_and_reacts(stage: Stage, payments: TopicHarness) -> None:
-    stage.react()  # its start
+    stage.react()  # commits its start position
     stage.place(0, 5)
     payments.send(command("payment.Request", "o-x", "Request-o-x", {"customer": "ann"}))
     done, _ = drive(payments.plan(), stage.plan())
@@ -72,8 +72,8 @@ def test_one_run_decides_and_reacts(stage: Stage, payments: TopicHarness) -> Non
     assert (done.processes.events, done.processes.commands) == (
         5,
         10,
-    )  # a request and a cancellation that waits
-    assert done.total("accepted") >= 1  # what the process sent may be decided, too
+    )  # a request and a deferred cancellation
+    assert done.total("accepted") >= 1  # the process manager's commands may be decided, too
     assert done.summary()["processes"]["checkout"]["lag"] == 0
     assert stage.asked() == orders(0, 5) + Counter({"o-x": 1})
     position, (_, claim) = stage.position(), payments.standing()
@@ -86,7 +86,7 @@ def sessions_alive() -> list[Session[Any]]:
 
 
 def test_ended_task_lets_go_of_clients(stage: Stage, payments: TopicHarness) -> None:
-    """Each has threads and a key of the few that a process has: a worker serves many tasks."""
+    """Each client has threads and one of the few thread-local storage keys of a process. A worker serves many tasks."""
     stage.react()
     stage.place(0, 1)
     before = sessions_alive()
@@ -99,7 +99,10 @@ def test_ended_task_lets_go_of_clients(stage: Stage, payments: TopicHarness) -> 
 
 
 def test_stopped_process_ends_the_run(stage: Stage, payments: TopicHarness) -> None:
-    """It is named with its way out; the partitions of aggregates end cleanly, and are fenced."""
+    """The error names the process manager and its remedy.
+
+    The aggregates' partitions end without errors, and are fenced.
+    """
     stage.react()
     payments.send(command("payment.Request", "o-x", "Request-o-x", {"customer": "ann"}))
     plan, hears = payments.plan(once=False), stage.plan(once=False)
@@ -140,7 +143,7 @@ def test_lost_process_is_named(stage: Stage, payments: TopicHarness) -> None:
 
 
 def test_once_leaves_reactions_to_others(stage: Stage) -> None:
-    assert left_to_react(stage.plan(), print) is not None  # a new process commits its start
+    assert left_to_react(stage.plan(), print) is not None  # a new process manager commits its start position
     stage.react()
     assert left_to_react(stage.plan(), print) is None
     stage.place(0, 3)
@@ -149,7 +152,10 @@ def test_once_leaves_reactions_to_others(stage: Stage) -> None:
 
 
 def test_processes_without_a_topic_wait(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    """They are left out unless they are named; places of processes that do not run are refused."""
+    """Process managers without a topic are skipped unless they are named.
+
+    Skips for other process managers are refused.
+    """
     cli = Cli({"topic_prefix": stage.prefix})
     cli.__dict__["settings"] = stage.settings
     assert [one.name for one in chosen_processes(cli, stage.connection, None)] == ["checkout"]

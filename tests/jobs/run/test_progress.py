@@ -1,4 +1,4 @@
-"""The progress of a run, told by the claims."""
+"""The progress of a run, read from the claims."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def test_error_replaces_the_client(
 
 
 def test_standby_owns_nothing_any_more(counters: TopicHarness) -> None:
-    """It was at work, and was taken over: what it decided still counts."""
+    """The standby was active before, and was taken over: its earlier decisions still count."""
     counters.send(*increments(3))
     plan = counters.plan(timing=replace(IMPATIENT, standby_after=0.5))
     with Reports("127.0.0.1") as reports, Progress(plan, reports) as progress:

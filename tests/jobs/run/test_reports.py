@@ -1,4 +1,4 @@
-"""The driver's ear: the latest report of each partition, from its own owners alone."""
+"""The driver's receiver of reports: the latest report of each partition, only from the run's own owners."""
 
 import os
 import socket
@@ -26,7 +26,7 @@ def reports() -> Iterator[Reports]:
 
 
 def send(reports: Reports, *sent: OwnerReport) -> None:
-    """Send them, and wait for one that is sent last."""
+    """Send reports, and wait until a final extra report has arrived."""
     sender = DatagramSender(reports.address)
     for report in (*sent, OwnerReport("last", len(sent), 0, 0, os.getpid(), "ended")):
         sender.send_body(encode_report(report))
@@ -35,7 +35,7 @@ def send(reports: Reports, *sent: OwnerReport) -> None:
 
 
 def test_latest_report_counts(reports: Reports) -> None:
-    """Datagrams may pass one another."""
+    """Datagrams may overtake each other."""
     send(
         reports,
         OwnerReport("counter", 0, 1, 0, 1, "recover"),
@@ -55,7 +55,7 @@ def test_unsigned_reports_are_ignored(reports: Reports) -> None:
 
 
 def test_closing_wakes_the_listener() -> None:
-    """It does not wait for a report, nor for the time after which it would look."""
+    """Closing waits neither for a report nor for the timeout of the socket."""
     reports = Reports("127.0.0.1")
     reports._socket.settimeout(60)
     with reports:
@@ -76,7 +76,7 @@ def test_each_note_is_told_once(reports: Reports) -> None:
         OwnerReport("counter", 1, 0, 0, 1, "decide", notes=["two"]),
         OwnerReport("x", 0, 0, 0, 1, "open", notes=["two"]),
     )
-    assert reports.fresh_notes() == ["two", "two"]  # of each aggregate
+    assert reports.fresh_notes() == ["two", "two"]  # one for each aggregate
     assert not reports.is_news(HERE.aggregate, "two") and reports.is_news(HERE.aggregate, "three")
 
 
@@ -89,7 +89,7 @@ def test_reports_of_local_runs_stay_here(reports: Reports) -> None:
 
 
 def test_notes_of_processes_are_said_once(reports: Reports) -> None:
-    """While they work, and not again at their end."""
+    """The notes are reported while the process managers work, and not again at their end."""
     for _ in range(2):
         tell_driver(reports.address, "process checkout waits")
     tell_driver(None, "nobody hears")

@@ -1,4 +1,4 @@
-"""When `--once` begins beside a run at work: pure, and by its own clock alone."""
+"""When `--once` starts while another run is active: pure tests with a simulated clock."""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,7 +14,7 @@ OTHER = replace(MINE, run="other")
 
 
 def test_own_pauses_are_no_rest() -> None:
-    """Answers that lay there while the process stood still, for longer than its patience: the other run decides."""
+    """This process was paused for longer than its timeout between two responses, but the other run makes progress."""
     now, notes = 0.0, list[str]()
     offsets: Iterator[int] = iter([1, 1, 2])
 

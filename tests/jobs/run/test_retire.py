@@ -1,4 +1,4 @@
-"""Ending a run from outside, also when no broker is there."""
+"""Retiring a run from outside, also without a broker."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -30,7 +30,7 @@ from tests.support.owners import quietly
 @pytest.mark.kafka
 @pytest.mark.covers("one-outcome")
 def test_old_offset_gets_no_last_claim(counters: TopicHarness) -> None:
-    """To commit it would move the group back for good."""
+    """Committing the old offset would move the group back permanently."""
     counters.send(*increments(5))
     plan = counters.plan()
     quietly(plan)
@@ -54,7 +54,7 @@ def test_old_offset_gets_no_last_claim(counters: TopicHarness) -> None:
 
 @pytest.mark.kafka
 def test_only_its_open_claims_are_retired(counters: TopicHarness) -> None:
-    """A fence costs three clients."""
+    """A fence costs three clients, so only partitions with an open claim are fenced."""
     counters.send(*increments(2))
     plan = counters.plan()
     quietly(plan)
@@ -67,14 +67,14 @@ def test_only_its_open_claims_are_retired(counters: TopicHarness) -> None:
 
     assert retire("another") == []
     assert retire(plan.run) == places
-    assert retire(plan.run, Connection("127.0.0.1:1")) == places  # nobody says whose they are
+    assert retire(plan.run, Connection("127.0.0.1:1")) == places  # without a broker, the claims are unknown
     retiring.retire(plan)
     assert retire(plan.run) == []
 
 
 @pytest.mark.kafka
 def test_fenced_retirements_are_repeated(counters: TopicHarness) -> None:
-    """The fenced owner begins again before the last claim is there, and fences whoever was about to leave it."""
+    """The fenced owner restarts before the last claim is committed, and fences the retiring client."""
     counters.send(*increments(2))
     plan = counters.plan()
     quietly(plan)
@@ -98,7 +98,7 @@ def test_fenced_retirements_are_repeated(counters: TopicHarness) -> None:
 
 
 class Stopping:
-    """A Spark job, and what the driver knows of it: it ends once it was asked three times for its checkpoints."""
+    """A fake Spark job that ends after three requests to it about its checkpoints."""
 
     def __init__(self, ends: bool) -> None:
         self.asked, self.ends, self.cancelled = 0, ends, 0
@@ -124,7 +124,7 @@ class Stopping:
 @pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("ends", [True, False])
 def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends: bool) -> None:
-    """Without bound only if they end: else the job is cancelled."""
+    """The stop waits without a limit only if the checkpoints end. Otherwise the job is cancelled."""
     notes: list[str] = []
     job: Any = Stopping(ends)
     timing = Timing(quiet_end=0.0, retire_deadline=60.0 if ends else 0.1)
@@ -135,7 +135,7 @@ def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends: bool) ->
 
 
 class Retiring(Owning):
-    """Counts how often it would fence."""
+    """Counts the fences."""
 
     fenced = 0
 
@@ -146,7 +146,7 @@ class Retiring(Owning):
 @pytest.mark.kafka
 @pytest.mark.parametrize("reached", [True, False])
 def test_stop_fences_where_a_broker_answers(counters: TopicHarness, reached: bool) -> None:
-    """Without one each step would wait for its own deadline."""
+    """Without a broker each step would wait for its own deadline."""
     notes: list[str] = []
     job: Any = Stopping(ends=False)
     plan = replace(counters.plan(), timing=Timing(quiet_end=0.0, retire_deadline=0.1, last_answer=3.0))

@@ -1,4 +1,4 @@
-"""A look at a run: what is rebuilt, and what keeps it from deciding."""
+"""A snapshot of a run: the shards that are rebuilt, and the reasons why partitions do not decide."""
 
 from cqrs_cli.deciding.measures import Folding
 from cqrs_cli.deciding.plan import Partition

@@ -1,4 +1,4 @@
-"""The driver's view of a takeover: how long it waits for more, and its words for what is left."""
+"""The driver during a takeover: how long it waits for more claims, and its message about remaining partitions."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ ERROR = TakenOverError("run x took over these topics")
 
 @pytest.fixture
 def plan(counters: TopicHarness) -> Plan:
-    """The plan of a run of two aggregates."""
+    """The plan of a run with two aggregates."""
     plan = counters.plan()
     other = replace(plan.topics["counter"], topics=Topics("other", counters.topics.prefix))
     return replace(plan, topics={**plan.topics, "other": other})
@@ -35,7 +35,7 @@ def stage(connection: Connection, prefix: str) -> Stage:
 
 
 def claimed(plan: Plan, later: int) -> Standing:
-    """A place that a run has claimed whose epoch is higher by so much."""
+    """Return a partition's commit with a claim whose epoch is `later` higher."""
     claim = plan.claim(COUNTER, 0)
     return Standing(0, altered(claim, run_epoch=claim.run_epoch + later, run="x" if later else claim.run))
 
@@ -64,7 +64,7 @@ def test_standby_waits_for_its_turn(plan: Plan) -> None:
 
 
 def test_own_processes_take_nothing_over(plan: Plan, stage: Stage) -> None:
-    """Their part of a run is prepared later, and its epoch is higher."""
+    """The run's process managers are prepared later, so their epoch is higher."""
     hears = replace(stage.plan(), run=plan.run, run_epoch=plan.run_epoch + 1)
     heard, *_ = hears.subscriptions
     now = 100.0

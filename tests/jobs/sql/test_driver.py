@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class NotedViews(SqlSession):
-    """A session that notes the views that it makes."""
+    """A session that records the names of its views."""
 
     noted: ClassVar[list[str]] = []
 
@@ -63,7 +63,7 @@ def test_views_and_errors(
     ):
         with pytest.raises(UsageError, match=complaint):
             session.query(text)
-    assert "SQLQueryContextLogger" not in caplog.text  # whose stacks would stand before the line
+    assert "SQLQueryContextLogger" not in caplog.text  # it would print stack traces before the line
     cut = {0: bank.end("events"), 1: 0}
     then = NotedViews(spark, bank.connection, bank.settings, lambda _: cut, flags)
     (row,) = then.query("SELECT count(*) FROM bank_account_state").collect()
@@ -107,7 +107,7 @@ def test_command_answers_from_a_file(project: Project) -> None:
 
 @pytest.mark.parametrize("shape", ["table", "csv", "json"])
 def test_answers_that_lack_rows_are_not_printed(shape: Literal["table", "csv", "json"]) -> None:
-    """A sum over the states of some partitions is a wrong number, whatever error comes after it."""
+    """A sum over the states of some partitions is wrong, even if an error follows."""
     printed: list[object] = []
     rows = SimpleNamespace(collect=lambda: [(10,)], toLocalIterator=lambda: iter([(10,)]))
     answer: Any = SimpleNamespace(columns=["n"], limit=lambda _: rows, toJSON=lambda: rows, **vars(rows))

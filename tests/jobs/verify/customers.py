@@ -1,4 +1,4 @@
-"""Customers on the real broker, decided and sealed as an owner does, without an owner's process."""
+"""Customers on the real broker, decided and encrypted as an owner does it, but without an owner."""
 
 from collections.abc import Iterable
 from itertools import count
@@ -23,7 +23,7 @@ from tests.support.topic_loss import delete_topics
 
 RING = Ring({"2026-11": bytes(64)})
 
-#: The same as the file of `personal_keys`.
+#: The contents of the keyring file.
 RING_FILE = '{"2026-11": "' + "A" * 86 + '=="}'
 
 
@@ -37,7 +37,7 @@ def erased(subject: str, id: str = "") -> Sent:
 
 
 def customers(connection: Connection, prefix: str, folder: Path) -> TopicHarness:
-    """Topics of customers on one partition, with the keys topic."""
+    """Return the topics of customers on one partition, with the keys topic."""
     harness = TopicHarness(connection, prefix, folder, "customer", package="tests.core.personal")
     with Admin(connection) as admin:
         if harness.topics.keys not in admin.describe([harness.topics.keys]):
@@ -46,7 +46,7 @@ def customers(connection: Connection, prefix: str, folder: Path) -> TopicHarness
 
 
 def decide(harness: TopicHarness, *commands: Sent) -> Decisions:
-    """Send commands, decide them, and write what that comes to: once. Each key that is made is the next `key(n)`."""
+    """Send commands, decide them, and write the results once. The data keys are `key(1)`, `key(2)` and so on."""
     harness.send(*commands)
     topics = harness.topics
     made = map(key, count(1)).__next__
@@ -60,7 +60,7 @@ def decide(harness: TopicHarness, *commands: Sent) -> Decisions:
 
 
 def put_key(harness: TopicHarness, subject: str, key: DataKey | None) -> None:
-    """Write the key of a customer, or its tombstone, into the keys topic."""
+    """Write the data key of a customer, or its tombstone, into the keys topic."""
     topic = harness.topics.keys
     value = key_value(None if key is None else RING.wrap(topic, subject, key))
     producer = clients.producer(harness.connection)
@@ -69,7 +69,7 @@ def put_key(harness: TopicHarness, subject: str, key: DataKey | None) -> None:
 
 
 def remake_keys(harness: TopicHarness) -> None:
-    """Delete the keys topic, and make it again."""
+    """Delete the keys topic and create it again."""
     with Admin(harness.connection) as admin:
         delete_topics(harness.connection, harness.topics.keys)
         admin.create(harness.topics.keys, 1, 1, KEYS_CONFIGS)

@@ -1,4 +1,4 @@
-"""Proving and altering the topics of a harness."""
+"""Verifying and altering the topics of a harness."""
 
 import os
 import subprocess
@@ -42,12 +42,12 @@ def change(at: int, data: dict[str, Any] | None = None, **members: Any) -> Calla
 
 
 def kinds(harness: TopicHarness) -> set[str]:
-    """The topics in which something is wrong."""
+    """Return the kinds of topics with violations."""
     return {violation.kind for violation in verified(harness).violations}
 
 
 def call(harness: TopicHarness, *arguments: str, with_code: bool = True) -> subprocess.CompletedProcess[str]:
-    """The installed `cqrs`, in a project of its own."""
+    """Run the installed `cqrs` in a project folder."""
     folder = harness.folder / "project"
     if not folder.is_dir():
         folder.mkdir()
@@ -71,7 +71,7 @@ def call(harness: TopicHarness, *arguments: str, with_code: bool = True) -> subp
 
 @contextmanager
 def shard(harness: TopicHarness) -> Iterator[LmdbStore]:
-    """The shard of partition 0, open for writing."""
+    """Yield the shard of partition 0, open for writing."""
     identity = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
     opened = open_shard(harness.shard_path(), identity)
     assert not opened.fresh

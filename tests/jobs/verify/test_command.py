@@ -56,7 +56,7 @@ def test_empty_shards_count_as_uncompared() -> None:
 
 
 def test_benchmark_reads_long_output(tmp_path: Path) -> None:
-    """Of a program that stands in for the command: what is in the folder is taken first."""
+    """A fake module in the working directory replaces the command, because this directory comes first on the path."""
     printed = {"commands": 1, "violation_count": 0, "seconds": 1.0, "violations": ["x" * 200_000]}
     (tmp_path / "cqrs_cli.py").write_text(f"print({json.dumps(printed)!r})")
     assert benchmark._measured(Arena(tmp_path, Connection(""), 0), 1)["commands_per_s"] == 1

@@ -1,4 +1,4 @@
-"""Topics that owners decided are clean, whatever else happened to them lawfully."""
+"""Topics that owners decided have no violations, whatever else legitimately happened to them."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -100,7 +100,7 @@ def test_new_commands_topic_must_be_accepted(
     quietly(counters.plan())
     remake(counters, "commands")
     counters.send(*(command("counter.Increment", "a", f"j{n}") for n in range(2)))
-    assert counters.violations() != []  # deleting a topic has taken the committed offset with it
+    assert counters.violations() != []  # deleting a topic also deleted its committed offset
     quietly(counters.plan(accept_loss=["counter:0@0"]))
     done = verified(counters)
     assert (done.total("accepted") > 0, done.violations) == (True, [])

@@ -1,4 +1,4 @@
-"""Each fault written into real topics is named."""
+"""Each fault written into real topics is reported."""
 
 import json
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def test_record_on_wrong_partition(decided: TopicHarness) -> None:
 
 @pytest.mark.covers("verifiable")
 def test_event_that_code_cannot_read(decided: TopicHarness) -> None:
-    """It is named once, also where the state is compared; without the code nobody can tell."""
+    """The event is reported once, even if the state is compared too. Without the code it cannot be found."""
     last = decided.records("events")[-1]
     version = json.loads(last.value or b"")["aggregateversion"] + 1
     strange = edited(last, type="bank_account.Borrowed", id="0/9999/0", aggregateversion=version)

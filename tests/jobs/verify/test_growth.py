@@ -1,4 +1,4 @@
-"""A grown aggregate on a real broker: the work of its owners is proved over the splits, and faults are found."""
+"""Verifying a repartitioned aggregate on a real broker: the owners' work over the splits, and faults in it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.kafka
 
 
 def proved_on(harness: TopicHarness, folder: Path) -> Verified:
-    """`verify --continue`: from what it has left in the folder."""
+    """Run `verify --continue` with the checkpoint in the folder."""
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
     with resumed_from(folder, proved_by(plan)) as work:
         return verify_here(replace(plan, since=work))
@@ -28,7 +28,7 @@ def proved_on(harness: TopicHarness, folder: Path) -> Verified:
 
 @pytest.fixture
 def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """A proof that goes on is made before the first growth, before its split, and between both."""
+    """Checkpoints of verify are made before the first repartitioning, before its split, and between both."""
     single = counters(connection, prefix, tmp_path, 1)
     grow_twice(single, lambda: proved_on(single, tmp_path / "proved"))
     return single
@@ -44,7 +44,7 @@ def test_owners_over_two_growths_are_proved(grown: TopicHarness) -> None:
 
 
 def test_proof_goes_on_over_growths(grown: TopicHarness, tmp_path: Path) -> None:
-    """From a proof of before the first, and of between both."""
+    """The checkpoints are from before the first repartitioning, and from between both."""
     full, done = verified(grown), proved_on(grown, tmp_path / "proved")
     assert ([str(one) for one in done.violations], done.again) == ([], {})
     assert sorted(done.earlier) == [0, 1]
@@ -53,7 +53,7 @@ def test_proof_goes_on_over_growths(grown: TopicHarness, tmp_path: Path) -> None
 
 
 def test_lost_command_is_found(grown: TopicHarness) -> None:
-    """A copy that a client sends with the attribute is one more, and no violation."""
+    """A copy that a client sends with the attribute is another command, and no violation."""
     came = next(one for one in grown.records("commands", 1) if b"forwardedfrom" in (one.value or b""))
     append(grown, "commands", came, partition=1)
     quietly(grown.plan())
@@ -64,7 +64,7 @@ def test_lost_command_is_found(grown: TopicHarness) -> None:
 
 
 def test_certificates_hold_over_a_growth(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """One of before it, and one of after it, which has the lineage."""
+    """One certificate is older than the repartitioning. The other is newer, and contains the lineage topic."""
     pair = counters(connection, prefix, tmp_path)
     pair.send(*round_of(0))
     quietly(pair.plan())

@@ -1,4 +1,4 @@
-"""Customers in real topics: their keys are proved, with the ring and without it."""
+"""Verifying customers in real topics and their keys, with the keyring and without it."""
 
 import json
 import shutil
@@ -72,13 +72,13 @@ def test_key_put_back_is_found(told: TopicHarness) -> None:
 
 
 def test_keys_topic_that_is_gone(told: TopicHarness) -> None:
-    """Then every key in force is lost."""
+    """All keys in force are lost then."""
     remake_keys(told)
     assert len(told.violations()) == 1
 
 
 def test_damaged_value_is_found(told: TopicHarness) -> None:
-    """By who has the ring. All of its shape is as it should be."""
+    """Only the keyring can show the damage, because the form of the values is valid."""
 
     def swap(log: list[Record]) -> None:
         data = json.loads(log[1].value or b"")["data"]

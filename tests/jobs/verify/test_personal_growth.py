@@ -1,4 +1,4 @@
-"""Customers whose partitions grow: their keys stay where they are, and are proved where their aggregates went."""
+"""Verifying repartitioned customers: keys stay in their partition, and are verified with the moved aggregates."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ NAMES = [f"c-{number}" for number in range(8)]
 
 
 def proved_on(people: TopicHarness) -> list[str]:
-    """The violations that `verify --continue` finds, from one call to the next."""
+    """Return the violations that `verify --continue` finds. Each call continues the previous call."""
     plan = plan_verify(people.connection, people.topics, people.settings)
     with resumed_from(people.folder / "proved", proved_by(plan)) as work:
         return [str(one) for one in verify_here(replace(plan, since=work)).violations]
@@ -30,7 +30,10 @@ def proved_on(people: TopicHarness) -> list[str]:
 
 @pytest.fixture
 def people(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """All have a key and a command that waits; half are erased before the growth, a quarter behind it."""
+    """All customers have a key and a deferred command.
+
+    Half are erased before the repartitioning, a quarter after it.
+    """
     people = customers(connection, prefix, tmp_path)
     waiting = [command("customer.Register", one, f"{one}.late", LATE, notbefore=FAR) for one in NAMES]
     people.send(*map(register, NAMES), *waiting, *map(erase, NAMES[:4]))
@@ -60,7 +63,7 @@ def test_keys_are_proved_over_a_growth(people: TopicHarness) -> None:
 
 @pytest.mark.covers("verifiable")
 def test_lost_keys_are_named_over_a_growth(people: TopicHarness) -> None:
-    """Those that a child has inherited, and those that are the parent's; each once."""
+    """The lost keys belong to the target and to the parent, and each is named once."""
     put_key(people, NAMES[6], None)
     put_key(people, NAMES[7], None)
     put_key(people, NAMES[0], None)

@@ -1,4 +1,4 @@
-"""How far a proof is: its tasks tell the driver while they read."""
+"""The progress of a verification, from the reports of its tasks."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -27,44 +27,44 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-#: Tells of every stretch.
+#: A reporter that reports after every batch.
 Talkative = partial(LogTeller, every=0.0)
 
 
 @pytest.fixture
 def words() -> Iterator[Heard]:
-    """Of three tasks, whose offsets nobody knows before they begin."""
+    """The reports of three tasks, whose offsets are unknown before they start."""
     heard = Heard(dict.fromkeys(range(3)))
     with heard:
         yield heard
 
 
 def test_share_moves_within_a_partition(words: Heard) -> None:
-    """A partition that has not begun counts as the others do."""
+    """A partition that has not started is estimated from the others."""
     assert told(words, 0) == (0, 3, 0, 0)
     teller = Talkative(words.address, 0)
     teller.begin(100)
     teller.read(10, 20)
     assert told(words, 2) == (20, 300, 10, 0)
-    teller.read(0, 10)  # offsets that are no records
+    teller.read(0, 10)  # offsets without records
     teller.read(5, 6)
     assert told(words, 4) == (36, 300, 15, 0)
     teller.close()
 
 
 def test_ended_partitions_have_done_all(words: Heard) -> None:
-    """Also where a network drops the words."""
+    """This works even if the network drops the reports."""
     assert told(words, 0, {0: 50}) == (1, 3, 50, 0)
     teller = Talkative(words.address, 1)
     teller.begin(100)
-    teller.read(7, 90)  # commands that are not decided are not read
+    teller.read(7, 90)  # undecided commands are not read
     teller.close()
     assert told(words, 3, {1: 7}) == (100, 300, 7, 0)
     assert told(words, 3, {0: 50, 1: 7}) == (200, 300, 57, 0)
 
 
 def test_proof_from_the_beginning_moves_on(words: Heard) -> None:
-    """The folder of an earlier verify was of no use: there is more to read."""
+    """The checkpoint in the folder could not be used, so more records must be read."""
     teller = Talkative(words.address, 0)
     teller.begin(10)
     teller.read(8, 8)
@@ -106,7 +106,7 @@ def decide_again(decided: TopicHarness, words: Address) -> None:
 @pytest.mark.kafka
 @pytest.mark.parametrize("state", [False, True])
 def test_task_tells_of_each_log(decided: TopicHarness, state: bool) -> None:
-    """In the end it has read as many offsets as it said at the beginning; the events twice for the state."""
+    """In the end it has read as many offsets as it announced. Comparing states reads the events twice."""
     with Heard({0: None}) as words:
         result = prove_partition(replace(planned(decided, state), words=words.address, tell_every=0.0), 0)
         assert result.error is None and result.report.violations == ()
@@ -119,7 +119,7 @@ def test_task_tells_of_each_log(decided: TopicHarness, state: bool) -> None:
 
 
 def is_whole(now: JobProgress) -> bool:
-    """True if the words say that all is done; what nobody has spoken of counts as one offset."""
+    """True if the reports show the end. A task without a report counts as one offset."""
     return now.done == now.offsets > 3
 
 
@@ -146,7 +146,7 @@ def test_workers_tell_of_their_proofs(spark: "SparkContext", decided: TopicHarne
     seen: list[JobProgress] = []
 
     def watch(_: JobProgress) -> None:
-        """Holds up the driver until the words say all, without the results."""
+        """Delay the driver until the reports show all records, before the results."""
         eventually(lambda: is_whole(listening[0].progress({})))
         seen.append(listening[0].progress({}))
 

@@ -1,4 +1,4 @@
-"""Shards compared with the events: each difference is named."""
+"""Shards are compared with the events, and each difference is reported."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.kafka
 
 
 def adopt(harness: TopicHarness) -> None:
-    """Make the shard of partition 0 take the events, which were written again, for those it has folded."""
+    """Make the shard of partition 0 treat the rewritten events as the events that it has folded."""
     opened = open_readonly(harness.shard_path())
     assert opened is not None
     with closing(opened):
@@ -69,7 +69,7 @@ def test_stale_shard_is_found(decided: TopicHarness) -> None:
 
 
 def test_states_by_other_code_are_counted(decided: TopicHarness) -> None:
-    """The first is shown, the others are one violation."""
+    """The first state is shown, and the other states are one violation."""
     found = list(decided.shard().items())[:4]
     with shard(decided) as store:
         other = {name: replace(saved, state=b'{"other":1}') for name, saved in found}
@@ -134,7 +134,7 @@ def test_shard_at_work_is_not_behind(decided: TopicHarness) -> None:
 
 @pytest.fixture
 def choking(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """An aggregate whose sixth event `evolve` cannot take."""
+    """An aggregate whose `evolve` fails for the sixth event."""
     harness = TopicHarness(connection, prefix, tmp_path, "awkward", package="awkward", root=ROOT / "tests")
     harness.send(*(command("awkward.Behave", "a", f"b{n}") for n in range(8)))
     quietly(harness.plan())

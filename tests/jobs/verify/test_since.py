@@ -1,4 +1,4 @@
-"""`verify --continue`: the folder that verifies go on from, and what it is refused for."""
+"""`verify --continue`: the folder with checkpoints of verifications, and the reasons to refuse a folder."""
 
 import re
 import shutil
@@ -85,7 +85,7 @@ def test_killed_verify_leaves_the_old(tmp_path: Path) -> None:
 
 
 def test_draft_of_a_killed_verify_goes(tmp_path: Path) -> None:
-    """It died while it wrote its first, or its next, `verified.json`."""
+    """The previous verify died while it wrote its first or its next `verified.json`."""
     for _ in range(2):
         draft = tmp_path / f".{HEAD_FILE}.{'0' * 32}"
         draft.touch()
@@ -120,7 +120,7 @@ def test_damaged_file_is_named(left: Path, tmp_path: Path, file: str, damage: Ca
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A partition as a verify leaves it."""
+    """A partition's folder as a verify leaves it."""
     folder = tmp_path_factory.mktemp("left")
     history = History(drawn(7))
     Pieces(history, folder).verify(looks(history, [20], (3, 3, 2, 1))[0])
@@ -173,7 +173,7 @@ def test_two_verifies_are_refused(tmp_path: Path) -> None:
 
 
 def since(harness: TopicHarness) -> Verified:
-    """A verify that goes on from the last one."""
+    """Run a verify that continues the last one."""
     eventually(lambda: all(harness.settled(kind) for kind in ("outcomes", "events", "dead-letters")))
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
     with resumed_from(harness.folder / "proved", proved_by(plan)) as generations:
@@ -194,7 +194,7 @@ def test_verify_goes_on_from_the_last(decided: TopicHarness) -> None:
 @pytest.mark.kafka
 @pytest.mark.covers("verifiable")
 def test_found_violation_is_kept(decided: TopicHarness) -> None:
-    """A record of a command that is proved already has its partition proved from the beginning, once."""
+    """A new record for a verified command makes verify read its partition from the beginning, once."""
     since(decided)
     append(decided, "outcomes", decided.records("outcomes")[7])
     found = since(decided)

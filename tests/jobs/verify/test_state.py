@@ -1,4 +1,4 @@
-"""Two stores walked side by side."""
+"""Two stores are read in parallel."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ names = st.sampled_from(["a", "b", "é", "z" * 510, "z" * 511, "z" * 512, "y" * 
 
 
 def saved(versions: dict[str, int], folder: Path) -> list[tuple[str, StoredState]]:
-    """Aggregates in the order in which a store gives them."""
+    """Return aggregates in the order in which a store returns them."""
     store = LmdbStore(folder, window_ms=1)
     states = {name: StoredState(version, 0, 0, b"") for name, version in versions.items()}
     store.apply(WriteBatch("", Positions(), Positions(), states))

@@ -30,20 +30,20 @@ def code(
     decide: Callable[[Add, Tally], Iterator[Added]] = tally.decide,
     evolve: Callable[[Tally, Added], Tally] = tally.evolve,
 ) -> Aggregate:
-    """The aggregate of the histories with a part of it changed."""
+    """Return the aggregate of the histories with some functions replaced."""
     return Aggregate.of("tally", cqrs.Decider(decide, evolve, Tally()))
 
 
 def again(
     history: History, other: Aggregate = AGGREGATE, start: int = 0, batch: int = BATCH
 ) -> list[HistoryDifference]:
-    """The differences, of the commands from an offset on."""
+    """Return the differences of the commands from an offset on."""
     logs = Logs(history.commands, history.outcomes, history.events)
     return decided_again(logs, RULES, AGGREGATE, other, start, batch)
 
 
 class Logs(NamedTuple):
-    """The logs that are decided again."""
+    """The logs of a simulation."""
 
     commands: list[Record]
     outcomes: list[Record]
@@ -51,7 +51,7 @@ class Logs(NamedTuple):
 
 
 def logs_of(world: World) -> Logs:
-    """The commands of clients, and an owner's answers, as far as they were decided."""
+    """Return the commands of clients and an owner's results, as far as the commands were decided."""
     commands = [world.record(offset) for offset in range(world.position)]
     return Logs(commands, records(world.outcomes), records(world.events))
 
@@ -71,7 +71,7 @@ def decided_again(
 
 
 def decided_by(history: History, other: Aggregate) -> dict[int, list[object]]:
-    """The other code's decision on each command, in one go: its outcome, but for words of our own, and its events."""
+    """Return the other code's decision on each command: its outcome, without our own messages, and its events."""
     context = BatchContext(PARTITION, lambda _: None, lambda *_: None, lambda: 0, home, TOPIC, WINDOW)
     done = decide_batch(other, history.commands, context)
     made: dict[int, list[object]] = {}

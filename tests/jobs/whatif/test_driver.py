@@ -28,7 +28,7 @@ LENDING = ("amount > account.balance:", "amount > account.balance + 50:")
 
 
 def drafted(folder: Path, name: str, old: str, new: str) -> None:
-    """A draft of the bank account in a project, with a change."""
+    """Write a changed draft of the bank account into a project."""
     source = (AGGREGATES / "bank_account.py").read_text()
     assert old in source
     (folder / "drafts").mkdir(exist_ok=True)
@@ -37,7 +37,7 @@ def drafted(folder: Path, name: str, old: str, new: str) -> None:
 
 @pytest.fixture
 def ask(bank: TopicHarness, tmp_path: Path) -> Ask:
-    """Plans for accounts on two partitions with every kind of outcome, and code that lends 50."""
+    """A function that plans a simulation of accounts on two partitions, with code that allows an overdraft of 50."""
     bank.send(*mixture(120))
     quietly(bank.plan())
     (tmp_path / "aggregates").symlink_to(AGGREGATES)
@@ -52,7 +52,7 @@ def ask(bank: TopicHarness, tmp_path: Path) -> Ask:
 
 @pytest.mark.kafka
 def test_partitions_are_decided_again(ask: Ask, bank: TopicHarness) -> None:
-    """Twice alike, and no topic has grown."""
+    """Both simulations agree, and no topic has new records."""
     ends = [bank.end(kind, n) for kind in KINDS for n in (0, 1)]
     one, other = ([decide_partition_again(ask(), n) for n in (0, 1)] for _ in range(2))
     assert one == other

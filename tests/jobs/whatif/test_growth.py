@@ -1,4 +1,4 @@
-"""The history of a grown aggregate, decided again: each family of partitions as one."""
+"""Simulating the history of a repartitioned aggregate: a partition and its targets are decided together."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +28,7 @@ def grown(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 @pytest.fixture
 def again(tmp_path: Path) -> Again:
-    """Decides all again: by the same code, or by code that counts twice."""
+    """A function that simulates all commands with the same code, or with code that counts twice."""
     (tmp_path / "aggregates").symlink_to(AGGREGATES)
     (tmp_path / "drafts").mkdir()
     source = (AGGREGATES / "counter.py").read_text()
@@ -52,7 +52,7 @@ def test_same_code_makes_no_difference(again: Again, grown: TopicHarness) -> Non
 
 
 def test_other_code_is_compared_once(again: Again, grown: TopicHarness) -> None:
-    """Each command where it was decided, each aggregate where it is now."""
+    """Each command is compared where it was decided, and each aggregate where it is now."""
     done = again(grown, "drafts.twice")
     accepted = sum(reasons(grown, number)["accepted"] for number in range(4))
     assert (done.counts["events", "accepted", "accepted"], done.states) == (accepted, 12)
@@ -67,7 +67,7 @@ def test_stretches_may_begin_and_end_anywhere(again: Again, grown: TopicHarness)
 def test_child_begins_as_early_as_its_parent(
     again: Again, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
-    """It was sent commands before the stretch, and decided them behind what its parent had decided in it."""
+    """The target got commands before the period, and decided them after its parent's decisions within the period."""
     single = counters(connection, prefix, tmp_path, 1)
     single.send(*round_of(0))
     quietly(single.plan())
@@ -80,7 +80,7 @@ def test_child_begins_as_early_as_its_parent(
 
 
 def test_unreadable_event_is_named_at_its_place(grown: TopicHarness, tmp_path: Path) -> None:
-    """Of a child, too."""
+    """The event may be on a target partition, too."""
     append(
         grown,
         "events",

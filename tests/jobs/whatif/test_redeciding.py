@@ -1,4 +1,4 @@
-"""Deciding again without a change of code makes no difference, and every change of code is found."""
+"""Deciding again with the same code makes no difference, and every change of code is found."""
 
 import json
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ OTHERS = [code(stricter), code(bolder), code(doubling), code(shorter), code(rewo
 @settings(max_examples=40)
 @given(seeds, st.integers(0, 60))
 def test_same_code_makes_no_difference(seed: int, start: int) -> None:
-    """From any command on: states, versions and remembered ids are those of history."""
+    """This holds from any command on: states, versions and remembered ids equal the history's."""
     assert again(History(drawn(seed)), start=start) == []
 
 
@@ -128,7 +128,7 @@ def test_later_versions_follow_a_difference() -> None:
 
 
 def test_state_begins_as_other_code_folds() -> None:
-    """Events before the stretch are folded, and no command there is decided."""
+    """Events before the period are folded, and no command before it is decided."""
     history = History([wish(3), wish(1, id="x"), wish(1, id="x")])
     assert again(history, code(stricter), start=1) == []
     found = again(history, code(stricter, offset_of), start=1)
@@ -192,7 +192,7 @@ def test_broken_history_is_refused(fault: object, complaint: str) -> None:
 
 
 def test_parked_before_is_known() -> None:
-    """A cancel, and a repetition, of a command that waits since before the stretch."""
+    """A cancel and a repetition of a command that was deferred before the period."""
     far = {"notbefore": "2999-01-01T00:00:00Z"}
     cancel = (
         b'{"specversion":"1.0","id":"k","source":"/t","type":"cqrs.Cancel","subject":"a","data":{"id":"x"}}'

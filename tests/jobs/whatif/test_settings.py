@@ -1,4 +1,4 @@
-"""Settings decide in `whatif` what they decided in history."""
+"""Settings have the same effect in `whatif` as they had in history."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -40,7 +40,7 @@ def known(entry: Deferral) -> Deferral:
     return replace(entry, command=b"", due=0, said=None, said_topic="")
 
 
-#: Settings with which most histories meet each limit.
+#: Settings with which most histories reach each limit.
 RULES = st.builds(
     DecisionRules,
     st.just(0),
@@ -67,17 +67,17 @@ RULES = st.builds(
 def test_same_code_and_settings_differ_nowhere(
     seed: int, rules: DecisionRules, start: int, batch: int
 ) -> None:
-    """Commands that wait, are put off too often, are too large to wait or to be decided, or come too late."""
+    """The commands are deferred, deferred too often, too large to be deferred or decided, or too late."""
     logs = logs_of(played(seed, rules))
     assert decided_again(logs, rules, WAY, WAY, start, batch) == []
 
 
 @settings(max_examples=300, deadline=None)
 @example(seed=7, most=15, cut=3)  # cancelled
-@example(seed=20, most=25, cut=8)  # put off again by a later version
+@example(seed=20, most=25, cut=8)  # deferred again with a later version
 @given(seeds, st.integers(0, 60), st.integers(0, 12))
 def test_outcomes_tell_what_waits(seed: int, most: int, cut: int) -> None:
-    """As an owner has it, but for the command, when it is due and whether it was said again."""
+    """The entries equal the owner's, except for the command, its due time and its resubmission."""
     world = played(seed, most=most)
     first, then = split(placed_outcomes(records(world.outcomes)), cut)
     before = changes_of(first, lambda _: None, TOPIC)
@@ -117,12 +117,12 @@ def rules_of(folder: Path, **changed: Any) -> DecisionRules:
     ],
 )
 def test_each_deciding_setting_is_a_rule(changed: dict[str, Any], rule: str, tmp_path: Path) -> None:
-    """A command that met one with the setting may not meet it with another."""
+    """A command that reached a limit with the old setting may not reach it with the new one."""
     assert getattr(rules_of(tmp_path, **changed), rule) != getattr(rules_of(tmp_path), rule)
 
 
 def test_contexts_have_one_maker() -> None:
-    """Owners, `whatif` and `send --dry-run` cannot forget what decides."""
+    """Owners, `whatif` and `send --dry-run` use the same rules, so that none of them can omit one."""
     makers = [
         str(file.relative_to(ROOT))
         for file in sorted((ROOT / "cqrs_cli").rglob("*.py"))

@@ -5,7 +5,7 @@ from tests.support.waiting import eventually
 
 
 def test_threads_that_begin_late_are_ended() -> None:
-    """A thread that had not begun when its client was closed, as on a busy machine: nobody waits for it for ever."""
+    """On a busy machine, a thread may not have started when its client is closed. It must still end."""
     from kafka.net.compat import KafkaNetClient
 
     client = KafkaNetClient(bootstrap_servers=["127.0.0.1:1"])

@@ -32,7 +32,7 @@ def test_doctor_compares_clocks(connection: Connection, by: int, status: str) ->
 
 
 class Quorum:
-    """A quorum with this time of its leader."""
+    """A quorum whose leader reports this time."""
 
     def __init__(self, stamp: int) -> None:
         self.stamp = stamp
@@ -47,7 +47,7 @@ class Quorum:
 
 @pytest.mark.parametrize(("stamp", "ahead"), [(1000, 0), (999, 1), (1002, -1), (-1, None)])
 def test_difference_is_what_is_certain(stamp: int, ahead: int | None) -> None:
-    """The broker's time lies between the question and the answer, unless the clocks differ."""
+    """The broker's time is between the request and the response, unless the clocks differ."""
     times = iter([1000, 1001])
     assert clock_difference(Quorum(stamp), lambda: next(times)) == ahead
 
@@ -58,7 +58,7 @@ def test_difference_is_said_in_words() -> None:
 
 
 class Told:
-    """The settings and notes that a command has."""
+    """The settings and notes of a command."""
 
     def __init__(self, folder: Path) -> None:
         self.settings, self.notes = load_settings({}, folder), list[str]()

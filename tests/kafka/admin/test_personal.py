@@ -13,7 +13,7 @@ pytestmark = pytest.mark.kafka
 
 
 def test_personal_fields_have_their_keys(connection: Connection, prefix: str) -> None:
-    """Marks may come later. The keys keep the number of partitions that the commands had then."""
+    """Annotations may be added later. The keys topic keeps the partition count that the commands had then."""
     topics = Topics("bank", prefix)
     with Admin(connection) as admin:
         _make_and_grow(admin, topics)

@@ -1,4 +1,4 @@
-"""A topic that was made again is another one."""
+"""A recreated topic is another topic."""
 
 from collections.abc import Collection, Mapping
 

@@ -1,4 +1,4 @@
-"""Topics are made right, made once, and refused when they are wrong: on a real broker."""
+"""Topics are created correctly and once, and incorrect topics are refused, on a real broker."""
 
 import socket
 import subprocess
@@ -232,7 +232,7 @@ except Exception as error:
 
 
 def test_broker_without_tls_is_recognised(connection: Connection) -> None:
-    # In a process of its own: kafka-python leaves the socket of a failed handshake open.
+    # A new process is used, because kafka-python does not close the socket of a failed handshake.
     told = subprocess.run(
         [sys.executable, "-c", ASK, connection.bootstrap_server], capture_output=True, text=True
     )

@@ -1,4 +1,4 @@
-"""The first words with a broker: which server takes a connection, and why the others do not."""
+"""The first connection to a broker: which server accepts it, and why the others do not."""
 
 import socket
 

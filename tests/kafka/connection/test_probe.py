@@ -9,7 +9,7 @@ from cqrs_cli.kafka.connection import probe
 
 @contextmanager
 def answering(answer: bytes) -> Iterator[int]:
-    """A server on a loopback port that says this to every client, whatever is asked."""
+    """Run a server on a loopback port that sends `answer` to every client."""
 
     def serve() -> None:
         connection, _ = listener.accept()

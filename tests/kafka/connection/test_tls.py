@@ -13,7 +13,7 @@ from tests.support.connections import refusal
 
 @pytest.fixture(scope="module")
 def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a certificate, its encrypted key, and a store with both of each kind there is."""
+    """A folder with a certificate, its encrypted key, and stores with both, one of each kind."""
     folder = tmp_path_factory.mktemp("pem")
     made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -subj /CN=me -days 2 -keyout key.pem -out ca.pem"
     stored = (

@@ -1,4 +1,4 @@
-"""A broker starts from its class data archive where there is one, and without it in any case."""
+"""A broker starts from its class data archive if it exists, and without it otherwise."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 @pytest.fixture
 def archive(tmp_path: Path, kafka_root: Path, monkeypatch: pytest.MonkeyPatch) -> ClassArchive:
-    """Of a cache that has Kafka's jars, and no archive yet."""
+    """The archive of a cache that has Kafka's jars, but no archive yet."""
     jars = cache_folder()
     cache = tmp_path / "cache"
     cache.mkdir()
@@ -43,7 +43,7 @@ def test_broken_archive_stops_no_broker(archive: ClassArchive, root: Path) -> No
 
 @pytest.mark.nightly
 def test_broker_starts_from_its_archive(archive: ClassArchive, root: Path) -> None:
-    """In `make nightly`: to write one takes half a minute. Every run of the tests starts from one."""
+    """This test runs in `make nightly`, because writing an archive takes half a minute."""
     whole = warm_broker(archive.java, print)
     broker = embedded.start_broker(root, brief=True)
     assert whole in mapped(broker.pid)

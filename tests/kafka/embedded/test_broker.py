@@ -1,4 +1,4 @@
-"""One broker, killed, crowded out and started again; topics stay whatever happens."""
+"""One broker is killed, loses its port and is restarted, and always keeps its topics."""
 
 import multiprocessing
 import os
@@ -43,7 +43,7 @@ def shared_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def root(shared_root: Path) -> Path:
-    """The project, its broker running."""
+    """The project with its running broker."""
     embedded.start_broker(shared_root)
     return shared_root
 
@@ -80,7 +80,7 @@ def test_second_start_finds_running_broker(root: Path) -> None:
 
 
 def test_broker_folder_is_its_owners_only(root: Path) -> None:
-    """Log and data hold what was sent; also where the folder was made before this rule."""
+    """Log and data contain the records that were sent. A folder from before this rule is fixed, too."""
     home = files.broker_folder(root)
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     home.chmod(0o755)
@@ -102,7 +102,7 @@ def test_topics_survive_killed_broker(root: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and /dev/full")
 def test_full_disk_leaves_no_process(root: Path) -> None:
-    """Its state cannot be written: no command would find it, and it would keep the port from the next start."""
+    """Without its state file no command would find the broker, and it would block the port for the next start."""
     before = embedded.start_broker(root)
     embedded.stop_broker(root)
     home = files.broker_folder(root)
@@ -181,7 +181,7 @@ def test_it_listens_on_loopback_only(root: Path) -> None:
     assert {state(root).port, state(root).controller_port} <= held.keys()
     assert open_to_others(state(root).pid) == {}
     for port in held:
-        with pytest.raises(ConnectionRefusedError):  # bound to all interfaces it would answer here too
+        with pytest.raises(ConnectionRefusedError):  # a broker on all interfaces would answer here too
             socket.create_connection(("127.0.0.2", port), timeout=5)
 
 

@@ -15,7 +15,7 @@ OFFLINE = """
 
 
 def java_saying(folder: Path, output: str, then: str = "") -> Path:
-    """Stands in for `java -jar ivy.jar …`: keeps its arguments, says what Ivy would say."""
+    """Return a fake `java -jar ivy.jar …`, which stores its arguments and prints Ivy's output."""
     java = folder / "java"
     java.write_text(f"#!/bin/sh\necho \"$@\" > {folder}/arguments\ncat <<'END'\n{output}\nEND\n{then}\n")
     java.chmod(0o755)

@@ -15,7 +15,7 @@ RELEASE = KafkaRelease("1.2.3", log4j="4.5.6", megabytes=43, jars=WANTED)
 
 
 class Mirror:
-    """A local source: what it serves and how often it was asked."""
+    """A local source of jars, which counts its requests."""
 
     def __init__(self, served: dict[str, bytes] = CONTENT) -> None:
         self.served = served

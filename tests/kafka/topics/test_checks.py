@@ -1,4 +1,4 @@
-"""The pure rules that make four topics sound."""
+"""The pure rules that four topics must fulfil."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -66,7 +66,7 @@ def grown(**counts: int) -> dict[Kind, TopicInfo]:
 
 @pytest.mark.parametrize("count", [4, 8])
 def test_commands_grow_last(count: int) -> None:
-    """Until then the aggregate has the partitions of its commands."""
+    """Until the commands topic is extended, the aggregate has its old partition count."""
     found = grown(commands=count)
     assert mistakes(TOPICS, found, TopicPlan(), LINEAGE) == []
     made = aggregate_topics(TOPICS, "cluster", found, LINEAGE)
@@ -127,7 +127,7 @@ def test_wrong_configuration_names_its_fix(kind: Kind, name: str, value: str) ->
 
 
 def test_commands_time_limits_are_free() -> None:
-    """The broker stamps them itself."""
+    """The broker itself stamps commands."""
     assert said(changed("commands", message_timestamp_after_max_ms="3600000")) == []
 
 

@@ -36,7 +36,7 @@ def test_a_key_is_sent_home(partitioner: str) -> None:
 
 @given(st.binary(min_size=1), st.integers(1, 64), st.integers(1, 16), st.sampled_from(["murmur2", "crc32"]))
 def test_homes_of_multiples_agree(key: bytes, count: int, times: int, partitioner: Partitioner) -> None:
-    """A key that moves as partitions grow moves to a child of its home."""
+    """When partitions are added, a key moves to a target of its partition."""
     assert target(partitioner, key, count * times) % count == target(partitioner, key, count)
 
 

@@ -1,4 +1,4 @@
-"""The rules for topics of an aggregate with personal fields: keys stay, plain values do not."""
+"""The rules for topics of an aggregate with personal fields: keys are kept, unencrypted values are not."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -65,7 +65,7 @@ def test_keys_may_be_compacted_sooner() -> None:
 
 
 def test_topic_of_broker_defaults_is_refused() -> None:
-    """A broker compacts nothing at all by itself, and keeps a segment open for a week."""
+    """A broker compacts nothing by default, and keeps a segment open for a week."""
     assert len(said(keys=TopicInfo("id", 4, 1, {}))) == 3
 
 
@@ -101,7 +101,7 @@ def test_failed_commands_go_as_commands_do() -> None:
 
 @pytest.mark.parametrize("count", [4, 8, 32])
 def test_keys_stay_when_partitions_grow(count: int) -> None:
-    """A key that moves to a child, by a multiple, finds its record where it was."""
+    """A key that moves to a target partition still has its record in the same keys partition."""
     grown = {kind: replace(info, partitions=count) for kind, info in FIVE.items()}
     made = aggregate_topics(TOPICS, "cluster", grown, {"keys": KEYS})
     assert (made.keys_id, made.key_partitions) == ("id-keys", 4)

@@ -1,4 +1,4 @@
-"""Manifests for Strimzi say what `init` makes and what `doctor` wants."""
+"""Manifests for Strimzi agree with the topics of `init` and the checks of `doctor`."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,12 +19,12 @@ FOUND = manifests([(BANK, PLAN), (CUSTOMER, PERSONAL)], [HEARING], "shop", "stag
 
 
 def resources(kind: str) -> dict[str, Any]:
-    """By the name in Kubernetes."""
+    """Return the resources by their name in Kubernetes."""
     return {one["metadata"]["name"]: one for one in FOUND if one["kind"] == kind}
 
 
 def allowed(role: str) -> set[RequiredAcl]:
-    """The rights of a role's user, as `doctor` asks for them."""
+    """Return the rights of a role's user, in the form of `doctor`."""
     user = resources("KafkaUser")[f"staging.cqrs-{role}"]["spec"]["authorization"]["acls"]
     kinds = {"transactionalId": "transactional-id"}
     return {

@@ -1,1 +1,1 @@
-"""A model of erasing: one aggregate, its keys, an owner, copies of its shard, a projection, a backup, crashes."""
+"""A model of erasing: an aggregate, its keys, an owner, copies of its shard, a projection, a backup, and crashes."""

@@ -1,4 +1,4 @@
-"""An owner's memory from the logs, and its decision on one command."""
+"""An owner's memory, restored from the logs, and its decision on one command."""
 
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ from tests.model.erasing.world import (
 
 
 def recovered(rules: Rules, world: World, copy: Copy) -> Memory:
-    """An owner's memory after a copy and the logs behind it; nothing of ids."""
+    """Return an owner's memory after a copy and the later records of the logs, without ids."""
     known, rest = copy.cache.known, world.events[copy.events :]
     for record in world.keys[copy.cache.keys :]:
         if not isinstance(record, Gone):
@@ -52,7 +52,7 @@ def recovered(rules: Rules, world: World, copy: Copy) -> Memory:
 
 
 class Decision(NamedTuple):
-    """`drawn`: keys so far, of the whole world."""
+    """A decision. `drawn` is the number of keys created so far in the whole world."""
 
     status: str
     memory: Memory
@@ -86,7 +86,7 @@ def decide(
 
 
 def _mark(rules: Rules, text: str, kid: str) -> int:
-    """The fingerprint; without the rule it depends on the key."""
+    """Return the fingerprint. Without the rule it depends on the key."""
     return mark_of(text) if rules.personal_fields_left_out else hash((kid, text))
 
 
@@ -129,7 +129,7 @@ def _remembered(memory: Memory, id: str, mark: int) -> Memory:
 
 
 def _with_key(before: Decision) -> Decision:
-    """… with a key in force: a new one if there is none."""
+    """Return the decision with a key in force, which is created if it does not exist."""
     memory = before.memory
     if memory.known.current is not None:
         return before

@@ -1,4 +1,4 @@
-"""The aggregate of the model, a note with a personal text, and its messages sealed and opened by the real functions."""
+"""The aggregate of the model, a note with a personal text. The real functions encrypt and decrypt its messages."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -49,7 +49,7 @@ _fingerprint = fingerprint_of(NOTE)
 
 @cache
 def step(note: Note, kind: str, data: bytes) -> Note:
-    """The next state; the data are opened."""
+    """Return the next state. The data are decrypted."""
     after = NOTE.step(note, kind, data)
     assert isinstance(after, Note)
     return after
@@ -57,13 +57,13 @@ def step(note: Note, kind: str, data: bytes) -> Note:
 
 @cache
 def state_of(data: bytes) -> Note:
-    """An opened state."""
+    """Return a decrypted state."""
     return decode_json(data, type=Note)
 
 
 @cache
 def kid_ended(data: bytes) -> str:
-    """The key that an `Erased` ends."""
+    """Return the key that an `Erased` event ends."""
     erased = NOTE.decode_event[ERASED](data)
     assert isinstance(erased, Erased)
     return erased.key
@@ -71,25 +71,25 @@ def kid_ended(data: bytes) -> str:
 
 @cache
 def text_of(data: bytes) -> str:
-    """The text of an opened message, of any kind."""
+    """Return the text of a decrypted message of any type."""
     return state_of(data).text
 
 
 @cache
 def data_of(text: str) -> bytes:
-    """The data of a command or event, or a state, in JSON."""
+    """Return the JSON data of a command, event or state."""
     return encode_json({"text": text})
 
 
 @cache
 def mark_of(text: str) -> int:
-    """The fingerprint of a command."""
+    """Return the fingerprint of a command."""
     return _fingerprint(WRITE, data_of(text), None)
 
 
 @cache
 def key_of(number: int) -> DataKey:
-    """The key that a model draws at this place."""
+    """Return the data key with this number."""
     drawn = sha512(b"%d" % number).digest()
     return DataKey.of_random(drawn[:8] + drawn)
 
@@ -101,32 +101,32 @@ def _keys() -> dict[str, DataKey]:
 
 @cache
 def seal(what: str, text: str, kid: str | None) -> bytes:
-    """A message with this text, sealed."""
+    """Return an encrypted message with this text."""
     data = data_of(text)
     return data if kid is None else seal_data(_CLASSES[what], data, _keys()[kid], _place(what))
 
 
 @cache
 def open_sealed(what: str, data: bytes, kid: str | None) -> bytes:
-    """A message for one who has this key alone: a placeholder where it is sealed with another."""
+    """Return a message for a reader with this key only. Values under another key are redacted."""
     keys = {} if kid is None else {kid: _keys()[kid]}
     return open_data(_CLASSES[what], data, keys.get, _place(what))
 
 
 @cache
 def open_with(data: bytes, kid: str) -> bytes:
-    """An event for one who takes this key for the one that it names; raises `DamagedSealError`."""
+    """Return an event for a reader that mistakes this key for the event's key. Raises `DamagedSealError`."""
     return open_data(Written, data, lambda named: DataKey(named, _keys()[kid].secret), _place("event"))
 
 
 @cache
 def kid_named(what: str, data: bytes) -> str | None:
-    """The key that a message is sealed with."""
+    """Return the key id with which a message is encrypted."""
     return next(iter(kids_in(data)), None)
 
 
 def kid_in(known: KnownKeys) -> str | None:
-    """The key in force."""
+    """Return the key in force."""
     return None if known.current is None else known.current.kid
 
 

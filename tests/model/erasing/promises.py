@@ -9,7 +9,7 @@ from tests.model.explore import Counterexample, Explored, visit
 
 
 def explore(scenario: Scenario, rules: Rules, most: int = 10_000_000) -> Explored:
-    """Visit every world, `most` at most, until something is wrong."""
+    """Visit worlds, at most `most`, until a promise is broken."""
 
     def wrong(world: World, labels: list[str]) -> Counterexample | None:
         return Counterexample.here(broken(rules, world) or left_over(rules, world, labels))
@@ -21,7 +21,7 @@ def explore(scenario: Scenario, rules: Rules, most: int = 10_000_000) -> Explore
 
 
 def broken(rules: Rules, world: World) -> str:
-    """The promise that this world breaks; empty if none."""
+    """Return the promise that this world breaks; empty if none."""
     if "LOST" in world.projection.rows:
         return "an event that nobody erased is taken for erased"
     if "DAMAGED" in world.projection.rows:
@@ -34,7 +34,7 @@ def broken(rules: Rules, world: World) -> str:
 
 
 def _last_erasure(world: World) -> int:
-    """The place of the last `Erased`, -1 without one."""
+    """Return the index of the last `Erased` event, -1 without one."""
     return max((at for at, one in enumerate(world.events) if one.type == ERASED), default=-1)
 
 
@@ -46,7 +46,7 @@ def _of_keys(world: World) -> str:
 
 
 def _of_memory(rules: Rules, world: World) -> str:
-    """An owner knows what one that starts now would know, from whatever it starts."""
+    """Check that an owner's memory equals the memory of an owner that starts now, from any copy."""
     owner = world.owner
     if owner is None or owner.open is not None or owner.owes:
         return ""
@@ -60,14 +60,14 @@ def _of_memory(rules: Rules, world: World) -> str:
 
 
 def left_over(rules: Rules, world: World, labels: list[str]) -> str:
-    """Where an erased text can still be read although nothing but faults may happen any more."""
+    """Return where an erased text is still readable although only faults can happen now; empty if nowhere."""
     owner = world.owner
     if owner is None or owner.position < len(world.commands) or owner.open is not None:
         return ""
     if any(not label.startswith(FAULT) for label in labels):
         return ""
     if sum(not isinstance(one, Gone) for one in world.keys) > 1:
-        return ""  # compaction is to come
+        return ""  # compaction has not finished
     if (
         not rules.ledger
         and world.events

@@ -1,4 +1,4 @@
-"""Everything that may happen next, each with a label."""
+"""All possible next steps of a world, each with a label."""
 
 from collections.abc import Iterator
 
@@ -27,12 +27,12 @@ from tests.model.erasing.world import (
 
 Steps = Iterator[tuple[str, World]]
 
-#: Labels begin so where nobody has to do it.
+#: Prefix of the labels of steps that need not happen.
 FAULT = "fault:"
 
 
 def steps(scenario: Scenario, rules: Rules, world: World) -> Steps:
-    """Every step that the world may take."""
+    """Yield every step that the world may take."""
     if world.todo:
         sent, *rest = world.todo
         yield f"a client sends {sent.id}", world._replace(commands=(*world.commands, sent), todo=tuple(rest))
@@ -48,7 +48,7 @@ def steps(scenario: Scenario, rules: Rules, world: World) -> Steps:
 
 
 def last_record(keys: tuple[KeyRecord, ...]) -> WrappedKey | None:
-    """The last word on the aggregate's key."""
+    """Return the last record of the aggregate's key."""
     return next((one for one in reversed(keys) if not isinstance(one, Gone)), None)
 
 
@@ -124,7 +124,7 @@ def _of_starts(rules: Rules, world: World) -> Steps:
         for one in world.outcomes
         if one.status in ("accepted", "rejected") and not one.id.startswith("E")
     }
-    shown = len(world.events), len(world.keys)  # its fence has ended whatever was open
+    shown = len(world.events), len(world.keys)  # its fence has ended every open transaction
     left = world.spend(starts=world.left.starts - 1)
     for name, copy in world.copies.items():
         if name == "nothing" and world.shard is not None:
@@ -189,7 +189,7 @@ def _decide(rules: Rules, world: World, owner: Owner, size: int) -> tuple[str, W
         outcomes += (Outcome(at, done.status, id, dict(memory.ids).get(id, 0)),)
         events += (done.event,) if done.event else ()
         keys += done.keys
-    keys = keys[-1:]  # the last word on a subject
+    keys = keys[-1:]  # the last record of a subject counts
     later = keys == (None,) and not rules.one_transaction
     opened = Open(events, outcomes, () if later else keys, parked, owner.position + size, memory, later)
     label = ", ".join(f"{one.id} {one.status}" for one in outcomes)
@@ -218,7 +218,7 @@ def _project_erased(rules: Rules, world: World, after: Projection, data: bytes) 
 
 
 def _project_written(rules: Rules, world: World, after: Projection, data: bytes) -> Steps:
-    """The high watermark counts what is not visible yet; without the rule it asks for what is visible only."""
+    """The high watermark includes records that are not visible yet. Without the rule only visible records are read."""
     kid, known = kid_named("event", data) or "", after.known
     reading = known.reading(kid, after.keys, len(world.keys) if rules.high_watermark else after.keys)
     row = "erased"

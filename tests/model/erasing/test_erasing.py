@@ -20,7 +20,7 @@ RESTORED = Scenario("a backup is restored", (W1, E), restores=1, checkpoints=0, 
 
 SCENARIOS = [ONE, AGAIN, REPEATED, PARKED, REWRAPPED, RESTORED]
 
-#: Larger worlds: more copies that may be behind, more commands.
+#: Larger worlds: more copies that may lag, and more commands.
 DEEPER = [
     replace(AGAIN, name="a write, an erasure, a write, with copies", checkpoints=1, losses=1),
     replace(PARKED, name="a parked write, an erasure, with losses", losses=1),
@@ -41,7 +41,7 @@ DEEPER = [
 KEY_LIVES = "the key of an erased text is still somewhere"
 OTHER_KEY = "an owner has another key than one that starts now"
 
-#: Each rule broken, with the least that shows it, and the promise that falls.
+#: Each rule broken, with the smallest scenario that shows it, and the broken promise.
 BREAKS = {
     "the tombstone is written behind the commit": (Rules(one_transaction=False), ONE, OTHER_KEY),
     "states are written plain": (

@@ -1,4 +1,4 @@
-"""Everything at one moment: the logs, the owner, copies of its state, a projection, and what may still go wrong."""
+"""The whole state of the model: the logs, the owner, copies of its state, a projection, and the possible faults."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from tests.model.erasing.note import Note, data_of
 
 
 class Command(NamedTuple):
-    """`what`: write, erase, park (a write before its time), again (an owner's, of the parked one)."""
+    """A command. `what` is write, erase, park (a deferred write) or again (its resubmission by an owner)."""
 
     what: str
     id: str
@@ -17,7 +17,7 @@ class Command(NamedTuple):
 
 class Event(NamedTuple):
     type: str
-    data: bytes  # as in the log: sealed
+    data: bytes  # as in the log: encrypted
 
 
 class Outcome(NamedTuple):
@@ -28,26 +28,29 @@ class Outcome(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """A record of the keys that compaction has removed; its offset stays."""
+    """A record of the keys that compaction has removed. Its offset stays."""
 
 
 KeyRecord = WrappedKey | Gone | None
 
 
 class Parked(NamedTuple):
-    data: bytes  # sealed
+    data: bytes  # encrypted
     at: int  # the offset of the command
-    said: int | None = None  # where it stands again
+    said: int | None = None  # the offset of its resubmission
 
 
 class Memory(NamedTuple):
     state: Note = Note()
     known: KnownKeys = KnownKeys()
-    ids: tuple[tuple[str, int], ...] = ()  # what is remembered: id and fingerprint
+    ids: tuple[tuple[str, int], ...] = ()  # remembered ids with their fingerprints
 
 
 class Open(NamedTuple):
-    """A transaction that is not committed, and what is known behind it. `later`: a tombstone that comes after it."""
+    """An uncommitted transaction, and the memory after it.
+
+    `later` is true if a tombstone is written after its commit.
+    """
 
     events: tuple[Event, ...]
     outcomes: tuple[Outcome, ...]
@@ -66,14 +69,17 @@ class Owner(NamedTuple):
 
 
 class Cache(NamedTuple):
-    """The keys that an owner keeps on its disk; how many records of the topic it has seen."""
+    """The keys in an owner's cache on disk. `keys` is the number of records read of the topic."""
 
     known: KnownKeys = KnownKeys()
     keys: int = 0
 
 
 class Copy(NamedTuple):
-    """A shard or a checkpoint; how many events it has seen. `cache`: of the machine that opens it."""
+    """A shard or a checkpoint.
+
+    `events` is the number of folded events, `cache` belongs to the machine that opens it.
+    """
 
     events: int
     state: bytes
@@ -91,7 +97,10 @@ class Projection(NamedTuple):
 
 
 class Left(NamedTuple):
-    """How often it may still happen. `rewraps` by the owner, or a tool: the key that it has read."""
+    """How often each fault may still happen.
+
+    `rewraps` counts the owner's re-wraps, or is the key that a tool has read.
+    """
 
     starts: int
     crashes: int
@@ -117,23 +126,23 @@ class World(NamedTuple):
     events: tuple[Event, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     keys: tuple[KeyRecord, ...] = ()
-    shown: tuple[int, int] = (0, 0)  # events and keys that readers see: a transaction shows piece by piece
+    shown: tuple[int, int] = (0, 0)  # events and keys that readers see, which appear one by one
     parked: Parked | None = None
     owner: Owner | None = None
     shard: Copy | None = None
-    cache: Cache = Cache()  # beside the shard
+    cache: Cache = Cache()  # next to the shard
     checkpoint: Copy | None = None
     projection: Projection = Projection()
-    drawn: int = 1  # keys so far
+    drawn: int = 1  # number of keys so far
     backup: Backup | None = None
 
     def spend(self, **less: int | WrappedKey) -> Left:
-        """The faults that are left once these have happened."""
+        """Return the faults that remain after these."""
         return self.left._replace(**less)  # type: ignore[arg-type]
 
     @property
     def copies(self) -> dict[str, Copy]:
-        """The copies that an owner may start from, by name."""
+        """The copies from which an owner may start, by name."""
         there = {"nothing": NOTHING}
         if self.checkpoint is not None:
             there["a checkpoint"] = self.checkpoint
@@ -143,31 +152,31 @@ class World(NamedTuple):
 
     @property
     def is_erased(self) -> bool:
-        """True if an erasure was asked for."""
+        """True if an erasure was requested."""
         return any(one.what == "erase" for one in self.commands)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Every rule of erasing that the model knows; a test breaks one."""
+    """Every rule of erasing in the model. A test breaks one of them."""
 
     one_transaction: bool = True  # event and key, erasure and tombstone
     sealed_states: bool = True
     keys_not_in_checkpoints: bool = True
-    cache_before_shard: bool = True  # is written
-    named_keys: bool = True  # a sealed value names its key
+    cache_before_shard: bool = True  # when they are written
+    named_keys: bool = True  # an encrypted value names its key
     high_watermark: bool = True
     erased_ends_its_key: bool = True
     personal_fields_left_out: bool = True  # of fingerprints
-    owner_wraps: bool = True  # and no tool
+    owner_wraps: bool = True  # no tool does
     parked_end_with_their_key: bool = True
     projections_hear: bool = True
-    ledger: bool = True  # after a restore erasures are sent again
+    ledger: bool = True  # after a restore, the erasures in the file are sent again
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """The commands of clients, and the bounds."""
+    """The commands of clients, and the bounds of the model."""
 
     name: str
     todo: tuple[Command, ...]

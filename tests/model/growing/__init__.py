@@ -1,1 +1,1 @@
-"""A model of partitions that grow while they are decided: owners, stale clients, a stale broker, crashes."""
+"""A model of repartitioning during decisions: owners, clients with old counts, a lagging broker, and crashes."""

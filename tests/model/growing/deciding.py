@@ -1,4 +1,4 @@
-"""An owner's memory from the logs, and its decision on one command."""
+"""An owner's memory, restored from the logs, and its decision on one command."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -14,12 +14,12 @@ Entries: TypeAlias = dict[str, Entry]
 
 @cache
 def count_of(lineage: PartitionLineage, partition: int) -> int | None:
-    """The count by which a partition judges."""
+    """Return the partition count by which a partition's owner assigns keys."""
     return lineage.count(partition)
 
 
 def recovered(rules: Rules, world: World, lineage: PartitionLineage, number: int) -> Memory:
-    """The memory of an owner that has read the logs: its inheritance, then its own, of the keys that are its own."""
+    """Return the memory restored from the logs: imported data, then the partition's own, of its own keys only."""
     states: States = {}
     ids: Ids = {}
     entries: Entries = {}
@@ -27,7 +27,7 @@ def recovered(rules: Rules, world: World, lineage: PartitionLineage, number: int
         parent = world.partitions[split.partition]
         if not rules.inherit_ids:
             ids = {}
-        entries = {}  # a parent has begun before it splits: what it inherited is in its own topic
+        entries = {}  # a parent is activated before its split, so its imports are in its own topic
         part = parent._replace(
             events=parent.events[: split.events],
             outcomes=parent.outcomes[: split.outcomes],
@@ -44,7 +44,7 @@ def recovered(rules: Rules, world: World, lineage: PartitionLineage, number: int
 
 
 def remaining(memory: Memory, number: int, count: int | None) -> Memory:
-    """The memory that is left once the keys that have moved are dropped."""
+    """Return the memory without the keys that have moved."""
     if count is None:
         return memory
     return Memory(
@@ -70,7 +70,7 @@ def _fold(number: int, part: Partition, states: States, ids: Ids, entries: Entri
 
 
 def put(entries: Entries, key: str, entry: Entry | None) -> None:
-    """An entry as it is from now on."""
+    """Set or remove an entry."""
     if entry is None:
         entries.pop(key, None)
     else:
@@ -78,12 +78,12 @@ def put(entries: Entries, key: str, entry: Entry | None) -> None:
 
 
 def sorted_items(found: Mapping[Any, Any]) -> Any:
-    """A memory that may be compared and hashed."""
+    """Return a memory in a comparable and hashable form."""
     return tuple(sorted(found.items()))
 
 
 class Decision(NamedTuple):
-    """`version`: of the event that it makes, 0 for none. `entry`: the one that its outcome ends."""
+    """A decision. `version` is the event's version, 0 without an event. `entry` is the entry that its outcome ends."""
 
     status: str
     version: int = 0
@@ -102,7 +102,7 @@ def decide(
     known: Memory,
     fails: bool,
 ) -> Decision:
-    """Decide the command at an offset of a partition whose owner judges by `count`."""
+    """Decide the command at an offset of a partition whose owner assigns keys by `count`."""
     if rules.home and command.key % count != number:
         return _elsewhere(rules, lineage, number, count, command.key)
     states, ids, entries = dict(known.states), dict(known.ids), dict(known.entries)
@@ -145,7 +145,7 @@ def _cancelled(entries: Entries, waiting: dict[str, str]) -> Decision:
 
 
 def outcome_of(at: int, command: Command, decision: Decision) -> Outcome:
-    """The outcome. A cancel has an id of its own, which is of no interest here."""
+    """Return the outcome. The own id of a cancel is ignored."""
     return Outcome(
         at, decision.status, "" if command.what == "cancel" else command.id, command.key, decision.entry
     )

@@ -1,4 +1,4 @@
-"""The promises that no world may break, and the order of nearest first in which worlds are visited."""
+"""The promises that no world may break, and the search that checks them."""
 
 from collections import Counter
 from itertools import combinations
@@ -10,7 +10,7 @@ from tests.model.growing.world import Command, Event, Forwarded, Rules, Scenario
 
 
 def broken(scenario: Scenario, rules: Rules, world: World) -> str:
-    """The promise that this world breaks; empty if none."""
+    """Return the promise that this world breaks; empty if none."""
     return _of_outcomes(world) or _of_events(scenario, world) or _of_memories(scenario, rules, world)
 
 
@@ -45,7 +45,7 @@ def _of_events(scenario: Scenario, world: World) -> str:
 
 
 def _overtaken(world: World, first: Event, second: Event) -> bool:
-    """True if the later of two events is of a command that has to be decided earlier."""
+    """True if the later of two events belongs to a command that must be decided earlier."""
     sent = []
     for event in (first, second):
         number, at = event.cause
@@ -61,7 +61,7 @@ def _overtaken(world: World, first: Event, second: Event) -> bool:
 
 
 def _of_memories(scenario: Scenario, rules: Rules, world: World) -> str:
-    """An owner knows what one that recovers now would know."""
+    """Check that an owner's memory equals the memory of an owner that recovers now."""
     for number, part in enumerate(world.partitions):
         for owner in part.owners:
             if owner.phase != "loop" or owner.epoch != part.epoch or owner.open is not None:
@@ -75,7 +75,7 @@ def _of_memories(scenario: Scenario, rules: Rules, world: World) -> str:
 
 
 def stuck(world: World, labels: list[str]) -> str:
-    """The work left undone where only faults may happen, and every partition has an owner that knows the topics."""
+    """Return work that is left undone although only faults can happen and every partition has an up-to-date owner."""
     if any(client.sends for client in world.clients) or world.left.grows:
         return ""
     if any(not label.startswith(FAULTS) for label in labels):
@@ -97,7 +97,7 @@ def stuck(world: World, labels: list[str]) -> str:
 
 
 def explore(scenario: Scenario, rules: Rules, most: int = 10_000_000) -> Explored:
-    """Visit every world, `most` at most, until something is wrong."""
+    """Visit worlds, at most `most`, until a promise is broken."""
 
     def wrong(world: World, labels: list[str]) -> Counterexample | None:
         return Counterexample.here(broken(scenario, rules, world) or stuck(world, labels))

@@ -1,15 +1,15 @@
-"""Everything that may happen next, each with a label."""
+"""All possible next steps of a world, each with a label."""
 
 from cqrs_cli.core.messages.growth import Grow
 from tests.model.growing.turn import Steps, Turn, ended
 from tests.model.growing.world import Owner, Partition, Rules, Scenario, World
 
-#: Labels begin so where nobody has to do it: without these, everything must be decided in the end.
+#: Prefixes of the labels of steps that need not happen. Without these steps, all commands must be decided in the end.
 FAULTS = ("fault:", "run:")
 
 
 def steps(scenario: Scenario, rules: Rules, world: World) -> Steps:
-    """Every step that the world may take."""
+    """Yield every step that the world may take."""
     yield from _of_operator(scenario, world)
     yield from _of_clients(world)
     for number, part in enumerate(world.partitions):
@@ -20,7 +20,7 @@ def steps(scenario: Scenario, rules: Rules, world: World) -> Steps:
 
 
 def _of_operator(scenario: Scenario, world: World) -> Steps:
-    """The wish is in the lineage before the topics grow."""
+    """Write the request into the lineage topic, and add the partitions."""
     if world.left.grows:
         after = scenario.counts[scenario.counts.index(world.there) + 1]
         lineage = world.lineage.with_record(Grow(world.there, after))
@@ -60,7 +60,7 @@ def _of_broker(world: World, number: int, part: Partition) -> Steps:
 
 
 def _of_runs(scenario: Scenario, world: World, number: int, part: Partition) -> Steps:
-    """A run's owner fences: what the one before had open is aborted, and it can do nothing any more."""
+    """Let a run's owner fence: the previous owner's transaction is aborted, and it can write no more."""
     if not world.left.starts[number] or number >= world.there:
         return
     starts = tuple(count - (at == number) for at, count in enumerate(world.left.starts))

@@ -1,4 +1,4 @@
-"""Every interleaving over a growth keeps every promise, and each rule is needed."""
+"""Every interleaving around a repartitioning keeps every promise, and each rule is needed."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ DEEPER = [
 OVERTAKEN, TWICE_DECIDED = "a command is overtaken", "a command is decided twice"
 WRONG, UNTRUE = "a command is in the wrong partition", "an owner knows what the logs do not say"
 
-#: Each rule broken, with the least that shows it, and the promise that falls.
+#: Each rule broken, with the smallest scenario that shows it, and the broken promise.
 BREAKS = {
     "a child decides before its parent has split": (Rules(wait=False), ORDER, UNTRUE),
     "what was sent before is not settled": (Rules(settle=False), ORDER, OVERTAKEN),

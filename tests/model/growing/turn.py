@@ -1,4 +1,4 @@
-"""One owner's chance to go on: each method is one of its steps."""
+"""One owner's next steps. Each method is one of its steps."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ Steps = Iterator[tuple[str, World]]
 
 
 def ended(world: World, owner: tuple[int, int], keep: bool) -> World:
-    """The world once the owner's open transaction is committed or aborted."""
+    """Return the world after the owner's open transaction is committed or aborted."""
     for number, part in enumerate(world.partitions):
         if any(isinstance(one, Forwarded) and one.owner == owner for one in part.commands):
             commands = tuple(_ended(one, owner, keep) for one in part.commands)
@@ -26,7 +26,7 @@ def _ended(one: Command | Forwarded, owner: tuple[int, int], keep: bool) -> Comm
 
 
 class Turn:
-    """One owner's chance to go on."""
+    """One owner of a world, and its next steps."""
 
     def __init__(
         self, scenario: Scenario, rules: Rules, world: World, number: int, place: int, owner: Owner
@@ -61,7 +61,7 @@ class Turn:
         return self.world.changed(self.number, owners=(*self.others[0], owner, *self.others[1]), **what)
 
     def _recover(self) -> Steps:
-        """It reads the lineage, and waits for its parent's split."""
+        """Read the partition history, and wait for the parent's split."""
         owner, rules, first = self.owner, self.rules, self.scenario.counts[0]
         is_behind = owner.phase == "stale"
         seen = PartitionLineage((first,)) if is_behind else self.world.lineage
@@ -86,7 +86,7 @@ class Turn:
         yield f"{self.name} recovers, count {count}, at {at}", self._be(after, claim=claim)
 
     def _adopt(self) -> tuple[str, World]:
-        """It writes what waits into its own topic, an entry at a time, then it has begun."""
+        """Write the imported entries into the own deferred topic, one at a time, and then activate the partition."""
         entries: Entries = {}
         for key, entry in self.memory.entries:
             state = "parked, cancelled" if entry.state.endswith("cancelled") else "parked"
@@ -101,14 +101,14 @@ class Turn:
         return f"{self.name} has begun", after._replace(lineage=begun)
 
     def _next_count(self) -> int | None:
-        """The count to split to."""
+        """Return the count to split to."""
         lineage, owner = self.world.lineage, self.owner
         if self.rules.one_growth_at_a_time and self.rules.count_from_lineage:
             return lineage.next_count(self.number, owner.there)
         return owner.there if owner.there > owner.judging else None
 
     def _settle(self) -> Steps:
-        """It decides what was sent before the growth by the old count, then it splits."""
+        """Decide the commands sent with the old count before the repartitioning, then split."""
         owner, part, after = self.owner, self.part, self._next_count()
         if after is None:
             return
@@ -131,7 +131,7 @@ class Turn:
         return PartitionLineage(lineage.counts, (*lineage.splits, split), lineage.begun)
 
     def _say_again(self) -> Steps:
-        """Resubmit a command that waits: it is due at any time."""
+        """Resubmit a deferred command, which may be due at any time."""
         after, part = self._next_count(), self.part
         for key, entry in self.memory.entries:
             if entry.said is not None:
@@ -155,7 +155,7 @@ class Turn:
         return self.memory._replace(entries=tuple(sorted(entries.items())))
 
     def _decide(self) -> Steps:
-        """The next command that is committed."""
+        """Decide the next committed command."""
         owner, part, at = self.owner, self.part, self.owner.position
         while at < len(part.commands) and getattr(part.commands[at], "owner", 0) is None:
             at += 1

@@ -1,7 +1,7 @@
-"""Everything at one moment: the logs of each partition, its owners, the clients, and what may still go wrong.
+"""The whole state of the model: the logs of each partition, its owners, the clients, and the possible faults.
 
-A key is a number, its hash. A Kafka transaction is one step, but for one that forwards: it is open on another
-partition meanwhile.
+A key is a number, its hash. A Kafka transaction is one step. Only a transaction that forwards takes several steps, and
+is open on another partition between them.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Place = tuple[int, int]  # partition and offset
 
 
 class Command(NamedTuple):
-    """`what`: plain, later (it waits for its time), cancel (of the one that waits), again (an owner's)."""
+    """A command. `what` is plain, later (deferred), cancel (of the deferred command) or again (its resubmission)."""
 
     what: str
     id: str
@@ -24,11 +24,11 @@ class Command(NamedTuple):
         0,
         0,
         0,
-    )  # by client, with this count, while the topics had, its number
+    )  # client, its count, the topics' count, its number
 
 
 class Forwarded(NamedTuple):
-    """A command in an open transaction; aborted if `owner` is None."""
+    """A command in an open transaction. `owner` is None if the transaction was aborted."""
 
     owner: Place | None  # partition and epoch
     command: Command
@@ -46,12 +46,12 @@ class Outcome(NamedTuple):
     status: str
     id: str
     key: int
-    entry: str  # the entry that it ends, empty for none
-    visible: bool = True  # until retention deletes it
+    entry: str  # the entry that it ends, or empty
+    visible: bool = True  # False once retention deletes it
 
 
 class Entry(NamedTuple):
-    """`state`: parked, said, or the same and cancelled."""
+    """An entry. `state` is parked or said, or one of these with "cancelled"."""
 
     id: str
     key: int
@@ -60,7 +60,7 @@ class Entry(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """An owner's knowledge, sorted."""
+    """An owner's memory, sorted."""
 
     states: tuple[tuple[int, int], ...] = ()
     ids: tuple[tuple[tuple[int, str], Place], ...] = ()
@@ -75,7 +75,7 @@ class Open(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """`phase`: new, stale (its broker is behind), adopt, loop. `there`: partitions of the topics, as it was told."""
+    """An owner. `phase` is new, stale (its broker lags), adopt or loop. `there` is the partition count it has read."""
 
     epoch: int
     there: int
@@ -88,13 +88,13 @@ class Owner(NamedTuple):
 
 
 class Client(NamedTuple):
-    knows: int  # partitions, by its metadata
+    knows: int  # partition count in its metadata
     sends: tuple[Command, ...]
     number: int = 0
 
 
 class Left(NamedTuple):
-    """How often it may still happen."""
+    """How often each fault may still happen."""
 
     starts: tuple[int, ...]
     grows: int = 1
@@ -105,12 +105,12 @@ class Left(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """The logs of one partition, and what its group has committed."""
+    """The logs of one partition, and the count in its committed claim."""
 
     commands: tuple[Command | Forwarded, ...] = ()
     events: tuple[Event, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
-    deferred: tuple[tuple[str, Entry | None] | None, ...] = ()  # None: compacted, its offset stays
+    deferred: tuple[tuple[str, Entry | None] | None, ...] = ()  # None if compacted, the offset stays
     claim: int = 0  # the count in the claim
     epoch: int = 0
     owners: tuple[Owner, ...] = ()
@@ -124,7 +124,7 @@ class World(NamedTuple):
     left: Left
 
     def changed(self, number: int, **what: object) -> "World":
-        """With another partition under this number."""
+        """Return the world with a changed partition."""
         parts = self.partitions
         after = parts[number]._replace(**what)  # type: ignore[arg-type]
         return self._replace(partitions=(*parts[:number], after, *parts[number + 1 :]))
@@ -132,17 +132,17 @@ class World(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """Every rule of growing; a test breaks one."""
+    """Every rule of repartitioning in the model. A test breaks one of them."""
 
-    wait: bool = True  # a child decides nothing before its parent has split
-    settle: bool = True  # what was sent before the growth is decided before the split
-    count_from_lineage: bool = True  # and not from metadata
-    claim: bool = True  # an owner whose broker knows less than the claim goes no further
+    wait: bool = True  # a target decides nothing before its parent has split
+    settle: bool = True  # commands sent before the repartitioning are decided before the split
+    count_from_lineage: bool = True  # not from metadata
+    claim: bool = True  # an owner stops if its broker returns less than the claim has
     partition_in_keys: bool = True
-    silence: bool = True  # nothing that moves is said again while settling
-    adopt: bool = True  # inherited entries are written into the child's own topic
+    silence: bool = True  # no command that moves is resubmitted while draining
+    adopt: bool = True  # imported entries are written into the target's own topic
     park_inherited: bool = True
-    home: bool = True  # only the key's home decides
+    home: bool = True  # only the key's partition decides
     forward: bool = True
     inherit_ids: bool = True
     one_growth_at_a_time: bool = True
@@ -154,7 +154,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Scenario:
-    """The commands of clients, and the bounds."""
+    """The commands of clients, and the bounds of the model."""
 
     name: str
     clients: tuple[tuple[Command, ...], ...]
@@ -164,7 +164,7 @@ class Scenario:
     stale: int = 0
     compactions: int = 0
     deletions: int = 0
-    fails: bool = False  # a command that is said again fails
+    fails: bool = False  # a resubmitted command fails
 
     def beginning(self) -> World:
         first, last = self.counts[0], self.counts[-1]

@@ -1,4 +1,4 @@
-"""Only a command that was tried alone often enough is blamed."""
+"""A command fails only after it was tried alone often enough."""
 
 import pytest
 

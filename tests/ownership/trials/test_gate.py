@@ -1,4 +1,4 @@
-"""The gate of a process: a suspect is alone."""
+"""Batch admission in a process: a suspect is decided alone."""
 
 import threading
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Trials, held against workers that die of commands, of operators, and of each other."""
+"""Poison-record detection, with workers that die of commands, of operators, and of each other."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -14,7 +14,7 @@ MOST = 5000
 
 
 class Log(NamedTuple):
-    """The traces that owners of one partition leave behind."""
+    """The records that owners of one partition leave."""
 
     position: int
     trial: Trial | None
@@ -22,7 +22,7 @@ class Log(NamedTuple):
 
 
 def own(log: Log, length: int, deadly: set[int], kill: int, blamed: Counter[int]) -> tuple[Log, bool]:
-    """One owner: steps 2 to 5. A worker dies of a deadly command, or after `kill` steps; true if it came to the end."""
+    """Run one owner, steps 2 to 5, whose worker dies of a deadly command or after `kill` steps. True if it finished."""
     trial = inherit(log.trial, log.untried, True, MOST)
     trial = trial and trial.within(length - log.position)
     log = Log(log.position, trial, True)
@@ -43,7 +43,10 @@ def own(log: Log, length: int, deadly: set[int], kill: int, blamed: Counter[int]
 
 
 def rounds(length: int, deadly: set[int], kills: list[int]) -> tuple[int, Counter[int]]:
-    """The number of owners it took, and the blamed; `kills`: steps after which an operator kills the first ones."""
+    """Return the number of owners, and the blamed commands.
+
+    `kills` are steps after which an operator kills the first owners.
+    """
     log, blamed = Log(0, None, False), Counter[int]()
     for number in range(10_000):
         kill = kills[number] if number < len(kills) else MOST * PARTS
@@ -66,7 +69,7 @@ def test_every_deadly_command_is_found(length: int, data: st.DataObject) -> None
 
 @given(lengths, st.lists(st.integers(0, 300), max_size=12))
 def test_killed_owners_blame_nobody(length: int, kills: list[int]) -> None:
-    """A kill between two steps is none while a suspect is decided."""
+    """A kill between two steps does not count as a kill while a suspect is decided."""
     _, blamed = rounds(length, set(), kills)
     assert blamed == Counter()
 

@@ -1,4 +1,4 @@
-"""A command with personal fields that is deferred, said again, and decided, as an owner writes it."""
+"""A command with personal fields that is deferred, resubmitted and decided, as an owner writes it."""
 
 from typing import Any
 
@@ -28,12 +28,15 @@ DUE = NOW + 500
 
 
 def later(who: str) -> Wish:
-    """A command that waits."""
+    """Return a deferred command."""
     return wish(1, data={"n": 1, "who": who}, notbefore=rfc3339(DUE))
 
 
 class Parked(Sealed):
-    """The first command waits, the others are decided meanwhile, and if it `is_said` it is said again behind them."""
+    """A history whose first command is deferred while the others are decided.
+
+    With `is_said` it is resubmitted after them.
+    """
 
     def __init__(self, *wishes: Wish, is_said: bool = True) -> None:
         self.is_said = is_said

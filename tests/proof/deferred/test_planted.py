@@ -1,4 +1,4 @@
-"""Each change of what is written about a deferred command is found, whoever made it and whatever came of it."""
+"""Each change of the records about a deferred command is found, whatever its cause and its effect."""
 
 from collections.abc import Callable
 from dataclasses import replace as replaced
@@ -15,7 +15,7 @@ Change = Callable[[World], World]
 
 
 def met(*sends: str, when: Callable[[World], bool]) -> World:
-    """The history without a fault, up to a moment."""
+    """Return a history without a fault, up to the first world that fulfils `when`."""
     world = World(sends, ())
     while not when(world):
         after = list(steps(world))
@@ -26,7 +26,7 @@ def met(*sends: str, when: Callable[[World], bool]) -> World:
 SAID = met("x", when=lambda one: len(one.commands) == 2 and not one.sends)
 LATER = walked("late", until=0)
 STRICT = replaced(RULES, limits=RULES.limits._replace(early=0))
-AHEAD = walked_on(World(("x",), (), rules=STRICT))  # said again too early, and once more
+AHEAD = walked_on(World(("x",), (), rules=STRICT))  # resubmitted too early, and once more
 TWICE = walked("late", until=2)
 ONCE_MORE = walked("late", "y")
 CANCELLED = walked("x", "cancel")
@@ -42,7 +42,7 @@ TRACED = (b'"source"', b'"traceparent":"00-1","source"')
 
 
 def entry(number: int = -1, **members: Any) -> Change:
-    """Change the members of an entry; text of its command by `command`."""
+    """Change the members of an entry. `command` replaces a text in its command."""
 
     def change(world: World) -> World:
         topic = list(world.topic)
@@ -77,13 +77,13 @@ def exchanged(
 
 
 def decided_with(**members: Any) -> World:
-    """An owner has read the altered entry, said it again, and decided it."""
+    """Let an owner read the altered entry, resubmit it, and decide it."""
     world = entry(**members)(WAITS)
     shard = Shard(tuple(altered(one, members) for one in world.shard.entries), *world.shard[1:])
     return walked_on(world._replace(shard=shard))
 
 
-#: Changes of an entry that waits, whose command may have been deleted.
+#: Changes of a waiting entry, whose command may have been deleted.
 FIELDS: list[dict[str, Any]] = [
     {"command": DATA},
     {"command": NAMED},
@@ -142,7 +142,7 @@ def test_planted_change_is_found(world: World, change: Change) -> None:
 
 @pytest.mark.parametrize("members", FIELDS[:-3])
 def test_altered_entry_is_found_afterwards(members: dict[str, Any]) -> None:
-    """5 becomes 5,000, and that is decided; the entry has ended."""
+    """The amount 5 becomes 5,000, and is decided. The entry has ended."""
     assert proved(decided_with(**members))
 
 

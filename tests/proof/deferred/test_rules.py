@@ -1,4 +1,4 @@
-"""Each rule for deferred commands, on its own: which outcome or entry is at fault, and which is not."""
+"""Each rule for deferred commands, on its own: the outcomes and entries that violate it, and those that do not."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -45,7 +45,7 @@ def judged(
     deleted: int = 0,
     unknown: bool = False,
 ) -> list[tuple[str, int, str]]:
-    """The findings; the outcomes are those of the commands from 0 on. `unknown`: the index has none of them."""
+    """Return the findings for the outcomes of the commands from 0 on. With `unknown`, the index has no outcomes."""
     findings = Findings()
     index = Outcomes() if unknown else Outcomes(enumerate(outcomes))
     rules = DeferralRules(scope(loss), DecidedRange(99, 99, outcomes=deleted), index, findings)
@@ -119,7 +119,7 @@ def test_faulty_outcome_is_named(outcomes: tuple[OutcomeTrace, ...], what: str) 
 
 @pytest.mark.parametrize(("deleted", "at"), [(5, None), (6, None), (0, 6), (0, 5), (3, 6), (6, 3)])
 def test_what_was_deleted_is_not_judged(deleted: int, at: int | None) -> None:
-    """Commands whose outcomes were deleted, or that lie before an accepted loss."""
+    """The commands' outcomes were deleted, or the commands are before an accepted loss."""
     loss = None if at is None else Loss(at, 0, 0)
     forgotten = deleted > 5 or (at or 0) > 5
     about = outcome("unchanged", type="cqrs.Cancel.way", target=(5, "x"))
@@ -178,7 +178,7 @@ def test_command_stands_where_its_entry_says(place: bytes | None, waits: bool) -
 
 
 def test_log_keeps_the_last_entry() -> None:
-    """Where it stands in a topic that is no more does not count."""
+    """An offset in a topic that was deleted does not count."""
     findings = Findings()
     log = DeferredLog(scope(), Outcomes(), findings, findings)
     said = msgspec.structs.replace(PARKED, said=7, said_topic=TOPIC)

@@ -1,4 +1,4 @@
-"""Deferred commands with personal fields: sealed as they wait, ended with their key, and what contradicts that."""
+"""Deferred commands with personal fields: encrypted while they wait, ended with their key, and violations of that."""
 
 import json
 from typing import Any
@@ -64,7 +64,7 @@ def test_erased_command_has_ended_key() -> None:
 
 
 def test_decided_command_has_its_key() -> None:
-    """It was decided with placeholders."""
+    """The command was decided with redacted values."""
     told = Parked(later("Ann"), erase(), says(1, "Cem"))
     told.outcomes[3] = edited(told.outcomes[3], {"reason": "BUSINESS_RULE"})
     wanted = "outcomes 4 is BUSINESS_RULE, and the key of its command had ended: it is to be ERASED"

@@ -1,4 +1,4 @@
-"""Verdicts that may not be, on deferred commands and others, in the words that `verify` prints."""
+"""Inconsistent outcomes, of deferred commands and others, with the messages that `verify` prints."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from cqrs_cli.core.messages.outcome import Original, Verdict
 from cqrs_cli.proof.verdict import check_verdict
 
 FIRST = Original(0, "accepted", 1, 1)
-#: The members that each of these statuses has.
+#: The usual members of each status.
 USUAL: dict[str, dict[str, Any]] = {
     "accepted": {"version": 1, "events": 1},
     "unchanged": {},
@@ -73,7 +73,7 @@ def test_expectation_may_hold_or_be_checked_before() -> None:
 
 
 def test_reserved_command_may_find_nobody() -> None:
-    """Where no such command is deferred `cqrs.Cancel` is NOT_FOUND, which is not about an expected version."""
+    """`cqrs.Cancel` is NOT_FOUND if no such command is deferred, which does not concern the expected version."""
     missing: dict[str, Any] = {"reason": "NOT_FOUND"}
     assert said("rejected", reserved=True, **missing) == []
     assert said("rejected", **missing) == ["is NOT_FOUND without an expected version"]

@@ -1,4 +1,4 @@
-"""A certificate finds every change of a byte below it, and none in an untouched log."""
+"""A certificate finds every changed byte before its end, and no change in an untouched log."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ RECORDS = st.builds(
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[Record]:
-    """Records with holes between their offsets."""
+    """Draw records with holes between their offsets."""
     offset, made = draw(st.integers(0, 12)), []
     for record in draw(st.lists(RECORDS, min_size=1, max_size=12)):
         offset += draw(st.integers(1, 6))
@@ -43,7 +43,7 @@ def logs(draw: st.DrawFn) -> list[Record]:
     return made
 
 
-#: Offsets of a stretch.
+#: Number of offsets per hash.
 STRETCH = 5
 
 
@@ -56,7 +56,7 @@ def hashed(records: Sequence[Record], end: int) -> LogCertificate:
 def checked(
     was: Sequence[Record], now: Sequence[Record], end: int, now_end: int | None = None, start: int = 0
 ) -> Checked:
-    """The log `now` against the certificate of `was` up to `end`."""
+    """Check the log `now` against the certificate of `was` up to `end`."""
     hasher = LogHasher(end, STRETCH)
     high = max(end, now[-1].offset + 1 if now else 0) if now_end is None else now_end
     hasher.feed(record for record in now if start <= record.offset < high)
@@ -66,7 +66,7 @@ def checked(
 @pytest.mark.covers("certified")
 @given(logs(), logs(), st.integers(0, 60), st.integers(0, 60))
 def test_untouched_log_has_no_change(log: list[Record], more: list[Record], end: int, start: int) -> None:
-    """It does not matter where the certificate ends, what came since, and where retention has got to."""
+    """The end of the certificate, later records and retention make no difference."""
     later = [moved(record, record.offset + max(end, log[-1].offset + 1)) for record in more]
     below = sum(record.offset < end for record in log)
     assert checked(log, [*log, *later], end) == Checked([], below, 0)
@@ -94,7 +94,7 @@ def test_every_changed_record_is_found(log: list[Record], data: st.DataObject) -
 
 
 def _alike(one: Record, other: Record) -> bool:
-    """Without headers and with none is the same."""
+    """True for equal records. A record without headers equals a record with an empty list of headers."""
     return remade(one, headers=one.headers or []) == remade(other, headers=other.headers or [])
 
 
@@ -143,7 +143,7 @@ def test_bytes_of_a_record_stay() -> None:
 
 
 def test_certificate_is_written_line_by_line() -> None:
-    """So that two of them can be compared by eye."""
+    """Two certificates can be compared line by line."""
     text = write_certificate(Certificate(aggregate="a", cluster="c", made="now", topics={}))
     assert text.splitlines()[:3] == [b"{", b' "format": "cqrs.certificate/1",', b' "aggregate": "a",']
 

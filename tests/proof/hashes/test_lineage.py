@@ -1,4 +1,4 @@
-"""Certificates over a growth: what the lineage explains is no change, and an altered lineage is one."""
+"""Certificates and repartitioning: changes that the partition history explains are legitimate, others are not."""
 
 import pytest
 from msgspec import UNSET
@@ -48,7 +48,7 @@ def test_altered_lineage_is_found(now: CertifiedLineage | None, says: str) -> No
 
 
 def test_children_come_after() -> None:
-    """Those of a growth; others are a change."""
+    """Only the targets of a repartitioning may be new partitions."""
     grown = hashed(b"grow")
     assert growth_change(4, 8, grown) is growth_change(8, 8, grown) is growth_change(4, 4, None) is None
     assert growth_change(4, 8, None) == growth_change(4, 8, grown._replace(counts=(2, 8)))

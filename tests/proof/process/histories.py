@@ -1,4 +1,4 @@
-"""Histories of a process: its events, what it sent for them, and what the rule finds."""
+"""Histories of a process manager: its events, its commands for them, and the findings of the rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ Found = dict[str, dict[int, list[ReactionPlace]]]
 
 @dataclass
 class History:
-    """Events 0 to `end`, of which a process reacted to those from `start` to `position`."""
+    """Events 0 to `end`. A process manager reacted to the events from `start` to `position`."""
 
-    counts: Sequence[int]  # commands of each event
+    counts: Sequence[int]  # number of commands of each event
     start: int
     position: int
     skips: frozenset[int] = frozenset()
@@ -42,7 +42,7 @@ class History:
         )
 
     def sent(self) -> Found:
-        """The commands of a process without fault."""
+        """The commands of a process manager without faults."""
         return {
             f"p/t/{offset}@{offset}": {
                 number: [self.place(offset, number)] for number in range(self.counts[offset])

@@ -1,4 +1,4 @@
-"""The rule of a process is silent on clean histories, and finds every planted fault."""
+"""The rule for process managers finds nothing in clean histories, and finds every planted fault."""
 
 import pytest
 from hypothesis import given
@@ -113,7 +113,7 @@ def test_planted_faults_are_found(fault: object) -> None:
 
 
 def test_going_back_keeps_the_order() -> None:
-    """Commands that were sent again stand behind all that were sent before."""
+    """Commands that are sent again come after all commands sent before."""
     history = History([1, 1, 1, 1, 1, 1, 1], 0, 7, accepted=3)
     sent = history.sent()
     for origin in (3, 4, 5, 6):
@@ -160,7 +160,7 @@ def test_accepted_losses_are_counted() -> None:
 
 
 def test_loss_ends_where_it_was_accepted() -> None:
-    """Before that offset commands may be missing, from it on they may be there twice."""
+    """Before this offset commands may be missing; from this offset on they may occur twice."""
     history = History([1, 1, 1, 1], 0, 4, accepted=2)
     sent = {origin: one for origin, one in history.sent().items() if origin == "p/t/0@0"}
     found = history.judge(sent)
@@ -188,7 +188,7 @@ def test_accepted_losses_add_up() -> None:
 
 
 def test_raising_before_the_beginning_is_fine() -> None:
-    """Nor does it matter from the position on, which was read before the commands."""
+    """Errors from the position on are fine too, because the position was read before the commands."""
     history = History([1, 1, 1, 1], 1, 4, raises=frozenset({0, 2, 3}))
     sent = history.sent()
     del sent["p/t/2@2"], sent["p/t/3@3"]
@@ -197,7 +197,7 @@ def test_raising_before_the_beginning_is_fine() -> None:
 
 
 def test_commands_at_the_position_may_come() -> None:
-    """It was read before they were."""
+    """The position was read before the commands."""
     history = History([1, 1, 1], 0, 3)
     sent = history.sent()
     del sent["p/t/2@2"]

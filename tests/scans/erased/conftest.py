@@ -1,4 +1,4 @@
-"""An erased customer, among others."""
+"""An erased customer and another customer."""
 
 from pathlib import Path
 

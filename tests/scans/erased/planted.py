@@ -1,4 +1,4 @@
-"""An erased customer, and what a test plants of her where nothing may be."""
+"""An erased customer, and records with her values that a test adds."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def proved(told: TopicHarness, *look_in: Path) -> ErasedProof:
 
 
 def found(told: TopicHarness, *look_in: Path) -> str:
-    """The one violation, which has no value in it."""
+    """Return the only violation, which must not contain the value."""
     done = proved(told, *look_in)
     (one,) = [*map(str, done.topics.found), *map(str, done.found)]
     assert done.count == 1 and ANN not in one
@@ -38,7 +38,7 @@ def shard(told: TopicHarness) -> Path:
 
 
 def entry_of(told: TopicHarness, data: dict[str, Any]) -> Record:
-    """A record of the first command, waiting with these data."""
+    """Return a record in which the first command is deferred with these data."""
     command = json.loads(told.records("commands")[0].value or b"") | {"data": data}
     entry = {"subject": "ann", "id": "r", "fingerprint": 1, "version": 0, "timestamp": 1, "due": 1}
     value = entry | {"attempt": 0, "reason": "LATER", "command": command}

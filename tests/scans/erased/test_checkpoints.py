@@ -1,4 +1,4 @@
-"""`verify --erased` looks into checkpoints as into shards: in their store, and where it is pointed at."""
+"""`verify --erased` searches checkpoints like shards, in their store and in given folders."""
 
 import shutil
 from pathlib import Path
@@ -20,12 +20,12 @@ from tests.support.harness import TopicHarness
 
 pytestmark = pytest.mark.kafka
 
-#: The name of a checkpoint's data.
+#: The name of a checkpoint's data file.
 NAME = "00000001770000000000-0.mdb"
 
 
 def sealed(version: int) -> StoredState:
-    """Ann's state, sealed with the key that her erasure has ended."""
+    """Return Ann's state, encrypted with the key that her erasure has ended."""
     plain = encode_json(Customer("Somebody", plan="free"))
     return StoredState(
         version, 0, 0, seal_data(Customer, plain, key(1), SealPlace("customer", "ann", STATE, ""))
@@ -33,7 +33,7 @@ def sealed(version: int) -> StoredState:
 
 
 def checkpoint(told: TopicHarness, shard: Path) -> Path:
-    """The shard as a checkpoint in the store of the settings."""
+    """Write the shard as a checkpoint in the configured store."""
     store = told.folder / "checkpoints"
     told.settings = told.settings.model_copy(update={"checkpoints": str(store)})
     with Admin(told.connection) as admin:
@@ -51,21 +51,21 @@ def shard(told: TopicHarness, **states: StoredState) -> Path:
 
 @pytest.mark.covers("verifiable")
 def test_checkpoint_with_a_value(told: TopicHarness) -> None:
-    """A value that commands still tell, in the state of another aggregate."""
+    """The value is known from the commands, and is in the state of another aggregate."""
     checkpoint(told, shard(told, other=StoredState(1, 0, 0, encode_json(Customer(ANN)))))
     assert f"{NAME} byte " in found(told)
 
 
 @pytest.mark.covers("verifiable")
 def test_checkpoint_in_plain_text(told: TopicHarness) -> None:
-    """A value that nobody knows any more is found by its field."""
+    """The value is unknown, but it is found by its field."""
     checkpoint(told, shard(told, ann=StoredState(1, 0, 0, encode_json(Customer("Somebody")))))
     assert f"{NAME}: a shard has a plain value in the personal field 'name', of 'ann'" in found(told)
 
 
 @pytest.mark.covers("verifiable")
 def test_checkpoint_sealed_with_ended_key(told: TopicHarness) -> None:
-    """One of before the erasure has such seals, and nobody can open them; one of since may not have them."""
+    """A checkpoint from before the erasure may have such values, which are unreadable. A later checkpoint may not."""
     checkpoint(told, shard(told, ann=sealed(1)))
     done = proved(told)
     assert done.count == 0 and len(done.places) == 1
@@ -75,7 +75,7 @@ def test_checkpoint_sealed_with_ended_key(told: TopicHarness) -> None:
 
 
 def test_checkpoints_that_it_is_pointed_at(told: TopicHarness) -> None:
-    """A backup of them, say. Nothing is written there."""
+    """The folder may be a backup of checkpoints, and nothing is written to it."""
     folder = checkpoint(told, shard(told, ann=StoredState(1, 0, 0, encode_json(Customer("Somebody")))))
     told.settings = told.settings.model_copy(update={"checkpoints": None})
     assert f"{NAME}: a shard has a plain value in the personal field 'name', of 'ann'" in found(told, folder)
@@ -83,7 +83,7 @@ def test_checkpoints_that_it_is_pointed_at(told: TopicHarness) -> None:
 
 
 def test_checkpoint_with_a_key(told: TopicHarness) -> None:
-    """Caches of keys are no part of checkpoints; one that was put there is found."""
+    """Key caches do not belong into checkpoints, and are found there."""
     folder = told.folder / "elsewhere"
     cache = KeyCache(folder, ("k", "e"))
     record = KeyRecord("ann", RING.wrap(told.topics.keys, "ann", key(1)))

@@ -1,4 +1,4 @@
-"""Texts looked for in bytes: each is found wherever it stands, and nothing else is."""
+"""Searching for patterns in bytes finds each occurrence, and nothing else."""
 
 import json
 

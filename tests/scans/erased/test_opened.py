@@ -1,4 +1,4 @@
-"""`verify --erased` finds what is sealed, and can be opened still: by a key that no erasure has ended."""
+"""`verify --erased` finds encrypted values that can still be decrypted, with a key that no erasure has ended."""
 
 from pathlib import Path
 
@@ -25,13 +25,13 @@ SPARED = f"sealed with key {key(9).kid}, which no erasure has ended: whoever has
 
 @pytest.fixture
 def spared(told: TopicHarness) -> TopicHarness:
-    """Ann has a key now that is none of those that were ended."""
+    """Ann has a key that no erasure has ended."""
     put_key(told, "ann", key(9))
     return told
 
 
 def state_under(one: DataKey, version: int = 1) -> StoredState:
-    """The state of Ann after her first event."""
+    """Return the state of Ann after her first event."""
     state = encode_json(Customer(ANN, plan="free"))
     return StoredState(
         version, 0, 0, seal_data(Customer, state, one, SealPlace("customer", "ann", "state", ""))
@@ -72,7 +72,7 @@ def test_checkpoint_that_opens(spared: TopicHarness, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("state", [state_under(key(1)), state_under(key(9), 2)], ids=["before", "after"])
 def test_what_is_sealed_is_no_find(spared: TopicHarness, state: StoredState, tmp_path: Path) -> None:
-    """Neither of before the erasure with the key that it has ended, nor of after it with the new one."""
+    """The value is from before the erasure with the ended key, or from after it with the new key."""
     keep(shard(spared), ann=state)
     keep(tmp_path / "copy", ann=state)
     done = proved(spared, tmp_path / "copy")

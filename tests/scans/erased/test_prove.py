@@ -1,4 +1,4 @@
-"""`verify --erased` finds whatever is left of what was erased, in topics and in files."""
+"""`verify --erased` finds all remains of erased values, in topics and in files."""
 
 import sqlite3
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_commands_that_stay_for_ever(told: TopicHarness) -> None:
 
 @pytest.mark.covers("verifiable")
 def test_shard_in_plain_text(told: TopicHarness) -> None:
-    """By its fields, and by the values that are known."""
+    """They are found by their fields, and by known values."""
     state = encode_json(Customer("Somebody", plan="free"))
     keep(shard(told), ann=StoredState(1, 0, 0, state), bob=StoredState(1, 0, 0, state))
     assert "a shard has a plain value in the personal field 'name', of 'ann'" in found(told)
@@ -87,7 +87,7 @@ def test_shard_of_before_has_values(told: TopicHarness) -> None:
 
 
 def cache(told: TopicHarness, folder: Path) -> None:
-    """The keys of an owner who has not read of the erasure."""
+    """Write the key cache of an owner that has not read the erasure."""
     kept = KeyCache(folder, ("k", "e"))
     wrapped = RING.wrap(told.topics.keys, "ann", key(1))
     kept.apply(kept.offsets, KeyOffsets(("k", "e"), 1, 0), [KeyRecord("ann", wrapped)])
@@ -96,7 +96,7 @@ def cache(told: TopicHarness, folder: Path) -> None:
 
 @pytest.mark.covers("verifiable")
 def test_cache_of_before_has_the_key(told: TopicHarness, tmp_path: Path) -> None:
-    """A copy of one is for nobody who would drop the key: elsewhere, or beside the shards."""
+    """No owner uses this copy of a cache and would delete the key. It is in another folder, or next to the shards."""
     elsewhere, beside = tmp_path / "backup" / "0.keys", shard(told).with_name("0.keys.old")
     wanted = f"a cache of keys has key {key(1).kid}, which was ended"
     cache(told, elsewhere)
@@ -106,7 +106,7 @@ def test_cache_of_before_has_the_key(told: TopicHarness, tmp_path: Path) -> None
 
 
 def test_cache_waits_for_its_owner(told: TopicHarness) -> None:
-    """An owner that is down drops the key before it serves."""
+    """A stopped owner deletes the key before it serves again."""
     folder = shard(told).with_name("0.keys")
     cache(told, folder)
     done = proved(told)

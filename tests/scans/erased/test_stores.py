@@ -1,4 +1,4 @@
-"""`verify --erased` looks into the payload store with what was put aside, and where it is pointed at: at a gateway."""
+"""`verify --erased` searches the payload store with the payloads put aside, and given folders, such as a gateway's."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_payload_that_nothing_refers_to(told: TopicHarness, tmp_path: Path, plac
 
 
 def gateway(told: TopicHarness, **states: Customer) -> Path:
-    """The folder of a gateway that keeps these states of one partition."""
+    """Return the folder of a gateway with these states of one partition."""
     folder = told.folder / "served" / "gateway"
     kept = {name: StoredState(1, 0, 0, encode_json(state)) for name, state in states.items()}
     keep(folder / told.topics.commands.removesuffix(".commands") / "0", **kept)
@@ -49,12 +49,12 @@ def gateway(told: TopicHarness, **states: Customer) -> Path:
     ids=["field", "text"],
 )
 def test_gateway_with_values(told: TopicHarness, states: dict[str, Customer], wanted: str) -> None:
-    """By the field, where nobody knows the value any more; by the text, in whatever aggregate."""
+    """The value is found by its field if it is unknown, and by its text in any aggregate."""
     folder = gateway(told, **states)
     assert found(told, folder).endswith(wanted)
 
 
 def test_gateway_with_placeholders(told: TopicHarness) -> None:
-    """As gateways keep the states of all: nothing of Ann is there, and Bob is not looked for."""
+    """The gateway stores redacted states: nothing of Ann is left, and Bob is not searched for."""
     done = proved(told, folder := gateway(told, ann=mask(PLAIN), bob=PLAIN))
     assert (done.count, done.places) == (0, [str(folder)])

@@ -1,4 +1,4 @@
-"""The three brokers of `compose/`, and what can befall them."""
+"""The three brokers of `compose/`, and the faults that tests inject into them."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -24,16 +24,16 @@ from tests.support.waiting import eventually
 COMPOSE = ROOT / "compose"
 NODES = (1, 2, 3)
 
-#: The networks of compose.yaml: brokers talk to each other over one, to clients over the other.
+#: The networks of compose.yaml: brokers use the first between each other, and clients use the second.
 REPLICATION, CLIENTS = "replication", "clients"
-EVERYTHING = (CLIENTS, REPLICATION)  # in this order: the first that is joined carries the port for clients
+EVERYTHING = (CLIENTS, REPLICATION)  # in this order: the first network gets the port for clients
 
-#: A request that times out, a call that never returns and ends its task, a task submitted again: one after the other.
+#: Seconds for three delays in a row: a request times out, a hung call ends its task, and the task is submitted again.
 PATIENCE = 180.0
 
 
 class Brokers:
-    """Nodes 1 to 3. Whatever befalls them, `heal` undoes."""
+    """Nodes 1 to 3. `heal` undoes every fault."""
 
     def __init__(self, engine: docker.DockerClient, compose: DockerCompose, ports: Mapping[int, int]) -> None:
         self.servers = {node: f"127.0.0.1:{port}" for node, port in ports.items()}
@@ -44,35 +44,38 @@ class Brokers:
         self._engine = engine
 
     def kill(self, *nodes: int) -> None:
-        """Kill brokers, as when their machines lose power."""
+        """Kill brokers, as a power loss of their machines does."""
         for node in nodes:
             self._containers[node].kill()
 
     def start(self, *nodes: int) -> None:
-        """Again, with what they had on disk."""
+        """Start brokers again with their old disks."""
         for node in nodes:
             self._containers[node].start()
 
     def pause(self, node: int) -> None:
-        """It runs no more, while its connections stay open."""
+        """Stop a broker's processes while its connections stay open."""
         self._containers[node].pause()
 
     def unpause(self, node: int) -> None:
-        """It goes on as if no time had passed."""
+        """Let a paused broker continue."""
         self._containers[node].unpause()
 
     def cut_off(self, node: int, *networks: str) -> None:
-        """From the other brokers, or from everything; not from clients alone: their port would move."""
+        """Cut a broker off from the other brokers (`REPLICATION`) or from all networks.
+
+        Cutting it off from clients alone is not possible: its port would change.
+        """
         for network in networks:
             self._network(network).disconnect(self._containers[node])
 
     def rejoin(self, node: int, *networks: str) -> None:
-        """Undo `cut_off`; its address may be another one."""
+        """Undo `cut_off`. The broker may get another address."""
         for network in networks:
             self._network(network).connect(self._containers[node], aliases=[f"kafka{node}.{network}"])
 
     def heal(self) -> None:
-        """All of them run and reach each other."""
+        """Undo all faults: all brokers run and reach each other."""
         for node, container in self._containers.items():
             container.reload()
             if container.status == "paused":
@@ -84,7 +87,7 @@ class Brokers:
         eventually(self.whole, PATIENCE)
 
     def whole(self) -> bool:
-        """True if all three serve and every replica is in sync."""
+        """True if all three brokers serve and every replica is in sync."""
         try:
             with Admin(self.connection) as admin:
                 serving = admin.broker_count()
@@ -95,25 +98,28 @@ class Brokers:
         return serving == len(NODES) and all(len(one.isrs) == len(one.replicas) for one in partitions)
 
     def leader(self, topic: str, partition: int, as_told_by: int | None = None) -> int:
-        """The node that clients write a partition to; -1 while there is none."""
+        """Return the node that leads a partition; -1 if the partition has no leader."""
         return int(self._topics(as_told_by)[topic].partitions[partition].leader)
 
     def ends_on(self, node: int, topic: str) -> dict[int, int]:
-        """The ends of the partitions that a node leads, asked of that node alone."""
+        """Return the ends of the partitions that a node leads, as this node reports them."""
         led = [number for number, one in self._topics()[topic].partitions.items() if one.leader == node]
         found = bounds(Connection(self.servers[node]), topic, led, "read_uncommitted")
         return {partition: end for partition, (_, end) in found.items()}
 
     def group_coordinator(self, group: str) -> int:
-        """The node that keeps a group's offsets."""
+        """Return the node that stores a group's offsets."""
         return self._keeper("__consumer_offsets", group)
 
     def transaction_coordinator(self, transactional_id: str) -> int:
-        """The node that keeps the state of a producer's transactions."""
+        """Return the node that stores the state of a producer's transactions."""
         return self._keeper("__transaction_state", transactional_id)
 
     def _keeper(self, topic: str, name: str) -> int:
-        """The leader of the partition of an internal topic that a name hashes to, by Java's `String.hashCode`."""
+        """Return the leader of the internal topic's partition for a name.
+
+        The partition is the hash of the name by Java's `String.hashCode`, modulo the partition count.
+        """
         code = 0
         for letter in name:
             code = (31 * code + ord(letter)) % 2**32
@@ -129,7 +135,10 @@ class Brokers:
 
 @contextmanager
 def three_brokers(folder: Path) -> Iterator[Brokers]:
-    """Started from `compose/` on free ports, and taken down; skips where no engine can run them."""
+    """Start the brokers of `compose/` on free ports, and remove them in the end.
+
+    Skips the test without a container engine.
+    """
     with ExitStack() as stack:
         engine = stack.enter_context(closing(find_engine()))
         find_image(engine, os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.0"))

@@ -1,4 +1,4 @@
-"""A `cqrs run` that serves on the cluster while brokers come and go, and the clients that send to it."""
+"""A `cqrs run` on the cluster while brokers come and go, and the clients that send commands to it."""
 
 import os
 import signal
@@ -19,12 +19,12 @@ from tests.support.harness import TopicHarness
 from tests.support.project import Project
 from tests.support.waiting import eventually
 
-#: Partition → offset; empty where the cluster does not say.
+#: Partition → offset. Empty if the cluster does not answer.
 Marks = dict[int, int]
 
 
 class Service:
-    """`cqrs run bank_account`, watched by what it says, commits and keeps in its shards."""
+    """A process of `cqrs run bank_account`, observed by its output, its commits and its shards."""
 
     def __init__(self, project: Project, harness: TopicHarness) -> None:
         self.project, self.harness = project, harness
@@ -37,16 +37,16 @@ class Service:
             )
 
     def said(self) -> str:
-        """Everything so far, on stdout and stderr."""
+        """The output of the run so far, stdout and stderr."""
         return self._log.read_text(encoding="utf-8")
 
     def serves(self) -> bool:
-        """True while the run lives; fails once it has ended."""
+        """True while the run lives; fails if it has ended."""
         assert self.process.poll() is None, self.said()
         return True
 
     def stop(self) -> int:
-        """Its exit status, asked to end or killed with all it started."""
+        """Stop the run and return its exit status. After 60 seconds without an exit, kill it with all its processes."""
         self.process.send_signal(signal.SIGTERM)
         try:
             return self.process.wait(60)
@@ -56,8 +56,9 @@ class Service:
 
     @contextmanager
     def flowing(self) -> Iterator[None]:
-        """Commands of every kind keep coming on all partitions while the block lasts, some hundred a second: many more,
-        and three brokers on two cores would have no time for anything else.
+        """Send commands of all kinds to all partitions while the block lasts.
+
+        About a hundred commands a second: more would leave no CPU time for three brokers on two cores.
         """
         stop, failures = threading.Event(), list[Exception]()
 
@@ -78,7 +79,7 @@ class Service:
         assert failures == []
 
     def _send(self, count: int, stop: threading.Event) -> None:
-        """So many more commands, acknowledged by the cluster: by another client whenever one gets stuck."""
+        """Send `count` more commands and wait for the acknowledgements. Reconnects when the client is stuck."""
         commands = list(islice(self._commands, count))
         while not stop.is_set():
             try:
@@ -88,14 +89,14 @@ class Service:
                 self.harness.reconnect()
 
     def goes_on(self) -> None:
-        """Wait until commands that arrive from now on, on every partition, are decided."""
+        """Wait until commands that arrive from now on are decided, on every partition."""
         now = eventually(self.arrived, PATIENCE)
         later = {partition: offset + 1 for partition, offset in now.items()}
         eventually(lambda: self._reach(self.arrived, later), PATIENCE)
         eventually(lambda: self._reach(self.decided, later), PATIENCE)
 
     def catches_up(self) -> None:
-        """Wait until everything that was sent is decided, and rests in the shards."""
+        """Wait until all commands are decided and folded into the shards."""
         sent = eventually(self.arrived, PATIENCE)
         eventually(lambda: self._reach(self.decided, sent), PATIENCE)
         eventually(lambda: self._reach(self._rested, sent))
@@ -105,7 +106,7 @@ class Service:
         return all(found.get(partition, -1) >= offset for partition, offset in marks.items())
 
     def arrived(self) -> Marks:
-        """The ends of the commands, if the broker that is asked knows them."""
+        """Return the end offsets of the commands topic; empty if the broker does not know them."""
         topic, partitions = self.harness.topics.commands, range(self.harness.partitions)
         try:
             found = readers.bounds(self.harness.connection, topic, partitions, "read_uncommitted")
@@ -114,7 +115,7 @@ class Service:
         return {partition: end for partition, (_, end) in found.items()}
 
     def decided(self) -> Marks:
-        """The position that the run reports."""
+        """Return the offsets that the run has committed."""
         topics, partitions = self.harness.topics, range(self.harness.partitions)
         try:
             found = offsets.committed_now(self.harness.connection, topics, partitions)

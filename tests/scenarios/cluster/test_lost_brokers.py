@@ -1,7 +1,7 @@
-"""Brokers are killed, paused and cut off under a run: it goes on, and decides each command once, in order.
+"""Brokers are killed, paused and cut off under a run: the run continues, and decides each command once, in order.
 
-All tests of the cluster stand in this file: a file is run by one process, and two clusters at once would take each
-other's place, as both have the compose project's name that CI gives.
+All tests with a cluster are in this file, because one process runs one file. Two clusters at once would collide: both
+would have the compose project name that CI sets.
 """
 
 import time
@@ -20,35 +20,35 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.spark, pytest.mark.slow]
 
-#: What the run says while it has to wait.
+#: The run prints this text while it waits for a broker.
 SILENCE = "no answer from Kafka"
 
-#: Exit codes of a growth that was done, or that a broker kept from being done: the same command goes on.
+#: Exit codes of `cqrs repartition`: done, or interrupted by a lost broker. Repeating the command continues.
 DONE_OR_UNAVAILABLE = {0, 4}
 
 Role = Callable[[Brokers, Service], int]
 
 
 def leader(brokers: Brokers, service: Service) -> int:
-    """The leader of the events on partition 0."""
+    """Return the leader of partition 0 of the events topic."""
     return brokers.leader(service.harness.topics.events, 0)
 
 
 def transaction_coordinator(brokers: Brokers, service: Service) -> int:
-    """The coordinator of the writer of partition 0."""
+    """Return the transaction coordinator of partition 0's writer."""
     return brokers.transaction_coordinator(service.harness.topics.transactional_id(0))
 
 
 def group_coordinator(brokers: Brokers, service: Service) -> int:
-    """The coordinator of the positions and claims."""
+    """Return the coordinator of the group's offsets, which contain the claims."""
     return brokers.group_coordinator(service.harness.topics.group)
 
 
 def check(brokers: Brokers, service: Service) -> None:
-    """Exactly one outcome for each command, events as if decided in one go, and the same in the shards.
+    """Check that each command has exactly one outcome, and that events and shards equal those of an undisturbed run.
 
-    Once all brokers are back. One that has just joined again may believe for a moment that it still leads, and show
-    less than there is, or cannot be reached while its port is put back.
+    The check is repeated once all brokers are back. A broker that has just rejoined may still act as leader for a
+    moment and return an old log, or may be unreachable until its port is back.
     """
     eventually(brokers.whole, PATIENCE)
     until = time.monotonic() + PATIENCE
@@ -74,7 +74,7 @@ def test_everything_has_three_replicas(brokers: Brokers, service: Service) -> No
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("role", sampled([leader, transaction_coordinator, group_coordinator], leader))
 def test_a_killed_broker_comes_back(brokers: Brokers, service: Service, role: Role) -> None:
-    """One of three: the leader or a coordinator."""
+    """The victim is one of three brokers: the leader or a coordinator."""
     with service.flowing():
         victim = role(brokers, service)
         brokers.kill(victim)
@@ -158,7 +158,10 @@ def test_growth_ends_with_the_broker_back(brokers: Brokers, service: Service) ->
     project.send(increments(20))
 
     def has_split() -> bool:
-        """A broker that has just come back may tell a run the old number of partitions: then the next run splits."""
+        """Run once and return True if all partitions are split.
+
+        A broker that has just come back may return the old number of partitions. Then the next run splits.
+        """
         project.cqrs("run", "counter", "--once")
         return stages(project, "counter") == [None] * 4
 

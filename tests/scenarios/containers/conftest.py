@@ -1,4 +1,4 @@
-"""The project's image, built once, and the jars of Kafka for the demo in it."""
+"""The project's image, built once, and Kafka's jars for the demo in the image."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ def engine() -> Iterator[docker.DockerClient]:
 
 @pytest.fixture(scope="session")
 def image(engine: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Its name; CQRS_IMAGE names one that is there already."""
+    """The image's name. CQRS_IMAGE names an image that exists already."""
     if given := os.environ.get("CQRS_IMAGE"):
         yield given
         return
@@ -37,7 +37,7 @@ def image(engine: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="session")
 def kafka_jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache for `CQRS_CACHE_DIR` that every user may read: a container may have no network to fetch them."""
+    """A folder for `CQRS_CACHE_DIR` that every user may read: a container may have no network to download the jars."""
     found = jars.ensure(ivy.fetcher(java.find_java()), print)
     cache = tmp_path_factory.mktemp("jars")
     shutil.copytree(found, cache / found.name)

@@ -24,10 +24,10 @@ from tests.support.waiting import eventually
 PROFILES = "run,process,gateway,projection"
 TOKEN = "0123456789abcdef0123456789abcdef"
 
-#: Seconds: several JVMs share two cores.
+#: Timeout in seconds: several JVMs share two cores.
 PATIENCE = 120.0
 
-#: Services with a JVM, which starts as fast as those of other tests.
+#: Services with a JVM. They get the JVM options that make tests start fast.
 _WITH_JAVA = (
     *("kafka1", "kafka2", "kafka3", "run", "standby", "process", "projection"),
     *("spark-master", "spark-worker-1", "spark-worker-2", "spark-run"),
@@ -37,7 +37,7 @@ IMAGES = {"KAFKA_IMAGE": "apache/kafka:4.1.0", "POSTGRES_IMAGE": "postgres:17"}
 
 
 class System:
-    """compose.yaml under a name of its own, on free ports."""
+    """compose.yaml under a project name of its own, on free ports."""
 
     def __init__(self, engine: docker.DockerClient, image: str, folder: Path) -> None:
         images = {name: os.environ.get(name, default) for name, default in IMAGES.items()}
@@ -65,14 +65,14 @@ class System:
         return run(["docker", "compose", *words], ROOT / "compose", self._environment)
 
     def send(self, where: str, **fields: object) -> int:
-        """The version that an aggregate has, once the command at `where` (`order/o-7/Place`) is decided."""
+        """Send a command to `where` (`order/o-7/Place`), wait for its outcome, and return the aggregate's version."""
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         request = Request(f"{self._url}/{where}", json.dumps(fields).encode(), headers)
         with urlopen(request, timeout=60) as answer:
             return int(json.load(answer)["version"])
 
     def pay(self, order: str) -> bool:
-        """True once its payment is paid; it cannot be before it is requested."""
+        """Pay for an order. False as long as the payment is not requested."""
         try:
             return self.send(f"payment/{order}/Pay", reference="tr-93") == 2
         except HTTPError as refused:
@@ -81,7 +81,7 @@ class System:
             return False
 
     def is_ready(self, service: str) -> bool:
-        """True if a run decides in every partition."""
+        """True if the service's run decides in every partition."""
         ask = "import sys, urllib.request as u; u.urlopen('http://127.0.0.1:9500/readyz')"
         try:
             self.compose("exec", service, "python", "-c", ask)
@@ -90,12 +90,12 @@ class System:
         return True
 
     def reached(self) -> dict[str, str]:
-        """The health of each service that Prometheus asks: `up`, `down` or `unknown`."""
+        """Return the health of each service that Prometheus scrapes: `up`, `down` or `unknown`."""
         found = self._prometheus("targets")["activeTargets"]
         return {one["discoveredLabels"]["__meta_dns_name"]: one["health"] for one in found}
 
     def alerts(self) -> dict[str, str]:
-        """The health of each alert's rule, as Prometheus evaluates it: `ok`, `err` or `unknown`."""
+        """Return the health of each alert rule, as Prometheus evaluates it: `ok`, `err` or `unknown`."""
         groups = self._prometheus("rules")["groups"]
         return {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
 
@@ -103,11 +103,11 @@ class System:
         try:
             with urlopen(f"{self._prometheus_url}/api/v1/{what}", timeout=10) as answer:
                 return json.load(answer)["data"]
-        except OSError:  # it has not started
+        except OSError:  # Prometheus has not started
             return {"activeTargets": [], "groups": []}
 
     def rows(self) -> dict[str, str]:
-        """The status of each order, as the projection has it."""
+        """Return the status of each order in the projection."""
         ask = ["--tuples-only", "--no-align", "--command", "SELECT order_id, status FROM recent_orders"]
         host = ["--host", "127.0.0.1", "--username", "cqrs"]
         said = self.compose("exec", "--env", "PGPASSWORD=cqrs", "postgres", "psql", *host, *ask)
@@ -116,27 +116,27 @@ class System:
 
 @dataclass
 class Orders:
-    """The orders that a client has placed, each decided, and the longest that it waited for one, in seconds."""
+    """The ids of the orders that a client has placed, all decided, and its longest wait for an outcome in seconds."""
 
     placed: list[str] = field(default_factory=list)
     longest: float = 0.0
 
     def place(self, system: System) -> None:
-        """One more."""
+        """Place one more order and wait until it is decided."""
         order, began = f"o-{len(self.placed)}", time.monotonic()
         assert system.send(f"order/{order}/Place", customer="cleo") == 1
         self.longest = max(self.longest, time.monotonic() - began)
         self.placed.append(order)
 
     def go_on(self) -> None:
-        """Wait until some more are decided."""
+        """Wait until more than three further orders are decided."""
         before = len(self.placed)
         eventually(lambda: len(self.placed) > before + 3, PATIENCE)
 
 
 @contextmanager
 def orders(system: System) -> Iterator[Orders]:
-    """Orders that are placed one after the other while the block lasts; each comes back decided."""
+    """Place orders one after the other while the block lasts, each decided before the next."""
     stop, client, failures = threading.Event(), Orders(), list[Exception]()
 
     def place() -> None:

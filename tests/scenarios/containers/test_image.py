@@ -1,6 +1,6 @@
-"""The image as docs/deployment.md has it: small, nobody special, and able to do what every command does.
+"""The image of docs/deployment.md: small, without a privileged user, and able to run every command.
 
-And the whole system of compose/ in it: from the gateway to a row of PostgreSQL, also while its runs are updated.
+The whole system of compose/ runs in it, from the gateway to a row of PostgreSQL, also while its runs are updated.
 """
 
 import json
@@ -23,7 +23,7 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
-#: Jobs that need Spark's tables, Arrow or Parquet: none may need a jar that the image leaves out.
+#: Jobs that need Spark's tables, Arrow or Parquet. None may need a jar that the image omits.
 JOBS = """
 cd .cqrs/demo
 cqrs verify bank_account --state
@@ -34,13 +34,13 @@ cqrs whatif bank_account --with aggregates.bank_account --out /tmp/differences
 
 @pytest.mark.parametrize("jobs", sampled(["", JOBS], ""), ids=["demo", "all"])
 def test_jobs_run_in_it(image: str, kafka_jars: Path, jobs: str) -> None:
-    """As a user without rights, on a read-only file system."""
+    """The container's user has no privileges, and its file system is read-only."""
     printed = run(
         [
             *("docker", "run", "--rm", "--read-only", "--cap-drop", "ALL"),
             *("--tmpfs", "/tmp:exec", "--tmpfs", "/app/.cqrs:uid=1000,mode=700"),
             *("--volume", f"{kafka_jars}:/jars:ro", "--env", "CQRS_CACHE_DIR=/jars"),
-            *("--env", "JDK_JAVA_OPTIONS"),  # it starts as fast as the JVMs of other tests
+            *("--env", "JDK_JAVA_OPTIONS"),  # the JVM starts as fast as in other tests
             *("--entrypoint", "sh", image, "-euc", f"cqrs demo\n{jobs}"),
         ],
         kafka_jars,
@@ -61,7 +61,7 @@ def test_it_runs_as_nobody_special(engine: docker.DockerClient, image: str) -> N
 
 @pytest.mark.nightly
 def test_new_projects_run_in_containers(engine: docker.DockerClient, image: str, tmp_path: Path) -> None:
-    """Built and started as its README says: a command comes back with its outcome."""
+    """The new project is built and started as its README describes: a command returns its outcome."""
     kafka, (port,) = os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.0"), free_ports(1)
     find_image(engine, kafka)
     shop = tmp_path / "shop"
@@ -87,7 +87,7 @@ def test_orders_reach_the_database(system: System) -> None:
 
 @pytest.mark.nightly
 def test_process_ships_what_is_paid(system: System) -> None:
-    """Order, payment and the process between them, each a service of its own."""
+    """Order, payment and the process manager between them are separate services."""
     assert system.send("order/paid/Place", customer="bo") == 1
     assert system.send("order/paid/AddLine", sku="tea") == 2
     eventually(lambda: system.pay("paid"), PATIENCE)
@@ -96,7 +96,7 @@ def test_process_ships_what_is_paid(system: System) -> None:
 
 @pytest.mark.nightly
 def test_prometheus_reaches_all(engine: docker.DockerClient, system: System) -> None:
-    """Every part that serves metrics is found by its name; the alerts are evaluated."""
+    """Prometheus finds every service with metrics by its name, and evaluates the alerts."""
     find_image(engine, os.environ.get("PROMETHEUS_IMAGE", "prom/prometheus:v3.5.0"))
     system.compose("up", "--detach", "--no-deps", "prometheus")
     parts = {"run", "standby", "process", "projection"}
@@ -110,7 +110,7 @@ def test_prometheus_reaches_all(engine: docker.DockerClient, system: System) -> 
 
 @pytest.mark.nightly
 def test_updates_keep_deciding(system: System) -> None:
-    """The one that stands by first, then the one that decides: every order that is sent meanwhile is decided, once."""
+    """First the standby is updated, then the active run. Every order that is sent during the update is decided once."""
     with orders(system) as client:
         for service in ("standby", "run"):
             client.go_on()
@@ -123,8 +123,9 @@ def test_updates_keep_deciding(system: System) -> None:
 
 @pytest.mark.nightly
 def test_spark_cluster_takes_over(system: System) -> None:
-    """A run on a master and two workers stands by for the others, and decides when both are gone. The last test: they
-    stay away.
+    """A run on a master and two workers stands by, and decides once the other runs are gone.
+
+    This is the last test of the file: the other runs stay stopped.
     """
     cluster = ("spark-master", "spark-worker-1", "spark-worker-2", "spark-run")
     system.compose("up", "--detach", "--wait", *cluster)

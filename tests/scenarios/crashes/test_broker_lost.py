@@ -1,4 +1,4 @@
-"""The broker dies and comes back: the owner goes on by itself, and each command is decided once."""
+"""The broker dies and comes back: the owner continues without help, and each command is decided once."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,7 +30,7 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def connection(mortal: Broker) -> Connection:
-    """To the broker that may be killed: `single_bank` is there."""
+    """The connection to the broker that may be killed. `single_bank` is on this broker."""
     return mortal.connection
 
 
@@ -61,7 +61,7 @@ def test_broker_killed_mid_transaction_costs_nothing(
     mortal.kill()
     there.unlink()
     mortal.start()
-    if owner.lost():  # confluentinc/librdkafka#5456: then the driver submits the task again
+    if owner.lost():  # confluentinc/librdkafka#5456; the driver then submits the task again
         quietly(replace(plan, submission=1))
     else:
         assert owner.error() is None
@@ -70,13 +70,16 @@ def test_broker_killed_mid_transaction_costs_nothing(
 
 @pytest.mark.covers("one-outcome")
 def test_writer_begins_nothing_behind_it(mortal: Broker, single_bank: TopicHarness) -> None:
-    """The one before may have ended on some partitions only; an abort of the next one would undo the rest of it."""
+    """A writer begins no transaction while its previous one is unresolved.
+
+    The previous transaction may have ended on some partitions only. Aborting the next transaction would abort the rest.
+    """
     log = PartitionLog(mortal.connection, single_bank.topics, 0)
     group = consumer(mortal.connection, group=log.topics.group)
     before, after = FencedWriter(log, 1_000_000), FencedWriter(log, 1_000_000)
     before.fence()
     before.commit_position(group, 1, "before")
-    eventually(lambda: log.committed() == Committed(1, "before"))  # all of its markers are written
+    eventually(lambda: log.committed() == Committed(1, "before"))  # wait until all markers are written
     mortal.kill()
     mortal.start()
     with pytest.raises(KafkaException, match=r"Connect to|brokers are down"):
@@ -84,7 +87,7 @@ def test_writer_begins_nothing_behind_it(mortal: Broker, single_bank: TopicHarne
     after.fence()
     assert log.committed() == Committed(1, "before")
     after.commit_position(group, 2, "after")
-    assert log.committed_by(group) == Committed(2, "after")  # waits for its marker
+    assert log.committed_by(group) == Committed(2, "after")  # waits for the marker
     group.close()
 
 

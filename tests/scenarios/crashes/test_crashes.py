@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-#: With 600 commands, 50 in a transaction, 150 applied at once. The first transaction is the claim's.
+#: For 600 commands, 50 in a transaction, 150 applied at once. The first transaction commits the claim.
 IN_EACH_TRANSACTION = ("offsets.after", "flush.after", "commit.sent", "commit.after")
 IN_EACH_BATCH = ("decide.before", "decide.after", "produce.first", "produce.after", *IN_EACH_TRANSACTION)
 APPLYING = ("apply.before", "apply.inside", "apply.after")
@@ -27,8 +27,8 @@ DEATHS = [
 ]
 
 
-#: One for each kind of harm: fenced and not claimed, a shard half folded, a batch written in part, a commit whose reply
-#: nobody read, Kafka ahead of LMDB.
+#: One failpoint for each kind of harm: fenced without a claim, a shard half folded, a batch half written, a commit
+#: without a reply, Kafka ahead of LMDB.
 ALWAYS = (
     "fence.after:1",
     "claim.after:1",
@@ -45,7 +45,7 @@ ALWAYS = (
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("place", sampled(DEATHS, *ALWAYS))
 def test_an_owner_killed_anywhere_harms_nothing(single_bank: TopicHarness, place: str) -> None:
-    """SIGKILL at every arrow of the protocol."""
+    """The owner gets SIGKILL at every arrow of the protocol."""
     commands = list(mixture(800))
     single_bank.send(*commands[:200])
     quietly(single_bank.plan())

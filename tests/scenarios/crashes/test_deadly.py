@@ -1,4 +1,4 @@
-"""A command on which the worker dies: it is found, it alone fails, and all others are decided."""
+"""A command kills its worker: detection finds the command, only this command fails, and all others are decided."""
 
 import json
 import re
@@ -15,7 +15,8 @@ from tests.support.traps import HASTY, Submissions, check_traps, step, traps, wr
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-#: A death of the largest batch, one of a part, and those of the command alone; one more if commands came before it.
+#: The most deaths: one with the largest batch, one with a part, `ATTEMPTS` with the command alone, and one more if
+#: commands came before it.
 MOST_LOST = 3 + ATTEMPTS
 
 PAUSE = re.compile(r"submitting again in ([\d.]+) s")
@@ -25,7 +26,7 @@ PAUSE = re.compile(r"submitting again in ([\d.]+) s")
 def harness(
     connection: Connection, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> TopicHarness:
-    """Steps on two partitions, which one process owns; any key may be on any partition."""
+    """Steps on two partitions that one process owns. Any key may be on any partition."""
     monkeypatch.setenv("CQRS_PARTITIONER", "off")
     return traps(connection, prefix, tmp_path)
 
@@ -70,7 +71,7 @@ def test_deadly_commands_fail_one_by_one(harness: TopicHarness) -> None:
 @pytest.mark.spark
 @pytest.mark.covers("deadly-command")
 def test_spark_worker_dies_of_one_command(project: Project) -> None:
-    """The installed program, on Spark: 400 commands on four partitions, one of which is a segmentation fault."""
+    """The installed program on Spark: 400 commands on four partitions, one of which causes a segmentation fault."""
     write_traps(project.folder / "aggregates")
     project.cqrs("init", "trap")
     lines = [{"type": "trap.Step", "subject": f"s-{n}", "id": f"i-{n}", "data": {}} for n in range(400)]

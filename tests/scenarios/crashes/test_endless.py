@@ -1,4 +1,4 @@
-"""A `decide` that does not end: its worker is ended, the command fails, and all others are decided."""
+"""A `decide` does not end: its worker is killed, its command fails, and all others are decided."""
 
 import signal
 from pathlib import Path
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 def harness(
     connection: Connection, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> TopicHarness:
-    """Steps on two partitions, which one process owns; any key may be on any partition."""
+    """Steps on two partitions that one process owns. Any key may be on any partition."""
     monkeypatch.setenv("CQRS_PARTITIONER", "off")
     harness = traps(connection, prefix, tmp_path)
     steps = [step(f"a-{n}", 0) for n in range(400)]
@@ -42,7 +42,10 @@ def test_endless_command_fails_at_once(harness: TopicHarness) -> None:
 @pytest.mark.nightly
 @pytest.mark.covers("endless-command")
 def test_held_interpreter_counts_as_death(harness: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code in C that never gives the interpreter back: no thread can look, so the process's watchdog ends it."""
+    """C code never releases the interpreter, so no thread can check the time.
+
+    The process's watchdog kills the process.
+    """
     harness.send(step("endless", 0, "hold"), *(step(f"c-{n}", 0) for n in range(250)))
     submissions = Submissions(decide_timeout=3.0)
     done = submissions.run(harness.plan(timing=HASTY))

@@ -1,6 +1,6 @@
-"""At every arrow of the protocol the worker, the executor or the driver is killed; then the run is started again.
+"""The worker, the executor or the driver is killed at every arrow of the protocol; then the run is started again.
 
-In local mode the executor is Spark's JVM. What a killed part leaves behind must end by itself.
+In local mode the executor is Spark's JVM. The remaining processes of a killed run must end by themselves.
 """
 
 import os
@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 STATE = ".cqrs/state"
 ONCE = ("run", "bank_account", "--once", "--master", "local[2]")
 
-#: Each of two tasks has one partition with at least two batches. The first transaction is the claim's, the first
-#: change of the shard recovery's.
+#: Hit counts at which the failpoints kill. Each of two tasks has one partition with at least two batches. The first
+#: transaction commits the claim, and the first change of the shard is made by recovery.
 LATER = {
     **dict.fromkeys(("decide.before", "decide.after", "produce.first", "produce.after"), 2),
     **dict.fromkeys(("offsets.after", "flush.after", "commit.sent", "commit.after"), 3),
@@ -34,7 +34,7 @@ LATER = {
 }
 VICTIMS = ("worker", "executor", "driver")
 
-#: In every run of the tests: half a transaction. A driver is killed in `test_smoke` and in the soak.
+#: The failpoints of every test run: half a transaction. `test_smoke` and the soak kill a driver.
 SAMPLE = {("produce.first", "executor")}
 MATRIX = [
     pytest.param(point, victim, marks=[] if (point, victim) in SAMPLE else pytest.mark.nightly)
@@ -43,7 +43,7 @@ MATRIX = [
 ]
 
 
-Verdict = tuple[str, object, int]  # status, reason if there is one, version
+Verdict = tuple[str, object, int]  # status, reason (if any), version
 
 
 class Undisturbed(NamedTuple):
@@ -70,7 +70,7 @@ def project_bank(project: Project) -> TopicHarness:
 
 
 def send_all(bank: TopicHarness) -> None:
-    """12,000 commands, of which the first 200 are decided, so that there is something to recover."""
+    """Send 12,000 commands. The first 200 are decided, so that the next owner must recover."""
     commands = list(mixture(12_000, accounts=200))
     bank.send(*commands[:200])
     quietly(bank.plan(machine=STATE))
@@ -78,13 +78,13 @@ def send_all(bank: TopicHarness) -> None:
 
 
 def verdicts(bank: TopicHarness) -> list[list[Verdict]]:
-    """Status, reason and version of each outcome, by partition."""
+    """Return status, reason and version of each outcome, by partition."""
     found = [[outcome.data for outcome in bank.outcomes(partition)] for partition in range(2)]
     return [[(data.status, data.reason, data.version) for data in each] for each in found]
 
 
 def strike(project: Project, place: str, victim: str) -> None:
-    """Run until an owner is at `place`, and kill: afterwards nothing of the run is alive."""
+    """Run until an owner reaches `place`, then kill the victim. Afterwards no process of the run is alive."""
     struck = project.folder / "struck"
     fault = f"{place}:{'kill' if victim == 'worker' else 'wait'}@{struck}"
     with project.running(*ONCE, **{VARIABLE: fault}) as run:
@@ -102,7 +102,7 @@ def strike(project: Project, place: str, victim: str) -> None:
 
 
 def check(project: Project, bank: TopicHarness, undisturbed: Undisturbed) -> None:
-    """The outcomes are the reference's, and every digest is that of the undisturbed run."""
+    """Check that the outcomes equal the reference, and that every digest equals the undisturbed run's."""
     bank.check(STATE)
     assert verdicts(bank) == undisturbed.outcomes
     status = project.json("status", "bank_account", "--digest")
@@ -116,7 +116,7 @@ def check(project: Project, bank: TopicHarness, undisturbed: Undisturbed) -> Non
 def test_the_next_run_repairs_any_kill(
     project: Project, project_bank: TopicHarness, undisturbed: Undisturbed, point: str, victim: str
 ) -> None:
-    """Its worker, executor or driver dies at a failpoint: a sample here, all of them in `make nightly`."""
+    """The worker, executor or driver dies at a failpoint: a sample here, all failpoints in `make nightly`."""
     send_all(project_bank)
     strike(project, f"{point}:{LATER.get(point, 1)}", victim)
     project.recover(project_bank, "--master", "local[2]")

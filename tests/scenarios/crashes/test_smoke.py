@@ -1,4 +1,4 @@
-"""The installed command, driven as a user and a CI job would: every number it prints must agree with every other."""
+"""The installed command, used as a user and a CI job use it: all numbers that it prints must agree."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ EXPECTED = {"accepted": 700, "unchanged": 50, "rejected": 150, "duplicate": 50, 
 
 
 def halves() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """950 commands that come to every outcome but `failed`."""
+    """Return 950 commands in two halves. Their outcomes have every status but `failed`."""
     opened = [command("Open", f"a-{n}", {"owner": "ann"}) for n in range(100)]
     closed = [command("Open", f"c-{n}", {"owner": "bob"}) for n in range(50)]
     deposits = [command("Deposit", f"a-{n % 100}", {"amount": 1}) for n in range(500)]
@@ -31,7 +31,7 @@ def halves() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 
 
 def check_the_end(project: Project) -> None:
-    """One outcome for each record, and the same state from the log and in the shards."""
+    """Check that each record has one outcome, and that the log and the shards have the same state."""
     outcomes = project.outcomes()
     assert Counter(outcome["data"]["status"] for outcome in outcomes) == EXPECTED
     assert len({outcome["id"] for outcome in outcomes}) == 1000
@@ -57,7 +57,7 @@ def test_a_thousand_commands_have_expected_outcomes(project: Project) -> None:
 
 @pytest.mark.covers("one-outcome")
 def test_a_killed_run_loses_nothing(project: Project) -> None:
-    """The installed program, 1,000 commands, a SIGKILL in the middle."""
+    """The installed program decides 1,000 commands, with a SIGKILL in the middle."""
     project.cqrs("init", "bank_account")
     first, second = halves()
     project.send(first)

@@ -1,4 +1,4 @@
-"""A short soak in every run of the tests; `make nightly` is the long one."""
+"""A short soak in every run of the tests; `make nightly` runs a longer one."""
 
 import random
 from pathlib import Path
@@ -12,5 +12,5 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mar
 
 @pytest.mark.covers("one-outcome")
 def test_random_kills_repeat_no_command(tmp_path: Path) -> None:
-    """A short soak; `make nightly` runs a longer one."""
+    """The soak kills processes at random times, and then verifies the topics."""
     soak(tmp_path, minutes=0.2, seed=random.randrange(10**6), say=print)

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
 def archives(worker: int) -> bool:
-    """True if an executor of the worker has mapped executors' class data archive, or none was written."""
+    """True if an executor of the worker has mapped the executors' class data archive, or if no archive exists."""
     archive = executor_archive(find_java()).find()
     return archive is None or any(archive in mapped(pid) for pid in family(worker))
 
@@ -31,14 +31,14 @@ def archives(worker: int) -> bool:
 def test_worker_lost_mid_commit_costs_nothing(
     project: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Another machine goes on, without the state of the first."""
+    """Another machine continues without the state of the lost machine."""
     elsewhere: Path = tmp_path_factory.mktemp("workers")
     struck = elsewhere / "struck"
     project.cqrs("init", "bank_account", "counter")
     project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(200)])
-    # a core on each worker; an executor's folder is its own, and gone with it
+    # a core on each worker; an executor has its own folder, which is deleted with it
     arguments = ("--conf", "spark.cores.max=2", "--state-dir", "/proc/self/cwd/state")
-    fault = {failpoints.VARIABLE: f"commit.sent:3:wait@{struck}"}  # behind the claims of its two partitions
+    fault = {failpoints.VARIABLE: f"commit.sent:3:wait@{struck}"}  # after the claims of its two partitions
     with (
         cluster(elsewhere) as spark,
         project.running("run", "bank_account", "--master", spark.master, *arguments, **fault) as run,
@@ -58,7 +58,7 @@ def test_worker_lost_mid_commit_costs_nothing(
 @pytest.mark.nightly
 @pytest.mark.covers("one-owner")
 def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Partitions move to a machine that joins; when it is gone, the run goes on with the slots that are left."""
+    """Partitions move to a machine that joins. After its loss, the run continues with the remaining slots."""
     elsewhere: Path = tmp_path_factory.mktemp("workers")
     project.cqrs("init", "counter")
 
@@ -93,7 +93,10 @@ def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.T
 @pytest.mark.nightly
 @pytest.mark.covers("one-owner")
 def test_drained_machine_gives_all_away(project: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Its partitions move to free slots elsewhere. Then it has no task, and its executor ends; none was lost."""
+    """The partitions of a drained machine move to free slots.
+
+    Then the machine has no task, its executor ends, none is lost.
+    """
     elsewhere: Path = tmp_path_factory.mktemp("workers")
     project.cqrs("init", "counter", "--partitions", "2")
 

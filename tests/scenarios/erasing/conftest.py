@@ -24,7 +24,7 @@ checkpoint_every = "1s"
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
-    """Two partitions, nothing in them; on the disk, bytes are as they were sent."""
+    """A shop with two empty partitions. The broker does not compress, so its disk contains the bytes as sent."""
     ignored = shutil.ignore_patterns("__pycache__")
     folder = Path(shutil.copytree(ROOT / "examples/customers", tmp_path / "shop", ignore=ignored))
     (folder / "cqrs.toml").write_text(SETTINGS)

@@ -1,4 +1,4 @@
-"""The project of examples/customers, with a broker of its own whose disk is looked at."""
+"""The project of examples/customers, with its own broker whose disk the tests search."""
 
 import re
 import secrets
@@ -11,21 +11,21 @@ from tests.support.project import Project
 
 
 class Shop(Project):
-    """The customers, and one secret for each of their personal values."""
+    """The customers, with one secret for each personal value."""
 
     def __init__(self, folder: Path, broker: Broker, disk: Path) -> None:
         super().__init__(folder, broker.connection, "")
         self.broker, self.disk = broker, disk
         self.needles: list[str] = []
         self.said = ""
-        self.plain: set[str] = set()  # payloads of commands, as senders have stored them
+        self.plain: set[str] = set()  # payloads of commands, as senders stored them
 
     def needle(self) -> str:
         self.needles.append(secrets.token_hex(12))
         return self.needles[-1]
 
     def look(self, *arguments: str) -> str:
-        """The output of a command, which must succeed; its notes are kept."""
+        """Run a command, which must succeed, and return its output. Its stderr is kept in `said`."""
         with self.running(*arguments) as process:
             out, err = process.communicate(timeout=180)
         assert process.returncode == 0, err
@@ -33,13 +33,13 @@ class Shop(Project):
         return out
 
     def found(self, *folders: Path) -> set[str]:
-        """The files below the folders that have any of the needles."""
+        """Return the files below the folders that contain any of the needles."""
         wanted = re.compile("|".join(self.needles).encode())
         files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
         return {str(path) for path in files if wanted.search(path.read_bytes())}
 
     def customers(self) -> int:
-        """On the mailing list."""
+        """Return the number of customers on the mailing list."""
         with closing(sqlite3.connect(self.folder / "projections.db")) as db:
             (count,) = db.execute("SELECT count(*) FROM mailing_list").fetchone()
             db.execute("VACUUM")

@@ -1,7 +1,7 @@
-"""Secrets go through every command of the CLI, and owners are killed: no disk has them but where the page says so.
+"""Secrets pass through every CLI command, and owners are killed: no disk has them except where the docs name it.
 
-docs/personal.md has the table. Commands and dead letters hold what senders sent until their retention is over; all
-that cqrs writes is sealed, and what is sealed cannot be opened once its key is gone.
+docs/personal.md has the table. Commands and dead letters hold the senders' records until their retention is over. cqrs
+encrypts all other records, and their values cannot be decrypted once the key is deleted.
 """
 
 import json
@@ -23,10 +23,10 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly]
 
-#: These show what senders sent.
+#: These commands show the senders' records.
 PLAIN = [("tail", "customer", "dead-letters"), ("trace", "c-1", "--since", "2026-01-01")]
 
-#: These show what cqrs has written.
+#: These commands show the records that cqrs wrote.
 LOOKING = [
     ("show", "customer", "c-1", "--history"),
     ("tail", "customer", "events"),
@@ -40,7 +40,7 @@ LOOKING = [
     ("project", "mailing_list", "--once"),
 ]
 
-#: These write files.
+#: These commands write files.
 WRITING = [
     ("replay", "customer", "--out", "replayed", *LOCAL),
     ("export", "customer", "events", "--out", "exported", *LOCAL),
@@ -49,7 +49,10 @@ WRITING = [
 
 
 def sent(shop: Shop, numbers: range, **attributes: str) -> None:
-    """A customer each, whose address is a payload; some mails are wrong, and one command has a field too many."""
+    """Send the commands of some customers.
+
+    The address is a payload; some mails are invalid; one command has an extra field.
+    """
     lines = []
     for number in numbers:
         at = "@" if number % 4 else ""
@@ -66,7 +69,7 @@ def sent(shop: Shop, numbers: range, **attributes: str) -> None:
 
 
 def killed(shop: Shop, point: str) -> None:
-    """A run whose worker is killed there, and that ends by itself."""
+    """Run once with a worker that is killed at `point`. The run ends without help."""
     reached = shop.folder.parent / secrets.token_hex(4)
     variable = {VARIABLE: f"{point}:1:kill@{reached}"}
     with shop.running("run", "customer", "--once", *LOCAL, **variable) as run:
@@ -76,22 +79,25 @@ def killed(shop: Shop, point: str) -> None:
 
 
 def outside(shop: Shop) -> set[str]:
-    """The files that have a needle, and may not: what senders sent is left out."""
+    """Return the files that contain a needle, but must not; files with the senders' records are excluded."""
     found = shop.found(shop.folder, shop.disk) - shop.plain
     return {path for path in found if not any(f"/customer.{kind}-" in path for kind in PLAIN_KINDS)}
 
 
 def wrapped_keys(shop: Shop) -> set[bytes]:
-    """The wrapped keys on the broker's disk."""
+    """Return the wrapped keys on the broker's disk."""
     found: set[bytes] = set()
     for path in shop.disk.rglob("customer.keys-*/*.log"):
-        with suppress(FileNotFoundError):  # a segment that has been compacted since
+        with suppress(FileNotFoundError):  # compaction has deleted the segment
             found |= set(re.findall(rb'"key":"([^"]+)"', path.read_bytes()))
     return found
 
 
 def goes_with_compaction(shop: Shop, keys: set[bytes]) -> None:
-    """The wrapped keys themselves leave the disk. Beats, which owners append in an hour, let the segments close."""
+    """Wait until compaction has removed the wrapped keys from the disk.
+
+    Compaction ticks, which owners append every hour, make the broker close its segments.
+    """
     configure(shop.connection, "customer.keys", {"segment.ms": "100", "max.compaction.lag.ms": "1"})
     producer, (value, key) = clients.producer(shop.connection), BEAT
 
@@ -115,7 +121,7 @@ def test_no_disk_has_what_was_erased(shop: Shop) -> None:
     assert outside(shop) == {str(shop.folder / "projections.db")} and shop.customers() == 3
     before, until = shop.json("replay", "customer", *LOCAL)["digest"], datetime.now(UTC).isoformat()
     keys = wrapped_keys(shop)
-    assert len(keys) == 5  # nothing was ever accepted of c-0
+    assert len(keys) == 5  # no command of c-0 was ever accepted
 
     for number in range(6):
         shop.look("erase", "customer", f"c-{number}", "--no-wait")

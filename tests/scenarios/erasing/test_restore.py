@@ -1,4 +1,4 @@
-"""A backup of Kafka is restored that was made before an erasure: nothing in it knows of that but the kept file."""
+"""Kafka is restored from a backup older than an erasure: only the file of erasures knows of this erasure."""
 
 import shutil
 from pathlib import Path
@@ -24,7 +24,7 @@ def decide(shop: Shop) -> None:
 
 
 def copied(shop: Shop, source: Path, target: Path) -> None:
-    """The broker's disk, or a backup of it, in another place, while the broker is down."""
+    """Copy the broker's disk, or a backup of it, while the broker is down."""
     shop.broker.kill()
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target)
@@ -40,7 +40,7 @@ def test_the_file_of_erasures_erases_again(shop: Shop, tmp_path: Path) -> None:
     assert state(shop) == ERASED
 
     copied(shop, tmp_path / "backup", shop.disk)
-    shutil.rmtree(shop.folder / ".cqrs" / "state")  # the shards know of what the backup has lost
+    shutil.rmtree(shop.folder / ".cqrs" / "state")  # the shards know of events that the backup has lost
     restored = state(shop)
     assert isinstance(restored, dict) and restored["name"] == NAME
     shop.look("erase", "--file", "erasures.ndjson", "--no-wait")

@@ -1,4 +1,4 @@
-"""Any record gets exactly one outcome, its bytes are kept where promised, and its neighbours are unharmed."""
+"""Any record gets exactly one outcome, its bytes are kept where promised, and its neighbours are not affected."""
 
 import base64
 import json
@@ -133,12 +133,12 @@ ACCEPTED = {
 
 
 class Service(TopicHarness):
-    """A run that goes on from test to test."""
+    """A run that serves all tests of this file."""
 
     last = 0
 
     def outcome(self, sent: Sent, partition: int) -> dict[str, Any]:
-        """The outcome of one record, between two neighbours whose outcomes must not notice."""
+        """Send a record between two neighbours, and return its outcome. Both neighbours must be decided as usual."""
         self.last += 1
         neighbours = [behave(f"n{self.last}.{n}") for n in range(2)]
         before = self.end("outcomes", partition), self.end("dead-letters", partition)

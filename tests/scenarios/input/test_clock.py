@@ -1,4 +1,4 @@
-"""Repeated ids at the window's edge and when the broker's clock jumps: the same answer live and after any loss."""
+"""Ids are repeated at the edge of the dedup window and when the broker's clock jumps: a rebuild changes no answer."""
 
 import shutil
 import time
@@ -25,8 +25,9 @@ def increment(id: str) -> Sent:
     return command("counter.Increment", "a", id)
 
 
-#: What is sent, when by the broker's clock (ms since the first one), and what must come of it. Time counts up to the
-#: greatest seen so far.
+#: Id, time by the broker's clock (ms since the first command), and expected status. The clock of the dedup window is
+#: the
+#: greatest time so far.
 STEPS = [
     ("x", 0, "accepted"),
     ("x", 1, "duplicate"),
@@ -35,11 +36,11 @@ STEPS = [
     ("x", WINDOW + 1, "accepted"),
     ("x", WINDOW + 2, "duplicate"),
     ("y", 0, "duplicate"),  # the clock was set back
-    ("z", 1, "accepted"),  # stamped a window and a bit before the greatest time,
-    ("z", 2, "accepted"),  # so it is forgotten at once
+    ("z", 1, "accepted"),  # stamped more than a window before the greatest time,
+    ("z", 2, "accepted"),  # so its id is forgotten at once
     ("y", 2 * WINDOW, "duplicate"),
     ("y", 2 * WINDOW + 1, "accepted"),
-    ("w", 4 * WINDOW, "accepted"),  # it leapt ahead over whole generations,
+    ("w", 4 * WINDOW, "accepted"),  # the clock jumped ahead by more than two windows,
     ("x", WINDOW + 3, "accepted"),  # and back
     ("w", 0, "duplicate"),
 ]
@@ -47,7 +48,7 @@ STEPS = [
 
 @pytest.fixture
 def plan(counters: TopicHarness) -> Plan:
-    """Made while the broker stamps the commands; from now on the test does."""
+    """A plan, made while the broker stamps the commands. From now on the test stamps them."""
     plan = counters.plan()
     counters.configure("commands", "message.timestamp.type", "CreateTime")
     return plan
@@ -56,7 +57,7 @@ def plan(counters: TopicHarness) -> Plan:
 @pytest.mark.covers("decided-once")
 @pytest.mark.parametrize("how", ["in one run", "in a run each", "in a run each, the shard lost before it"])
 def test_a_repeated_id_repeats_its_answer(counters: TopicHarness, plan: Plan, how: str) -> None:
-    """At the window's edge, after a rebuild, with a clock that jumps."""
+    """Ids are repeated at the window's edge, after a rebuild, and with a clock that jumps."""
     first = time.time_ns() // 1_000_000 - 6 * WINDOW
     client, topic = producer(counters.connection), counters.topics.commands
 
@@ -79,7 +80,7 @@ def test_a_repeated_id_repeats_its_answer(counters: TopicHarness, plan: Plan, ho
 
 
 def plant(counters: TopicHarness, ahead: int) -> Plan:
-    """A plan, and a command stamped `ahead` ms after now: the broker's clock leapt, and was set right again."""
+    """Return a plan with a command stamped `ahead` ms after now, as after a jump of the broker's clock."""
     plan = counters.plan()
     counters.configure("commands", "message.timestamp.type", "CreateTime")
     counters.configure("commands", "message.timestamp.after.max.ms", str(ANY_DIFFERENCE))
@@ -101,7 +102,7 @@ def test_leapt_clock_leaves_command_decidable(counters: TopicHarness, hours: int
 
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 def test_refused_time_names_its_setting(counters: TopicHarness, kind: Kind) -> None:
-    """A topic that was changed while a run is at work; `--fail` would fail as well."""
+    """The topic was changed during a run. `--fail` would fail as well, so the hint names the setting."""
     plan = plant(counters, 2 * HOUR)
     counters.configure(kind, "message.timestamp.after.max.ms", str(HOUR))
     error = owned(plan)

@@ -1,4 +1,4 @@
-"""A transactional id has 32,767 epochs; then the broker gives it another producer id, and fencing must go on."""
+"""A transactional id has 32,767 epochs. Then the broker assigns another producer id, and fences must still work."""
 
 import signal
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 
 
 def wear_out(broker: Raw, id: str) -> tuple[Producer, Producer]:
-    """Fence until there is another producer id: the last of the old one and the first of the new."""
+    """Fence until the producer id changes. Return the last producer of the old id and the first of the new id."""
     last = broker.init_producer(id)
     while (now := broker.init_producer(id)).id == last.id:
         last = now

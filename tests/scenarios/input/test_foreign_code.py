@@ -1,4 +1,4 @@
-"""No code runs but that of the configured aggregates package, and nothing is unpickled from a topic or a shard."""
+"""Only code of the configured aggregates package runs, and nothing from a topic or a shard is unpickled."""
 
 import ast
 import json
@@ -14,7 +14,7 @@ from tests.support import AGGREGATES, ROOT
 
 PACKAGE = ROOT / "cqrs_cli"
 
-#: Modules that turn data into code or objects, and calls that do.
+#: Modules and calls that turn data into code or objects.
 UNSAFE_MODULES = {
     "pickle",
     "marshal",
@@ -42,10 +42,10 @@ UNSAFE_CALLS = {
     *("system", "popen", "unpickle", "loads_pickle", "resolve_name", "execfile"),
 }
 
-#: The places that load code, each only what it is told: aggregates and projections, the commands of `cqrs`, its public
-#: names, a test's own aggregate. `re.compile` and SQLAlchemy's `compile`, of a table to its SQL, compile no code;
-#: `resolve_name` of importlib.util turns a relative name into an absolute one. A task's child reads on stdin what its
-#: own parent asks for; of a store it reads JSON and LMDB files. `ctypes` calls one function of glibc, with two numbers.
+#: The modules that load code, with the reason why each is safe. Aggregates, projections, the commands of `cqrs`, its
+#: public names and a test's own aggregate are loaded by configured names. `re.compile` and SQLAlchemy's `compile` of a
+#: table to SQL compile no code; `resolve_name` of importlib.util makes a relative name absolute. A task's child reads
+#: requests of its own parent on stdin; from a store it reads JSON and LMDB files. `ctypes` calls one glibc function.
 ALLOWED = {
     ("system/memory.py", "ctypes"),
     ("__init__.py", "import_module"),
@@ -61,7 +61,7 @@ ALLOWED = {
 
 
 def unsafe(path: Path) -> Iterator[str]:
-    """The names in a file that could turn data into code."""
+    """Yield the names in a file that could turn data into code."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             named = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
@@ -87,7 +87,7 @@ def test_package_never_executes_data() -> None:
 @pytest.mark.covers("no-foreign-code")
 @pytest.mark.parametrize("protocol", [0, 2, 5])
 def test_pickles_on_disk_stay_data(tmp_path: Path, protocol: int) -> None:
-    """Under Python's audit hook."""
+    """The process runs under Python's audit hook."""
     went_off = tmp_path / "went-off"
     command = [sys.executable, "-m", "tests.fuzz.watched", str(tmp_path), bomb(went_off, protocol)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

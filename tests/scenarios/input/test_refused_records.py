@@ -1,4 +1,4 @@
-"""Records that the broker refuses, or that no broker would take: one record fails, and its neighbours are decided."""
+"""The broker rejects a record, or no broker would accept it: this record fails, and its neighbours are decided."""
 
 import os
 
@@ -14,12 +14,12 @@ pytestmark = pytest.mark.kafka
 
 
 def limit(harness: TopicHarness, kind: Kind, size: int) -> None:
-    """Lower what a topic takes."""
+    """Lower the largest record size that a topic accepts."""
     harness.configure(kind, "max.message.bytes", str(size))
 
 
 def bulky(size: int) -> str:
-    """Text that does not compress well."""
+    """Return text that does not compress well."""
     return os.urandom(size // 2).hex()
 
 

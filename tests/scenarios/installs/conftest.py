@@ -1,4 +1,4 @@
-"""The wheels that every installation takes: this project's, and PySpark's, which is built once."""
+"""The wheels that every installation uses: this project's wheel, and PySpark's wheel, which is built once."""
 
 import subprocess
 import venv
@@ -12,7 +12,7 @@ from tests.support import ROOT
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both wheels. PySpark has none on PyPI: every user's installer builds the same one."""
+    """A folder with both wheels. PyPI has no wheel of PySpark, so every user's installer builds the same wheel."""
     folder = tmp_path_factory.mktemp("wheels")
     venv.create(folder / "builder", with_pip=True)
     pip = [
@@ -22,7 +22,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--disable-pip-version-check",
         "wheel",
         "--no-deps",
-        "--use-pep517",  # else an older pip wants the package `wheel` beside it, which a new venv lacks
+        "--use-pep517",  # otherwise an older pip needs the package `wheel` too, which a new venv lacks
     ]
     for what in (str(ROOT), "pyspark"):
         constrained = ["--constraint", str(ROOT / "constraints.txt"), "--wheel-dir", str(folder)]
@@ -34,5 +34,5 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def machine(wheels: Path, tmp_path: Path) -> Machine:
-    """A machine of its own for each test."""
+    """An empty machine for each test."""
     return new_machine(tmp_path, wheels)

@@ -12,17 +12,20 @@ import pytest
 
 from tests.support import ROOT
 
-#: Of these an installation must not learn where the tests' own one is. Where caches and mirrors are may be said.
+#: Prefixes of variables that would reveal the tests' installation. The paths of caches and mirrors may stay.
 OURS = ("CQRS_", "PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV", "XDG_", "PIPX_", "UV_", "JAVA_HOME")
 KEPT = {"CQRS_CACHE_DIR", "CQRS_IVY_SETTINGS"}
 
-#: Seconds for one call. PySpark, 450 MB, is unpacked in it.
+#: Timeout in seconds of a command. It covers unpacking PySpark, 450 MB.
 PATIENCE = 900
 
 
 @dataclass(frozen=True)
 class Machine:
-    """`home` is the user's, `folder` the current one; `wheels` has the wheel of this project, and PySpark's."""
+    """`home` is the user's home and `folder` the working directory.
+
+    `wheels` has the wheels of this project and PySpark.
+    """
 
     home: Path
     folder: Path
@@ -31,13 +34,13 @@ class Machine:
 
     @property
     def wheel(self) -> Path:
-        """This project's."""
+        """The wheel of this project."""
         (wheel,) = self.wheels.glob("cqrs_cli-*.whl")
         return wheel
 
     @property
     def environment(self) -> dict[str, str]:
-        """A user's, without Java. Everything is installed at the versions of `constraints`."""
+        """A user's environment without Java. All packages get the versions of `constraints`."""
         theirs = {
             name: value for name, value in os.environ.items() if name in KEPT or not name.startswith(OURS)
         }
@@ -47,7 +50,7 @@ class Machine:
             "PATH": f"{self.home}/.local/bin:{_without_java(self.home)}",
             "PIP_CONSTRAINT": constraints,
             "PIP_FIND_LINKS": wheels,
-            "PIP_NO_COMPILE": "1",  # all of it, where a few commands need little; uv leaves it, too
+            "PIP_NO_COMPILE": "1",  # compiling all modules is slow; uv omits it, too
             "UV_CONSTRAINT": constraints,
             "UV_FIND_LINKS": wheels,
             "UV_PYTHON": sys.executable,
@@ -55,11 +58,14 @@ class Machine:
         }
 
     def inside(self, folder: str) -> "Machine":
-        """The same one, in a folder of its folder."""
+        """Return this machine with a subfolder as working directory."""
         return replace(self, folder=self.folder / folder)
 
     def run(self, *command: str) -> str:
-        """The output of a command, which must succeed. Nothing of it outlives a call that hangs."""
+        """Run a command, which must succeed, and return its output.
+
+        A command that hangs is killed with all its processes.
+        """
         process = subprocess.Popen(
             command,
             cwd=self.folder,
@@ -81,14 +87,14 @@ class Machine:
 
 
 def new_machine(folder: Path, wheels: Path) -> Machine:
-    """A machine without anything, in a folder."""
+    """Return an empty machine in a folder."""
     for name in ("home", "empty"):
         (folder / name).mkdir()
     return Machine(folder / "home", folder / "empty", wheels, ROOT / "constraints.txt")
 
 
 def _without_java(home: Path) -> Path:
-    """A folder with every program of the machine's path but Java's."""
+    """Return a folder with every program of the machine's path except Java's and `cqrs`."""
     folder = home / ".programs"
     if not folder.exists():
         folder.mkdir()

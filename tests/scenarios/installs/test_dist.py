@@ -1,4 +1,4 @@
-"""The source distribution: it is whole, builds, and passes its own pure tests."""
+"""The source distribution: it is complete, builds, and passes its own pure tests."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from tests.support import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
-#: A folder of each kind: code, processes, documents.
+#: One folder or file of each kind: code, processes, documents.
 SOME = ["tests/core", "tests/system", "tests/aggregates", "tests/test_docs.py", "tests/test_readme.py"]
 
 

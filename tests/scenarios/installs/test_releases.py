@@ -1,4 +1,4 @@
-"""A project's embedded broker, of the oldest release that is supported and of the newest."""
+"""A project's embedded broker, of the oldest supported release and of the newest."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Path]:
-    """A project's folder, whose broker is stopped in the end."""
+    """A project's folder, whose broker is stopped after the test."""
     try:
         yield tmp_path
     finally:
@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
 
 
 def new_bank(root: Path, release: KafkaRelease) -> Project:
-    """With a broker of this release, and ten commands that wait for a decision."""
+    """Return a project with a broker of this release, and ten undecided commands."""
     broker = embedded.start_broker(root, release=release)
     assert (broker.started, broker.version) == (True, release.version)
     project = new_project(root, Connection(broker.bootstrap_server), "")

@@ -1,4 +1,4 @@
-"""Counters of which some commands were decided before something is lost."""
+"""Counters with decided commands, before a loss."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.support.owners import quietly
 
 @pytest.fixture
 def decided(counters: TopicHarness) -> TopicHarness:
-    """Five counted commands, decided."""
+    """Five increments, decided."""
     counters.send(*increments(5))
     quietly(counters.plan())
     return counters

@@ -1,4 +1,4 @@
-"""Aborted records at the end of the commands: no loss, if an owner came by before retention deleted them."""
+"""Aborted records at the end of the commands: no loss if an owner passed them before retention deleted them."""
 
 import pytest
 
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.kafka
 
 
 def abort_five(harness: TopicHarness) -> int:
-    """Five records and their marker after the commands; the log's end."""
+    """Append five aborted records and their marker to the commands. Return the log's end."""
     abort(harness.connection, harness.topics.commands, [b"?"] * 5)
     return harness.end("commands")
 
 
 def goes_on(harness: TopicHarness) -> None:
-    """Retention deletes everything; a command after that is decided."""
+    """Let retention delete all commands. Check that the next command is decided."""
     shorten(harness, "commands", harness.end("commands"))
     quietly(harness.plan())
     harness.send(*increments(1, first=5))
@@ -49,7 +49,7 @@ def test_run_once_passes_aborted_records(decided: TopicHarness) -> None:
 
 @pytest.mark.covers("nothing-skipped")
 def test_stopping_passes_aborted_records(decided: TopicHarness) -> None:
-    """Though its owner had no time to commit behind them: it was killed before."""
+    """The owner was killed before it could commit an offset after the aborted records."""
     plan = decided.plan(once=False)
     assert Process(plan, "recover.after:1:kill").killed()
     end = abort_five(decided)
@@ -61,7 +61,7 @@ def test_stopping_passes_aborted_records(decided: TopicHarness) -> None:
 
 @pytest.mark.covers("nothing-skipped")
 def test_stopping_passes_no_command(decided: TopicHarness) -> None:
-    """A command is behind the aborted records, and its owner was killed."""
+    """A command follows the aborted records, and its owner was killed."""
     abort_five(decided)
     decided.send(*increments(1, first=5))
     plan = decided.plan(once=False)
@@ -74,7 +74,7 @@ def test_stopping_passes_no_command(decided: TopicHarness) -> None:
 
 
 def test_unseen_aborted_records_must_be_accepted(decided: TopicHarness) -> None:
-    """Nobody can tell them from commands any more; the message says so, and the way on."""
+    """They can no longer be distinguished from commands. The message states that and names the option to use."""
     end = abort_five(decided)
     shorten(decided, "commands", end)
     error = owned(decided.plan())

@@ -1,4 +1,4 @@
-"""After an operator has accepted a loss, nothing is decided twice, and the next loss is reported all the same."""
+"""After an operator has accepted a loss, no command is decided twice, and the next loss is still reported."""
 
 import pytest
 
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.kafka
 
 
 def decide(counters: TopicHarness, count: int, first: int = 0, subject: str = "a") -> None:
-    """Send increments and own until they are decided."""
+    """Send increments and run an owner until they are decided."""
     counters.send(*increments(count, subject, first=first))
     quietly(counters.plan())
 
 
 def accept(counters: TopicHarness, error: CqrsError | None) -> CqrsError | None:
-    """Accept the loss that the error names; gives what that run ends with."""
+    """Accept the loss that the error names. Return the error of that run, if any."""
     assert isinstance(error, ContradictionError)
     return owned(counters.plan(accept_loss=[error.hint.rpartition(" ")[2]]))
 
@@ -105,7 +105,7 @@ def test_acceptance_stands_across_control_records(counters: TopicHarness, kind: 
     decide(counters, 5)
     remake(counters, kind)
     assert accept(counters, owned(counters.plan())) is None
-    abort(counters.connection, counters.topics.commands, [b"?"])  # leaves nothing but control records
+    abort(counters.connection, counters.topics.commands, [b"?"])  # leaves only control records
     quietly(counters.plan())
     decide(counters, 2, first=5)
     begin = 2 if kind == "commands" else 7

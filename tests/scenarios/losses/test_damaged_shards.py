@@ -1,4 +1,4 @@
-"""The owner of a damaged shard recovers or says clearly what is wrong; it never decides wrongly."""
+"""The owner of a damaged shard recovers or reports the damage; it never decides wrongly."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Losses that an owner does not repair by itself: it stops, names the way out, and takes it when told to."""
+"""Losses that an owner does not repair by itself: it stops, names the option that accepts the loss, and obeys it."""
 
 from dataclasses import replace
 
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def decided(decided: TopicHarness) -> TopicHarness:
-    """With five more, not decided."""
+    """Five decided commands and five more, not decided."""
     decided.send(*increments(5, first=5))
     return decided
 
 
 def way_out(error: CqrsError | None) -> str:
-    """The place that a contradiction tells the operator to accept."""
+    """Return the argument of `--accept-loss` in the hint of an inconsistency."""
     assert isinstance(error, ContradictionError) and error.exit_code == 5
     assert "cqrs run --accept-loss " in error.hint
     return error.hint.rpartition(" ")[2]
@@ -161,7 +161,7 @@ def test_lost_events_stop_it_until_accepted(decided: TopicHarness) -> None:
 
 @pytest.mark.covers("nothing-skipped")
 def test_a_grown_topic_is_refused(decided: TopicHarness) -> None:
-    """Before anybody is fenced; and by an owner whose claim comes only then."""
+    """A run refuses to start, and an owner whose claim comes later refuses too."""
     plan = decided.plan(once=False)
     grow(decided, *KINDS, partitions=2)
     with pytest.raises(ConfigurationError, match="had 1 partitions and now has 2"):
@@ -184,7 +184,7 @@ def test_a_foreign_open_transaction_stops_it(decided: TopicHarness) -> None:
     assert isinstance(error, UnavailableError) and error.exit_code == 4
     assert f"open transaction {decided.topics.prefix}foreign" in error.message
     assert "kafka-transactions.sh" in error.hint
-    assert decided.end("outcomes") == 6  # five and a marker
+    assert decided.end("outcomes") == 6  # five outcomes and a marker
     foreign.abort_transaction(10)
     settled(decided.connection, decided.topics.outcomes)
     quietly(decided.plan())

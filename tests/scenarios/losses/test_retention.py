@@ -1,4 +1,7 @@
-"""Topics whose retention has deleted what is long decided: an owner goes on. Deleting records stands in for time."""
+"""Retention has deleted records that were decided long ago: the owner continues.
+
+Tests delete records instead of waiting.
+"""
 
 from collections.abc import Callable
 
@@ -18,7 +21,7 @@ Expire = Callable[..., None]
 
 @pytest.fixture
 def expire(counters: TopicHarness) -> Expire:
-    """Deletes what topics hold, but for the last few offsets."""
+    """A function that deletes the records of topics, except for the last `but` offsets."""
 
     def expire(*kinds: Kind, but: int = 0) -> None:
         for kind in kinds:
@@ -62,7 +65,7 @@ def test_shard_older_than_outcomes_catches_up(counters: TopicHarness, expire: Ex
     counters.send(*increments(5, first=5))
     quietly(counters.plan(machine="new"))
     expire("outcomes", but=3)
-    counters.send(*increments(5, first=8))  # three of them repeated
+    counters.send(*increments(5, first=8))  # three of them are repetitions
     quietly(counters.plan(machine="old"))
     statuses = [o.data.status for o in counters.outcomes()][-5:]
     assert statuses == ["duplicate", "duplicate", "accepted", "accepted", "accepted"]
@@ -72,7 +75,7 @@ def test_events_have_no_retention(counters: TopicHarness, expire: Expire) -> Non
     counters.send(*increments(5))
     quietly(counters.plan())
     expire("events", but=2)
-    quietly(counters.plan())  # what they came to is in the shard
+    quietly(counters.plan())  # the shard has the states of the deleted events
     error = owned(counters.plan(machine="another"))
     assert isinstance(error, ContradictionError) and error.exit_code == 5
     assert "events from 0 on were deleted" in error.message and "retention" in error.hint

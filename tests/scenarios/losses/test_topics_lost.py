@@ -1,4 +1,4 @@
-"""Topics, records and offsets that vanish, also under an owner at work: it stops or goes on, and never skips."""
+"""Topics, records and offsets vanish, also under an active owner: it stops or continues, and never skips a command."""
 
 import signal
 from functools import partial
@@ -57,7 +57,7 @@ def test_commands_remade_meanwhile_stop_it(counters: TopicHarness) -> None:
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 @pytest.mark.parametrize("count", [5, 50])
 def test_logs_remade_meanwhile_stop_it(counters: TopicHarness, kind: Kind, count: int) -> None:
-    # A delivery report cannot be stale, as a read can: it is believed at once.
+    # A delivery report is believed at once: unlike a read, it cannot be stale.
     with running(counters.plan(once=False, timing=Timing(contradicted=600.0))) as owner:
         counters.send(*increments(5))
         eventually(lambda: len(counters.decided_offsets()) == 5)
@@ -106,7 +106,7 @@ def test_commands_deleted_unread_stop_it(decided: TopicHarness) -> None:
     shorten(decided, "commands", 30)
     sleeper.signal(signal.SIGCONT)
     error = sleeper.error()
-    if error is not None:  # else they lay in its memory already
+    if error is not None:  # otherwise they were in its memory already
         assert (
             isinstance(error, ContradictionError) and "were deleted before they were decided" in error.message
         )

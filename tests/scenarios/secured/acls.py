@@ -1,4 +1,4 @@
-"""Grants of ACLs: what docs/security.md says, read as kafka-acls.sh would."""
+"""Grants of ACLs: the commands of docs/security.md, parsed as kafka-acls.sh parses them."""
 
 import argparse
 import re
@@ -22,7 +22,10 @@ PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 
 
 def documented(role: Role, personal: bool = False) -> list[RequiredAcl]:
-    """The ACLs that the commands below the role's heading grant; with `personal` also those on the keys topic."""
+    """Return the ACLs that the commands below the role's heading grant.
+
+    With `personal`, the ACLs on the keys topic are included.
+    """
     section = re.split(r"^### ", PAGE, flags=re.MULTILINE)
     (text,) = (part for part in section if part.startswith(f"{role}: "))
     lines = re.findall(r"^kafka-acls\.sh (.*)$", text, re.MULTILINE)
@@ -31,13 +34,13 @@ def documented(role: Role, personal: bool = False) -> list[RequiredAcl]:
 
 
 def granted_on_keys(role: Role) -> list[RequiredAcl]:
-    """The rights that the page grants to this role on the keys topic."""
+    """Return the rights that the page grants to this role on the keys topic."""
     lines = re.findall(rf"^kafka-acls\.sh (.* User:{role.upper()} .*)$", PAGE, re.MULTILINE)
     return [need for line in lines for need in granted(line)]
 
 
 def granted(line: str) -> Iterable[RequiredAcl]:
-    """The ACLs that one call of kafka-acls.sh grants."""
+    """Return the ACLs that one call of kafka-acls.sh grants."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--add", action="store_true", required=True)
     parser.add_argument("--allow-principal", required=True)
@@ -55,13 +58,13 @@ def granted(line: str) -> Iterable[RequiredAcl]:
 
 
 def grant(broker: Secured, user: str, needs: Iterable[RequiredAcl]) -> None:
-    """Allow it."""
+    """Grant ACLs to a user."""
     done = broker.client.create_acls([_acl(user, need) for need in needs])
     assert done["failed"] == []
 
 
 def take_away(broker: Secured, user: str, need: RequiredAcl) -> None:
-    """Allow it no longer."""
+    """Revoke an ACL of a user, which must have it."""
     from kafka import admin
 
     acl = _acl(user, need)
@@ -88,7 +91,7 @@ def _acl(user: str, need: RequiredAcl) -> Any:
 
 
 def renamed(needs: Iterable[RequiredAcl], topics: Topics) -> list[RequiredAcl]:
-    """The page's, which are for `bank_account` without a prefix, for other topics."""
+    """Return the page's ACLs, which are for `bank_account` without a prefix, for other topics."""
     plain = "bank_account."
     return [
         need._replace(name=need.name.replace(plain, f"{topics.prefix}{topics.aggregate}.")) for need in needs
@@ -96,7 +99,7 @@ def renamed(needs: Iterable[RequiredAcl], topics: Topics) -> list[RequiredAcl]:
 
 
 class User:
-    """Allowed what a role needs, and nothing else."""
+    """A user with the rights of a role, and no others."""
 
     def __init__(
         self, broker: Secured, name: str, topics: Topics, role: Role, personal: bool = False
@@ -111,7 +114,7 @@ class User:
         eventually(lambda: not self.lacking())
 
     def lacking(self) -> list[RequiredAcl]:
-        """The ACLs that it lacks now; a change takes the broker a moment."""
+        """Return the ACLs that the user lacks now. A change takes the broker a moment."""
         return self.admin.missing_acls(self.needs)
 
     def without(self, need: RequiredAcl) -> None:
@@ -126,7 +129,7 @@ class User:
         return list(check_cluster(self.connection, [self.topics], timedelta(hours=24), (self.role,)))
 
     def missing(self) -> set[str]:
-        """The ACLs that this user lacks, as `doctor` says."""
+        """Return the ACLs that this user lacks, as `doctor` reports them."""
         found = [check for check in self.checks() if check.name == "acls" and check.status == "fail"]
         assert all(check.exit_code == 3 and f", which {self.role} needs" in check.detail for check in found)
         return {check.detail.partition(" is not allowed")[0] for check in found}

@@ -1,4 +1,4 @@
-"""A real broker that lets nobody in without TLS and a login, and nobody do what no ACL allows.
+"""A real broker that requires TLS and a login, and refuses every request without an ACL.
 
 SASL        TLS, and a login with SCRAM-SHA-512 or PLAIN
 MUTUAL      TLS on both sides: the principal is the common name of the client's certificate
@@ -20,7 +20,8 @@ from cqrs_cli.system import process
 from cqrs_cli.system.java import find_java
 from tests.scenarios.secured.certificates import Authority
 
-#: In every password, so that a search for it finds any of them. Around it stands what files and JAAS have to escape.
+#: Part of every password, so that one search finds all of them. Each password also has characters that files and JAAS
+#: must escape.
 SECRET = "Hush-9f2c"
 
 _MODULES = {
@@ -53,7 +54,7 @@ def password(user: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """In JAAS, in a properties file."""
+    """Quote a text for JAAS in a properties file."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'.replace("\\", "\\\\")
 
@@ -70,30 +71,33 @@ class Secured:
 
     @property
     def administrator(self) -> Connection:
-        """May do everything."""
+        """A connection that may do everything."""
         return Connection(self.address("PLAINTEXT"))
 
     @cached_property
     def client(self) -> Any:
-        """kafka-python's, of the administrator."""
+        """The administrator's client of kafka-python."""
         return connect(self.administrator)
 
     def login(
         self, user: str, mechanism: str = "SCRAM-SHA-512", said: str | None = None, **more: str
     ) -> Path:
-        """Client properties for the listener SASL; `said` is a password that is not the user's."""
+        """Return the file of client properties for the listener SASL.
+
+        `said` replaces the user's password by a wrong password.
+        """
         jaas = f"{_MODULES[mechanism]} required username={_quoted(user)} password={_quoted(said or password(user))};"
         return self.file(
             "SASL", "SASL_SSL", **{"sasl.mechanism": mechanism, "sasl.jaas.config": jaas, **more}
         )
 
     def certificate(self, user: str, days: int = 2, authority: Authority | None = None) -> Path:
-        """Client properties for the listener MUTUAL."""
+        """Return the file of client properties for the listener MUTUAL."""
         both = (authority or self.authority).issue(user, days=days)
         return self.file("MUTUAL", "SSL", **{"ssl.keystore.type": "PEM", "ssl.keystore.location": str(both)})
 
     def inlined(self, user: str) -> Path:
-        """The same with certificates and key in the file itself."""
+        """Return client properties for the listener MUTUAL, with certificates and key inside the file."""
         key, certificate = self.authority.issue(user).read_text().split("-----BEGIN CERTIFICATE", 1)
         texts = {
             "ssl.truststore.certificates": self.authority.certificate.read_text(),
@@ -104,7 +108,7 @@ class Secured:
         return self.file("MUTUAL", "SSL", **{"ssl.truststore.location": "", **escaped})
 
     def file(self, listener: str, protocol: str, **properties: str) -> Path:
-        """A file of client properties, which says where the broker is, too."""
+        """Write a file of client properties, which include the broker's address."""
         held = {
             "bootstrap.servers": self.address(listener),
             "security.protocol": protocol,
@@ -117,7 +121,7 @@ class Secured:
         return path
 
     def add_users(self, *names: str) -> None:
-        """Users who may log in with SCRAM."""
+        """Add users who may log in with SCRAM."""
         from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
         wanted = [
@@ -129,7 +133,7 @@ class Secured:
 
 @contextmanager
 def secured(folder: Path) -> Iterator[Secured]:
-    """The broker, while the block lasts."""
+    """Run the broker while the block lasts."""
     java = find_java()
     library = jars.ensure(ivy.fetcher(java), lambda _: None)
     cluster_id = broker_process.format_data(java, library, folder)

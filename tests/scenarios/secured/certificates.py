@@ -1,11 +1,11 @@
-"""Certificates of a test's own authorities, made with `openssl`."""
+"""Certificates of test authorities, made with `openssl`."""
 
 import subprocess
 from pathlib import Path
 
 
 class Authority:
-    """A certificate authority; `certificate` is what trusts it."""
+    """A certificate authority. `certificate` is the file for truststores."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
@@ -15,7 +15,10 @@ class Authority:
         )
 
     def issue(self, name: str, names: str = "DNS:nobody.invalid", days: int = 2) -> Path:
-        """A file with a key and a certificate for `CN=name`, valid for the alternative `names`; -1 days: expired."""
+        """Return a file with a key and a certificate for `CN=name` and the alternative `names`.
+
+        With `days=-1` the certificate has expired.
+        """
         key, asked, extensions = (self.folder / f"{name}.{end}" for end in ("key", "csr", "ext"))
         signed = self.folder / f"{name}.crt"
         extensions.write_text(f"subjectAltName={names}\n")

@@ -1,4 +1,4 @@
-"""`cqrs` in process, on the broker that wants TLS, logins and ACLs; customers on it, and users of theirs."""
+"""`cqrs` in the test's process, on a broker that requires TLS, logins and ACLs; the topics of customers, and users."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,17 +18,17 @@ __all__ = ["cqrs"]
 
 @pytest.fixture
 def shop(secured: Secured, prefix: str, tmp_path: Path) -> TopicHarness:
-    """Ann and Bob have sent who they are; nobody has decided it."""
+    """Topics with undecided commands: Ann and Bob have registered."""
     made = customers(secured.administrator, prefix, tmp_path)
     with Admin(secured.administrator) as admin:
-        make_lineage(admin, made.topics)  # of a topic that is not there only Describe can be asked for
+        make_lineage(admin, made.topics)  # the ACLs of a missing topic show only Describe
     made.send(register("ann"), register("bob"))
     return made
 
 
 @pytest.fixture
 def made(secured: Secured) -> Iterator[list[User]]:
-    """The users of a test."""
+    """The users that a test creates. Their clients are closed after the test."""
     users: list[User] = []
     yield users
     for user in users:

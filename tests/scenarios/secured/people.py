@@ -1,4 +1,4 @@
-"""Users of the topics of customers on the secured broker."""
+"""Kafka users for the customer topics on the secured broker."""
 
 from dataclasses import replace
 

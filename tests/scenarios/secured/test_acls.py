@@ -1,4 +1,4 @@
-"""Each role with exactly the ACLs of docs/security.md, and `doctor` with each of them taken away."""
+"""Each role works with exactly the ACLs of docs/security.md, and `doctor` names each ACL that is revoked."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ def test_the_page_lists_the_needs_on_keys() -> None:
 
 
 def with_lineage(secured: Secured, prefix: str, folder: Path) -> TopicHarness:
-    """Topics of which each may be asked for."""
+    """Return topics that include the lineage topic, so that all ACLs can be checked."""
     counters = TopicHarness(secured.administrator, prefix, folder)
     with Admin(secured.administrator) as admin:
         make_lineage(admin, counters.topics)
@@ -55,13 +55,13 @@ def topics(secured: Secured) -> Topics:
     made = Topics("counter", f"{secured.folder.name}.acls.")
     with Admin(secured.administrator) as admin:
         ensure_topics(admin, made, TopicPlan(partitions=1))
-        make_lineage(admin, made)  # of a topic that is not there only Describe can be asked for
+        make_lineage(admin, made)  # the ACLs of a missing topic show only Describe
     return made
 
 
 @pytest.fixture(scope="module")
 def users(secured: Secured) -> Iterator[Users]:
-    """Makes users."""
+    """A function that creates users."""
     made: list[User] = []
 
     def make(name: str, topics: Topics, role: Role) -> User:
@@ -234,7 +234,7 @@ def test_fatal_refusal_names_the_acl(
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_queued_commands_name_the_acl(secured: Secured, users: Users, topics: Topics) -> None:
-    """The fatal error comes after the command was handed over: librdkafka purges it."""
+    """The fatal error comes after the command was queued: librdkafka purges it."""
     user, failed = users("only-reads", topics, "read"), list[CqrsError]()
     with CommandProducer(user.connection, "murmur2") as producer:
         producer.send(topics.commands, b"a", b"{}", lambda *_: None, failed.append)

@@ -1,4 +1,4 @@
-"""Every way in, and every way to be kept out: exit 4, at once, in one line that says what to do."""
+"""Every way to log in works, and every refused login exits with 4, at once, in one line that names the remedy."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +69,7 @@ KEPT_OUT: dict[str, tuple[Callable[[Secured], Path], str, str]] = {
     "no login": (lambda broker: broker.file("SASL", "SSL"), "it wants a login", "security.protocol"),
 }
 
-#: Commands that begin with librdkafka, with kafka-python, and that look at everything.
+#: Commands that start with librdkafka, that start with kafka-python, and that check everything.
 COMMANDS = (("status", "counter"), ("init", "counter"), ("doctor",))
 
 
@@ -96,7 +96,7 @@ def test_refused_logins_are_explained(secured: Secured, cqrs: Cqrs, why: str) ->
     for command in COMMANDS:
 
         def answered(command: tuple[str, ...] = command) -> Any:
-            """A broker that is slow is told as such."""
+            """Return the result, or None if the broker was too slow for an answer."""
             tried = cqrs(*command, "--command-config", str(config), "-q")
             return None if "does not answer in time" in tried.err + tried.out else tried
 

@@ -1,4 +1,4 @@
-"""Customers on a secured broker: the ACLs on the keys topic are enough, and each is needed."""
+"""Customers on a secured broker: the ACLs on the keys topic are sufficient, and each of them is necessary."""
 
 import re
 from contextlib import closing
@@ -31,7 +31,7 @@ def on_keys(user: User) -> list[RequiredAcl]:
 
 
 def names(shop: TopicHarness, connection: Connection) -> str:
-    """The events as a reader has them."""
+    """Return the events as a reader sees them, decrypted."""
     marks = event_marks(shop.aggregate)
     with closing(event_opener(connection, connection.keys, shop.topics, marks)) as opener:
         return str([one.value for one in opener.opened(0, shop.records("events"))])
@@ -57,13 +57,13 @@ def test_owner_needs_its_rights_on_keys(secured: Secured, made: list[User], shop
 
 
 def with_rights(shop: TopicHarness, secured: Secured) -> TopicHarness:
-    """The topics as the administrator sees them."""
+    """Let the administrator read the topics with the same keyring."""
     shop.connection = replace(secured.administrator, keys=shop.connection.keys)
     return shop
 
 
 def test_owner_wraps_keys_anew(secured: Secured, made: list[User], shop: TopicHarness) -> None:
-    """After `keys rotate`, with the rights of before."""
+    """After `keys rotate`, the owner needs no new ACLs."""
     runner = a_user(made, secured, shop, "run")
     shop.connection = allowed(shop, runner)
     ringed(shop, old=b"m" * 64)

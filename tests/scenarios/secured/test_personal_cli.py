@@ -1,4 +1,4 @@
-"""`cqrs erase` and `cqrs keys` on a secured broker, each user allowed what docs/security.md says."""
+"""`cqrs erase` and `cqrs keys` on a secured broker, each user with the ACLs of docs/security.md."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,10 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 @pytest.fixture
 def people(cqrs: Cqrs, secured: Secured, made: list[User], shop: TopicHarness) -> TopicHarness:
-    """The shop, decided by a user who may run, and whose folder is a project of its own with the ring."""
+    """The shop's commands, decided by a user with the role `run`.
+
+    The shop's folder becomes a project with the keyring.
+    """
     code = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]
     (shop.folder / "people").mkdir()
     (shop.folder / "people/customer.py").write_text(code)
@@ -39,7 +42,7 @@ def by(cqrs: Cqrs, user: User, *arguments: str) -> DeliveryReport:
 
 
 def allow_reading(user: User) -> None:
-    """Grant the rights that read needs, too."""
+    """Grant the ACLs of the role `read` too."""
     more = renamed(documented("read", personal=True), user.topics)
     user.needs = [*user.needs, *(need for need in more if need not in user.needs)]
     grant(user.broker, user.name, more)
@@ -49,7 +52,7 @@ def allow_reading(user: User) -> None:
 def test_erasing_takes_what_send_needs(
     secured: Secured, made: list[User], people: TopicHarness, cqrs: Cqrs
 ) -> None:
-    """To look at the events, and to say beforehand what there is, takes what read needs."""
+    """Sending an erasure needs the role `send`. Previewing it and waiting for its event also needs the role `read`."""
     sender = a_user(made, secured, people, "send")
     assert by(cqrs, sender, "erase", "customer", "ann", "--dry-run").status == 3
     with running(people.plan(once=False)):
@@ -81,11 +84,11 @@ def test_lost_right_to_send_is_named(
 def test_rotating_takes_no_right(
     secured: Secured, made: list[User], people: TopicHarness, cqrs: Cqrs
 ) -> None:
-    """The ring is no part of Kafka; to count what is under its keys takes what read needs."""
+    """Rotation changes the keyring, which is not in Kafka. Counting the keys under each KEK needs the role `read`."""
     reader = a_user(made, secured, people, "read")
     rotated = cqrs("keys", "rotate", "-o", "json")
     assert rotated.status == 0, rotated.err
-    ring_at.cache_clear()  # a new process reads it again
+    ring_at.cache_clear()  # a new process reads the keyring again
 
     def under() -> dict[str, int]:
         said = by(cqrs, reader, "keys", "status", "customer", "-o", "json")

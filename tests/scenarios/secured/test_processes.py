@@ -1,4 +1,4 @@
-"""A process with exactly the ACLs of docs/processes.md, and with each of them taken away."""
+"""A process manager with exactly the ACLs of docs/processes.md, and without each of them."""
 
 import re
 
@@ -24,9 +24,7 @@ def test_documented_acls_are_enough(secured: Secured, prefix: str) -> None:
     stage.place(0, 5)
     with Admin(secured.administrator) as admin:
         for name in ("order", "payment"):
-            make_lineage(
-                admin, Topics(name, prefix)
-            )  # of a topic that is not there only Describe can be asked for
+            make_lineage(admin, Topics(name, prefix))  # the ACLs of a missing topic show only Describe
     secured.add_users(user)
     events, commands = (
         [stage.topic(kind, name) for name in ("order", "payment")] for kind in ("events", "commands")

@@ -1,4 +1,4 @@
-"""All commands as processes of their own, each user allowed what its role needs, and no secret anywhere to be seen."""
+"""All commands as separate processes, each by a user with the ACLs of its role. No secret appears anywhere."""
 
 import json
 import shutil
@@ -24,13 +24,13 @@ from tests.support.project import Project
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
-#: Modules of these names in the project's folder, the current one of all processes, must not be imported.
+#: Modules of these names in the project's folder, the working directory of all processes, must not be imported.
 SHADOWS = ("queue", "heapq", "decimal", "msgspec", "lmdb", "confluent_kafka", "sitecustomize")
 LOCAL = ("--master", "local[2]")
 
 
 class SecuredProject(Project):
-    """A project whose `cqrs` is told how to log in by `--command-config`. Keeps all that was said."""
+    """A project whose `cqrs` logs in by `--command-config`. Keeps the output of all commands."""
 
     def __init__(self, folder: Path, broker: Secured, prefix: str) -> None:
         super().__init__(folder, Connection(broker.address("SASL")), prefix)
@@ -38,7 +38,7 @@ class SecuredProject(Project):
         self.said: list[str] = []
 
     def by(self, config: Path, *arguments: str) -> Any:
-        """The document that a call prints; it must succeed."""
+        """Run a command, which must succeed, and return the JSON document that it prints."""
         process = self.start(*arguments, "--command-config", str(config), "-o", "json", "-v")
         out, err = process.communicate(timeout=180)
         self.said += [out, err]
@@ -59,7 +59,7 @@ def secured_project(tmp_path: Path, secured: Secured, prefix: str) -> SecuredPro
 
 @pytest.fixture
 def users(secured: Secured, prefix: str) -> dict[str, Path]:
-    """For each role a user with a password, allowed what the role needs: the file of client properties."""
+    """Create a user with a password and ACLs for each role. Return the files of client properties by role."""
     held = {}
     for role in get_args(Role):
         user = f"{prefix}{role}"
@@ -70,12 +70,12 @@ def users(secured: Secured, prefix: str) -> dict[str, Path]:
 
 
 def processes() -> Iterator[str]:
-    """The command lines of all processes, as `ps` shows them."""
+    """Yield the command lines of all processes, as `ps` shows them."""
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             yield file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
-            pass  # it has ended since
+            pass  # the process has ended
 
 
 def environments(pids: set[int]) -> Iterator[str]:
@@ -87,7 +87,7 @@ def environments(pids: set[int]) -> Iterator[str]:
 
 
 def pages(port: int) -> Iterator[str]:
-    """The pages of Spark's UI, and its REST answers."""
+    """Yield the pages of Spark's UI, and its REST responses."""
     base = f"http://127.0.0.1:{port}"
 
     def get(path: str) -> str:
@@ -111,7 +111,7 @@ def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
 def test_each_role_works_without_leaking_secrets(
     secured: Secured, secured_project: SecuredProject, users: dict[str, Path]
 ) -> None:
-    """Looks at `ps`, environments, Spark's UI, event log and log, and every output of every command."""
+    """The search covers `ps`, environments, Spark's UI, event log and log, and every output of every command."""
     project, port = secured_project, free_port()
     project.by(users["init"], "init", "counter", "--partitions", "2")
     events = project.folder / "spark-events"

@@ -1,4 +1,4 @@
-"""Owners whose process may open too few files: they make room, or end before anything is claimed."""
+"""A process with a low limit of open files: its owners raise the limit, or the run ends before the first claim."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def many(connection: Connection, prefix: str, tmp_path: Path) -> Iterator[TopicHarness]:
-    """A counter on eight partitions, with commands on each."""
+    """A counter on eight partitions, with commands on each partition."""
     counters = TopicHarness(connection, prefix, tmp_path, partitions=8)
     counters.send(*(command("counter.Increment", f"key-{n}", f"i{n}") for n in range(100)))
     yield counters

@@ -1,4 +1,4 @@
-"""Owners that keep their states in memory: killed, taken over, and refused where the states do not fit."""
+"""Owners that keep their states in memory: killed, taken over, and refused if the states do not fit."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def test_killed_memory_owner_is_replaced(single_bank: TopicHarness) -> None:
     single_bank.send(*commands[200:])
     assert Process(in_memory(single_bank), "apply.inside:4:kill", most=50, apply_every=150).killed()
     quietly(in_memory(single_bank))
-    single_bank.send(*commands[:100])  # duplicates, known again from the outcomes
+    single_bank.send(*commands[:100])  # duplicates: the ids were rebuilt from the outcomes
     quietly(in_memory(single_bank))
     single_bank.check_log()
     assert not single_bank.shard_path().exists()

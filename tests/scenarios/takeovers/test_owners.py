@@ -1,4 +1,4 @@
-"""Two runs on the same topics, each in a process of its own: the newer decides, the older ends, nothing twice."""
+"""Two runs on the same topics, each in its own process: the newer run decides, the older ends, no command repeats."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -37,14 +37,14 @@ def test_the_newer_run_takes_every_partition(bank: TopicHarness, elsewhere: str)
     for partition, before in enumerate(claims):
         now = bank.standing(partition)[1]
         assert before and now and now.run == newer_plan.run
-        assert now.n <= before.n + 1  # again only if the older one, on its way out, had fenced it once
+        assert now.n <= before.n + 1  # more only if the older run fenced it once before its exit
     retire(newer_plan)
     assert newer.error() is None
     bank.check(elsewhere)
 
 
 def before(moment: str, rival: Callable[[], None]) -> type[FencedWriter]:
-    """A writer before whose first call of this method a rival acts."""
+    """Return a writer class. Before the first call of its method `moment`, a rival acts."""
     waiting = [rival]
 
     def late(writer: FencedWriter, *arguments: Any) -> Any:

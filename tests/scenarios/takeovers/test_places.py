@@ -1,4 +1,4 @@
-"""A later run takes over one partition after the other: the others are decided until it comes to them."""
+"""A later run takes over the partitions one by one. The earlier run decides the remaining partitions until then."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.kafka
 
 
 def decide(counters: TopicHarness, subject: str, first: int) -> None:
-    """Five more commands of a counter are decided."""
+    """Send five commands to a counter, and wait until they are decided."""
     counters.send(*increments(5, subject, first))
     counters.await_outcomes(first + 5, counters.home(subject))
 
 
 @contextmanager
 def half_taken(counters: TopicHarness, machine: str) -> Iterator[Running]:
-    """A later run that has the second partition and does not come to the first."""
+    """Run an owner of a later run on the second partition only, while the block lasts."""
     plan = counters.plan(once=False, machine=machine)
     with running(plan, share=(1, 2)) as later:
         eventually(lambda: counters.owner(1) == plan.run)
@@ -49,7 +49,7 @@ def test_owner_works_until_its_own_takeover(two: TopicHarness) -> None:
 
 @pytest.mark.covers("one-owner")
 def test_driver_fences_nothing_meanwhile(two: TopicHarness) -> None:
-    """A task of the run has ended; the other one goes on until the later run comes to it."""
+    """One task of the run ends. The other task continues until the later run takes over its partition."""
     plan, context = two.plan(once=False), Cluster(2, works)
     with driven(context, plan, 2, [], next_claim=60.0) as run:
         decide(two, "a", 0)
@@ -68,7 +68,7 @@ def test_driver_fences_nothing_meanwhile(two: TopicHarness) -> None:
 
 
 def test_rest_is_not_kept_for_ever(two: TopicHarness) -> None:
-    """The later run died, or wants no more."""
+    """The later run died, or takes no more partitions. The earlier run gives up the rest."""
     plan = two.plan(once=False)
     with driven(Cluster(1, works), plan, 1, [], next_claim=0.3) as run:
         decide(two, "a", 0)

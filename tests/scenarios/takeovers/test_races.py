@@ -1,4 +1,4 @@
-"""Races: a stranger acts between two steps of an owner, on a real broker."""
+"""Races on a real broker: another process acts between two steps of an owner."""
 
 from typing import Any
 
@@ -77,8 +77,10 @@ def test_briefly_short_log_contradicts_nothing(
 def test_brokers_that_lag_cause_no_second_decision(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The position and the logs as they were some time ago agree with each other; brokers that only believe to lead may
-    show them. But the first record lands too late. The position went back with the claim: that stops the run.
+    """A stale leader returns an old position and old logs, which agree with each other.
+
+    The first record then gets another offset than expected, so nothing is committed. The stale read also moved the
+    committed position back, which stops the run.
     """
     counters.send(*increments(5))
     quietly(counters.plan())
@@ -140,7 +142,7 @@ def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness) -> None:
 
 @pytest.mark.covers("one-outcome")
 def test_a_child_born_meanwhile_stays_cold(counters: TopicHarness) -> None:
-    """A shard with the child's own decisions and without its inheritance would never inherit."""
+    """A target's shard with its own decisions but without the imported data would never import them."""
     quietly(counters.plan())
     grow(counters, 2)
     plan, child = counters.plan(), Partition("counter", 1)

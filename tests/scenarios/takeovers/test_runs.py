@@ -1,4 +1,4 @@
-"""Two `cqrs run` on the same topics, as operators start them by mistake or on purpose."""
+"""Two `cqrs run` on the same topics, started by mistake or on purpose."""
 
 import os
 import signal
@@ -20,13 +20,13 @@ COUNTER = ("counter",)
 
 
 def owners(project: Project) -> set[tuple[str, int]]:
-    """Whose claims stand, and of which attempt."""
+    """Return run and attempt of the committed claims."""
     found = offsets.committed_now(project.connection, Topics("counter", project.prefix), range(4)).values()
     return {(claim.run, claim.attempt) for one in found if (claim := parse_claim(one.metadata))}
 
 
 def claims(project: Project) -> list[int]:
-    """The number of claims of each partition."""
+    """Return the claim counter of each partition."""
     found = offsets.committed_now(project.connection, Topics("counter", project.prefix), range(4)).values()
     return [claim.n for one in found if (claim := parse_claim(one.metadata))]
 
@@ -74,7 +74,10 @@ def test_newer_run_takes_over_with_separate_state(project: Project, tmp_path: Pa
 
 @pytest.mark.covers("one-outcome")
 def test_standbys_follow_each_other(project: Project, tmp_path: Path) -> None:
-    """The whole run is killed with -9, twice: the other one decides meanwhile, and no run ends with 6."""
+    """The active run is killed with SIGKILL, twice.
+
+    The standby takes over each time, and no run ends with exit code 6.
+    """
     project.cqrs("init", "counter")
     runs: list[subprocess.Popen[str]] = []
 

@@ -1,4 +1,4 @@
-"""Runs that stand by, on a real broker: each begins where the run before ends or is silent."""
+"""Standby runs on a real broker: each takes over when the active run ends or sends no heartbeats."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -26,7 +26,7 @@ def decided(counters: TopicHarness, count: int) -> None:
 
 @pytest.mark.covers("one-owner")
 def test_idle_run_is_not_taken_over(counters: TopicHarness) -> None:
-    """However long it decides nothing: it beats. Once it has ended the other run begins at once."""
+    """An idle run sends heartbeats. The standby takes over only once the idle run has ended, and then at once."""
     first, second = counters.plan(once=False), standing_by(counters, "second", LONG_AFTER)
     with ExitStack() as stack:
         stack.enter_context(beating(counters, first))
@@ -44,7 +44,7 @@ def test_idle_run_is_not_taken_over(counters: TopicHarness) -> None:
 
 @pytest.mark.covers("no-lost-update")
 def test_silent_run_is_taken_over(counters: TopicHarness) -> None:
-    """It lives all the same, and ends as after every takeover."""
+    """The silent run is still alive. It ends as after every takeover."""
     before, ready = counters.plan(once=False), standing_by(counters, "second")
     counters.send(*increments(3))
     with silent(counters, before) as run:
@@ -68,7 +68,7 @@ def test_killed_run_is_followed(counters: TopicHarness) -> None:
 
 
 def test_status_names_who_stands_by(counters: TopicHarness) -> None:
-    """And no longer once it has taken over."""
+    """After the takeover, the run is no longer listed as a standby."""
     first, others = counters.plan(once=False), [standing_by(counters, name) for name in ("second", "third")]
 
     def named() -> set[str]:
@@ -86,7 +86,7 @@ def test_status_names_who_stands_by(counters: TopicHarness) -> None:
 
 
 def test_other_code_does_not_take_over(counters: TopicHarness) -> None:
-    """The run at work has written an event that the one standing by cannot read: it says so, and waits."""
+    """The active run has written an event that the standby cannot read: the standby reports it and waits."""
     first, second = counters.plan(once=False), standing_by(counters, "second")
     counters.send(*increments(3))
     with ExitStack() as stack:
@@ -109,7 +109,7 @@ def is_followed(counters: TopicHarness, before: str | None) -> bool:
 
 @pytest.mark.covers("one-outcome")
 def test_runs_that_suspect_each_other_harm_nothing(counters: TopicHarness) -> None:
-    """Neither beats, so each takes over from the other again and again, and none of them ends."""
+    """Neither run sends heartbeats, so each takes over from the other repeatedly. Neither run ends."""
     plans = [standing_by(counters, machine) for machine in ("first", "second")]
     owners: list[str | None] = []
     with ExitStack() as stack:
@@ -125,16 +125,17 @@ def test_runs_that_suspect_each_other_harm_nothing(counters: TopicHarness) -> No
 
 
 def settled_owner(counters: TopicHarness, runs: list[DecidingSupervisor]) -> str | None:
-    """The one of two runs that is the owner, once the other says that it stands by for it."""
+    """Return the owner once the other run reports that it stands by for it; None before."""
     owner = counters.owner()
     said = {note for run in runs for note in run.notes if run.mine.run != owner}
     return owner if any(f"run {owner} is at work" in note for note in said) else None
 
 
 def test_three_runs_leave_each_other_in_peace(counters: TopicHarness) -> None:
-    """The run at work ends: one of the others follows, and the third goes on standing by.
+    """The active run ends: one of two standby runs takes over, and the other stays in standby mode.
 
-    Both may begin at once, as the run before has said that it ends: then the later one takes over from the earlier.
+    Both may start at once, because the active run has announced its end. Then the later run takes over from the
+    earlier.
     """
     first = counters.plan(once=False)
     others = [standing_by(counters, machine, LONG_AFTER) for machine in ("second", "third")]

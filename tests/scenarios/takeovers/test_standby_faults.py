@@ -1,4 +1,4 @@
-"""At every arrow of the protocol a run dies while another one stands by, which decides the rest, on a real broker."""
+"""A run dies at every arrow of the protocol, and a standby decides the remaining commands, on a real broker."""
 
 import pytest
 
@@ -13,13 +13,13 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-#: In every run of the tests: a takeover that stops half-way, and a commit that nobody has taken note of.
+#: The failpoints of every test run: an interrupted takeover, and a commit without a reply.
 SAMPLE = {"fence.after", "commit.sent"}
 
-#: The later batches, and not the first of what a run has to do to begin.
+#: Hit counts that select the later batches, not the first steps of a starting run.
 LATER = {"commit.sent": 3, "commit.after": 3, "apply.before": 2, "apply.inside": 2, "apply.after": 2}
 
-#: Passed only by a run that is told to end.
+#: Failpoints that only a terminating run passes.
 ENDING = {"shard.closing", "shard.closed"}
 
 POINTS = [
@@ -32,9 +32,9 @@ POINTS = [
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("point", POINTS)
 def test_standby_follows_any_kill(counters: TopicHarness, point: str) -> None:
-    """It is taken over, stands by, and follows the run that dies: a sample here, all of them in `make nightly`.
+    """The dying run took over from the standby, which follows it: a sample here, all failpoints in `make nightly`.
 
-    That one beats until it has died: it must come as far as that.
+    The dying run sends heartbeats until its death, so that it reaches the failpoint.
     """
     plan = standing_by(counters, "second", LONG_AFTER)
     with beating(counters, plan) as ready:

@@ -1,4 +1,4 @@
-"""An owner that was paused for longer than anybody waits for it, in the worst places, and wakes up."""
+"""An owner is paused for longer than all timeouts, at the most dangerous points, and wakes up."""
 
 import os
 import signal
@@ -36,20 +36,20 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-#: In the middle of the second batch: the broker has all of its records, the transaction is open.
+#: In the middle of the second batch: the broker has all of its records, and the transaction is open.
 IN_A_TRANSACTION = "flush.after:3:stop"
 IN_A_CHANGE = "apply.inside:3:stop"
 
-#: The broker ends such a transaction by itself within a second or two of that.
+#: Transaction timeout in seconds. The broker aborts the transaction within a second or two after it.
 TIMEOUT = 2.0
 
-#: An owner that soon gives up a shard which another process is changing.
+#: An owner that soon gives up a shard that another process is changing.
 HASTY = Timing(idle_check=0.1, contradicted=0.0, shard=Limits(change=0.5))
 
 
 @pytest.fixture
 def behind(single_bank: TopicHarness) -> TopicHarness:
-    """Bank accounts on one partition: 200 commands decided, and 500 more."""
+    """Bank accounts on one partition: 200 decided commands and 500 undecided commands."""
     commands = list(mixture(700))
     single_bank.send(*commands[:200])
     quietly(single_bank.plan())
@@ -79,7 +79,7 @@ def test_a_paused_owner_writes_nothing_late(
     before = ends(behind)
     sleeper.signal(signal.SIGCONT)
     assert isinstance(sleeper.error(), TakenOverError)
-    assert ends(behind) == before  # no marker either
+    assert ends(behind) == before  # not even a marker
     behind.check()
 
 
@@ -115,7 +115,10 @@ def test_pause_is_not_a_stuck_call(behind: TopicHarness) -> None:
 
 
 def test_overdue_call_ends_the_process(behind: TopicHarness) -> None:
-    """No timeout of librdkafka's ends it, and in its thread nothing can. After a pause it has some time to return."""
+    """No librdkafka timeout ends the call, and its thread cannot be interrupted.
+
+    After a pause it gets time to return.
+    """
     clock, ends = [time.monotonic()], list[int]()
     plan = behind.plan()
     owner = DecidingSupervisor(plan, Partition("bank_account", 0), behind.aggregate, 0, threading.Event())
@@ -138,7 +141,10 @@ def test_overdue_call_ends_the_process(behind: TopicHarness) -> None:
 
 
 def test_idle_owner_asks_briefly(behind: TopicHarness) -> None:
-    """Its group's coordinator may be lost: the next owner is to be there when another one is elected."""
+    """The group's coordinator may be lost.
+
+    A short request timeout lets the next owner start once another is elected.
+    """
     asked = list[float]()
 
     class Asking(OwnerSession):
@@ -170,7 +176,7 @@ def test_shard_stopped_mid_change_is_replaced(behind: TopicHarness) -> None:
 
 @contextmanager
 def in_a_change(shard: Path) -> Iterator[None]:
-    """Another process stands in the middle of a change to the shard, for as long as the block lasts."""
+    """Another process is in the middle of a change to the shard while the block lasts."""
     code = f"import lmdb; txn = lmdb.open({str(shard)!r}).begin(write=True); print(flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""Folders of a disk that are not as others are."""
+"""Storage folders with unusual behaviour."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ class LocalFolder(StorageFolder):
 
 
 class InChunks(LocalFolder):
-    """A folder whose files come in these chunks."""
+    """A folder whose files are read in these chunks."""
 
     def __init__(self, path: Path, chunks: list[bytes]) -> None:
         super().__init__(path)

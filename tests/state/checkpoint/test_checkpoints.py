@@ -1,4 +1,4 @@
-"""Checkpoints in a folder: whole or not used, the newest kept; a shard made of one is the shard that was."""
+"""Checkpoints in a folder: complete or not used, the newest are kept, and a shard made from one equals the original."""
 
 import shutil
 import time
@@ -25,7 +25,7 @@ from tests.state.values import decision, look_up, recall, saved, write
 
 @pytest.fixture(params=["folder", pytest.param("bucket", marks=pytest.mark.objects)])
 def checkpoints(request: pytest.FixtureRequest, tmp_path: Path) -> Checkpoints:
-    """In the folder `store/0`, of a disk or of an object store."""
+    """Checkpoints in the folder `store/0`, on a disk or in an object store."""
     if request.param == "bucket":
         bucket = request.getfixturevalue("bucket")
         (tmp_path / "store").symlink_to(bucket.folder / "store")
@@ -94,14 +94,14 @@ def test_chunks_are_counted_together(tmp_path: Path) -> None:
 
 @pytest.mark.covers("checkpoint")
 def test_damaged_manifest_is_passed_over(checkpoints: Checkpoints, tmp_path: Path) -> None:
-    """So is one that its owner has removed since the listing."""
+    """A manifest that its owner has deleted since the listing is skipped, too."""
     one, other = (written(checkpoints, tmp_path, text) for text in (b"1", b"2"))
     damaged, removed = other.encoded()[0], written(checkpoints, tmp_path, b"3", keep=3).encoded()[0]
     (tmp_path / "store/0" / damaged).write_bytes(b"{}")
     notes: list[str] = []
 
     def note(text: str) -> None:
-        """The newest is removed while the others are read."""
+        """Delete the newest manifest while the others are read."""
         notes.append(text)
         (tmp_path / "store/0" / removed).unlink(missing_ok=True)
 
@@ -135,7 +135,7 @@ def test_workplace_removes_what_was_left(path: Path) -> None:
 
 
 def copy_of(opening: Opening, into: Path) -> Path:
-    """A folder with a copy of a shard with one aggregate, as a checkpoint gives it."""
+    """Return a folder with a copy of a shard with one aggregate, as a checkpoint provides it."""
     store = opening().store
     store.take_ownership("somebody", "")
     write(store, states={"a": saved()})
@@ -214,7 +214,7 @@ _CHANGES = st.lists(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 3
 def test_copy_plus_tail_is_the_shard(
     changes: list[list[Change]], cut: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """At whatever change the copy is made: what is applied to both afterwards leads to the same."""
+    """The copy may be made after any change: applying the later changes to both gives equal shards."""
     folder = tmp_path_factory.mktemp("shard")
     live = open_shard(folder / "live", IDENTITY).store
     apply_all(live, changes[:cut])

@@ -1,4 +1,4 @@
-"""A checkpoint may be used where it is of this log and code, not ahead, and whole; else it says why not."""
+"""A checkpoint is used if it is complete, of this log and code, and not ahead. Otherwise its error names the reason."""
 
 import pytest
 from hypothesis import given

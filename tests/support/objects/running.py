@@ -1,4 +1,4 @@
-"""Starting and killing the server, and the buckets of tests."""
+"""The object store's server process, and the buckets of tests."""
 
 import shutil
 import signal
@@ -13,16 +13,16 @@ from uuid import uuid4
 from tests.support import ROOT
 from tests.support.nobody import free_port
 
-#: Where all buckets are.
+#: The region of all buckets.
 REGION = "eu-central-1"
 
-#: The logins of those who use a store and of those who only read, as AWS's own tools take them.
+#: The credentials of a user with write access and of a user with read access, in the form of AWS's own tools.
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIATESTSTESTSTESTST", "AWS_SECRET_ACCESS_KEY": "secret-of-the-tests"}
 READER = {"AWS_ACCESS_KEY_ID": "AKIAREADREADREADREAD", "AWS_SECRET_ACCESS_KEY": "secret-of-readers"}
 
 
 class ObjectServer:
-    """A server of the S3 protocol. What it has confirmed survives its death."""
+    """A server of the S3 protocol. Confirmed writes survive its death."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "buckets"
@@ -31,7 +31,7 @@ class ObjectServer:
         self.start()
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it responds."""
         with self._folder.with_name("server.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", f"{__package__}.server", str(self._folder), str(self.port)],
@@ -44,20 +44,20 @@ class ObjectServer:
         assert self.process.stdout.readline(), self._folder.with_name("server.log").read_text()
 
     def kill(self) -> None:
-        """End it at once, with its connections."""
+        """Kill the server with its connections."""
         with self.process:
             self.process.kill()
 
     def pause(self) -> None:
-        """Answer nothing from now on, and keep the connections."""
+        """Stop responding, but keep the connections."""
         self.process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Answer again."""
+        """Respond again."""
         self.process.send_signal(signal.SIGCONT)
 
     def bucket(self) -> "Bucket":
-        """A new bucket."""
+        """Create a bucket."""
         folder = self._folder / f"bucket-{uuid4().hex[:12]}"
         folder.mkdir()
         return Bucket(folder, self.port)
@@ -70,7 +70,7 @@ class Bucket(NamedTuple):
     port: int
 
     def uri(self, path: str = "") -> str:
-        """The URI of a folder in it."""
+        """Return the URI of a folder in the bucket."""
         return (
             f"s3://{self.folder.name}/{path}?scheme=http&region={REGION}"
             f"&endpoint_override=127.0.0.1:{self.port}"
@@ -79,7 +79,7 @@ class Bucket(NamedTuple):
 
 @contextmanager
 def object_server(folder: Path) -> Iterator[ObjectServer]:
-    """A server while the block lasts. It ends with this process, however that ends."""
+    """Run a server while the block lasts. It ends with this process, even if this process is killed."""
     server = ObjectServer(folder)
     try:
         yield server

@@ -1,8 +1,7 @@
-"""The server, a process of its own: moto speaks the S3 protocol and checks signatures, a folder holds the objects.
+"""The object store's server process: moto implements S3 and checks signatures, and a folder contains the objects.
 
-A bucket is a folder in it, an object is a file. So a kill loses nothing that was confirmed, and a test makes buckets
-and changes, ages and removes objects as files. A pipe is an object whose requests wait until it is gone.
-
+A bucket is a subfolder, and an object is a file. So a kill loses no confirmed write, and a test can create buckets, and
+change, age and remove objects, as files. A pipe is an object whose requests wait until the pipe is gone.
     python -m tests.support.objects.server FOLDER PORT
 """
 
@@ -30,7 +29,7 @@ _READING = {"s3:ListBucket", "s3:HeadBucket", "s3:GetObject"}
 
 
 class FolderOfBuckets:
-    """A WSGI application: moto's, whose objects are those of the folder before and after each request."""
+    """A WSGI application: moto's, with the folder's objects before and after each request."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -71,7 +70,7 @@ class FolderOfBuckets:
                 self._known[file] = (status.st_ino, status.st_mtime_ns)
 
     def _write(self, file: Path, key: FakeKey | None) -> None:
-        """Keep what a request has left of an object."""
+        """Write an object to the folder as a request left it, or delete it."""
         if key is None:
             file.unlink(missing_ok=True)
         elif not key.name.endswith("/"):
@@ -84,16 +83,16 @@ class FolderOfBuckets:
 
 class _Quiet(WSGIRequestHandler):  # type: ignore[misc]  # its types are not looked at
     def log(self, type: str, message: str, *arguments: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def documented_policies() -> list[str]:
-    """The policies of the documentation for those who use a store, and for those who only read, for all buckets."""
+    """Return the documented policies for users with write access and with read access, for all buckets."""
     text = (ROOT / "docs" / "payloads.md").read_text(encoding="utf-8")
     whole = next(
         block for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL) if "Statement" in block
     ).replace("company-payloads", "*")
-    # In Amazon's S3 the right to list includes it.
+    # Amazon's S3 includes HeadBucket in the right to list.
     whole = whole.replace('"s3:ListBucket"', '"s3:ListBucket", "s3:HeadBucket"')
     reading = json.loads(whole)
     for statement in reading["Statement"]:
@@ -102,9 +101,9 @@ def documented_policies() -> list[str]:
 
 
 def main(folder: str, port: str) -> None:
-    """Serve until killed, or until the process that has started this one is gone.
+    """Serve until killed, or until the parent process is gone.
 
-    The users have the rights that the documentation asks for, and no others.
+    The users have the rights of the documentation, and no others.
     """
     for credentials, policy in zip((CREDENTIALS, READER), documented_policies(), strict=True):
         user = iam_backends[DEFAULT_ACCOUNT_ID]["aws"].create_user(REGION, credentials["AWS_ACCESS_KEY_ID"])

@@ -1,1 +1,1 @@
-"""Answers to questions about what was decided, or would be."""
+"""The output of `cqrs sql`, `trace`, `whatif` and `send --dry-run`."""

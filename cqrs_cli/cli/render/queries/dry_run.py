@@ -1,4 +1,4 @@
-"""`cqrs send --dry-run`: commands decided here, and nothing sent."""
+"""`cqrs send --dry-run`: decides commands in this process, and sends nothing."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def dry_run(cli: Cli, commands: Sequence["Composed"], ids_may_repeat: bool) -> None:
-    """Print what would become of each command if they were sent now; raises `RefusedError` if one would be refused."""
+    """Print the outcome that each command would have now; raises `RefusedError` if one would be rejected or fail."""
     from cqrs_cli.cli.render.send import refusal_of
     from cqrs_cli.client.outcomes import is_refused
     from cqrs_cli.client.queries.rehearsal import Rehearsal
@@ -54,7 +54,7 @@ def dry_run(cli: Cli, commands: Sequence["Composed"], ids_may_repeat: bool) -> N
 
 
 def decided_here(rehearsed: "Rehearsed") -> Result:
-    """A command decided in a dry run: its outcome as `--wait` prints it, then its events."""
+    """Return the result of a command in a dry run: its outcome as `--wait` prints it, then its events."""
     from cqrs_cli.cli.render.send import outcome_line
 
     events = [msgspec.Raw(value) for value in rehearsed.events]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from rich.table import Table
 
-#: Rows of a table; more would not be read.
+#: The largest number of rows in a table.
 MOST_ROWS = 1_000
 
 
@@ -26,10 +26,13 @@ def print_rows(
     shape: Literal["table", "csv", "json", "parquet"],
     check: Callable[[], None],
 ) -> None:
-    """Print the answer of a query. `check` raises if it lacks rows: no row that was made of others is printed then."""
+    """Print the answer of a query. `check` raises if rows are missing; rows derived from a partial input stay
+    unprinted.
+    """
     if shape == "json":
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of a Spark to come, in which it gives a DataFrame
+            # Of a later Spark, in which toJSON returns a DataFrame.
+            warnings.simplefilter("ignore", UserWarning)
             documents = answer.toJSON()
         for row in _checked(documents.toLocalIterator(), check):
             cli.line(str(row).encode())
@@ -51,7 +54,7 @@ def _checked(rows: "Iterable[Any]", check: Callable[[], None]) -> Iterator[Any]:
 
 
 def rows_table(columns: list[str], rows: "Iterable[Any]") -> "Table":
-    """The rows as a table; numbers are on the right."""
+    """Return the rows as a table; numbers are aligned right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -67,7 +70,7 @@ def rows_table(columns: list[str], rows: "Iterable[Any]") -> "Table":
 
 
 def csv_lines(columns: list[str], rows: "Iterable[Any]") -> Iterable[bytes]:
-    """The rows as CSV (RFC 4180), with a header."""
+    """Yield the rows as CSV (RFC 4180), with a header."""
     yield _csv_line(columns)
     for row in rows:
         yield _csv_line([cell_text(value) for value in row])
@@ -82,7 +85,7 @@ def _csv_line(cells: list[str]) -> bytes:
 
 
 def cell_text(value: Any) -> str:
-    """A value as text: times in UTC, lists and objects as JSON."""
+    """Return a value as text: times in UTC, lists and objects as JSON."""
     from cqrs_cli.core.messages.json import encode_json
 
     if value is None:
@@ -101,7 +104,7 @@ def cell_text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Lists and objects with values that JSON has."""
+    """Convert lists and objects to values that JSON can represent."""
     if hasattr(value, "asDict"):
         return {name: _plain(one) for name, one in value.asDict().items()}
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The records that belong together, as `cqrs trace` found them: as JSON, and as a tree for people."""
+"""The related records that `cqrs trace` found: as JSON, and as a tree for people."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ def trace_document(found: Lineage, traced: Traced, since: int) -> dict[str, Any]
 
 
 def command_document(node: CommandNode) -> dict[str, Any]:
-    """A command with all that came of it."""
+    """Return a command with its outcome, its events and the commands that it caused."""
     aggregate, partition, offset = node.place
     named = node.command or next((one for one in node.messages if one.subject), node.messages[0])
     sent = node.command or node.dead_letter
@@ -75,7 +75,7 @@ def _event(node: EventNode) -> dict[str, Any]:
 
 
 def searched_text(traced: Traced, since: int) -> str:
-    """The topics and the time that were searched, for a note."""
+    """Return the searched topics and time for a message."""
     return (
         f"searched {counted(traced.records, 'record')} since {rfc3339(since)} of {', '.join(traced.searched)}"
     )
@@ -160,7 +160,7 @@ def _event_line(message: LinkedMessage) -> "Text":
 
 
 def _compact(data: bytes) -> str:
-    """JSON on one line, other bytes as they are."""
+    """Return JSON on one line, other bytes unchanged."""
     try:
         data = msgspec.json.format(data, indent=-1)
     except ValueError:

@@ -19,7 +19,7 @@ _WORDS = {"events": "other events", "version": "another version"}
 
 
 def decided_again(aggregate: str, module: str, done: "DecidedAgain", target: "Target | None") -> Result:
-    """The decisions that would differ: all numbers, and examples."""
+    """Return the decisions that would differ: all numbers, and examples."""
     differences, lines = [], []
     for label, count in _ordered(done):
         shown = done.examples[label]

@@ -1,1 +1,1 @@
-"""The databases that projections fill. Each is one file, and a line in `known`; nothing else asks which one it is."""
+"""The databases that projections fill. Each is a file and an entry in `known`; all other code is common to them."""

@@ -1,11 +1,11 @@
-"""The place of a projection's tables: a plain value, which travels to tasks."""
+"""The address of a projection's tables: a plain value, which is sent to tasks."""
 
 from typing import NamedTuple
 
 
 class DatabaseAddress(NamedTuple):
-    """The place of tables and positions: a database, and a schema in it if they are not in its default one."""
+    """The address of tables and positions: a database, and a schema if it is not the default schema."""
 
     url: str
     schema: str | None = None
-    patience: float = 30.0  # seconds that a statement waits for what others hold
+    patience: float = 30.0  # timeout of a statement in seconds, while others hold locks

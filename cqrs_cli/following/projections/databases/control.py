@@ -1,4 +1,4 @@
-"""The two tables of ours beside a projection's own: how far it is, and what its tables were made as."""
+"""The control tables in a projection's database: its positions, and a record of how its tables were created."""
 
 from sqlalchemy import (
     BigInteger,
@@ -16,7 +16,8 @@ from sqlalchemy import (
 
 CONTROL = MetaData()
 
-#: A row for each partition. `owner` is the run that may move it; `next_offset` is that of the next event.
+#: A row for each partition. `owner` is the run that may move the position; `next_offset` is the offset of the next
+#: event.
 POSITIONS = Table(
     "cqrs_positions",
     CONTROL,
@@ -28,7 +29,7 @@ POSITIONS = Table(
     Column("owner", String(200), nullable=False),
 )
 
-#: A row for each projection. `tables`: their columns as the database had them when they were made.
+#: A row for each projection. `tables`: the columns that the database reported after creation, as JSON.
 PROJECTIONS = Table(
     "cqrs_projections",
     CONTROL,
@@ -40,7 +41,7 @@ PROJECTIONS = Table(
 
 
 def adopt_control(db: Connection, projection: str, positions: Table) -> None:
-    """Put the new tables' `positions`, and what their schema notes about them, in the place of the live ones."""
+    """Replace a projection's live positions and table record with `positions` and the record in the same schema."""
     facts = PROJECTIONS.to_metadata(MetaData(), schema=str(positions.schema))
     for live, new in ((POSITIONS, positions), (PROJECTIONS, facts)):
         rows = select(new).where(new.c.projection == projection)

@@ -1,7 +1,7 @@
-"""The interface of projecting to a database, and the answers of a server that has schemas and transactions over tables.
+"""The interface to a projection's database, with defaults for a server that has schemas and transactional DDL.
 
-A database is a subclass in a file of its own, which says what it does otherwise. The promises that each must keep
-stand in `tests/following/projections/contract`.
+Each database is a subclass in its own file, which overrides what differs. The contract tests are in
+`tests/following/projections/contract`.
 """
 
 from abc import ABC, abstractmethod
@@ -16,24 +16,24 @@ from sqlalchemy.dialects import postgresql
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import POSITIONS
 
-#: The execution option of connections that only read.
+#: Execution option of read-only connections.
 READS = "cqrs_reads"
 
-#: Stands in a connection's info while a projection works in its transaction, with what ended that, or None.
+#: Key in a connection's `info` while a projection works in its transaction; the value is the error that ended the
+#: transaction, or None.
 KEPT = "cqrs_transaction_kept"
 
-#: `again`: the batch again, at once; `wait`: the database is away; `none`: somebody must correct something.
+#: Retry policy. `again`: retry the batch at once; `wait`: the database is unavailable; `none`: a retry does not help.
 Remedy = Literal["again", "wait", "none"]
 
-#: Begins a transaction.
 Begin = Callable[[], AbstractContextManager[Connection]]
 
 
 class Exchange(NamedTuple):
-    """The tables of a projection that go, and the new ones in `schema` that come."""
+    """The tables of a projection in a table swap: `old` are dropped, `new` in `schema` replace them."""
 
     projection: str
-    owner: str  # of the new ones
+    owner: str  # the owner of the new tables
     schema: str
     old: list[str]
     new: list[str]
@@ -42,115 +42,115 @@ class Exchange(NamedTuple):
 class Dialect(ABC):
     """A database. Its methods are called in any thread."""
 
-    name: str  # in a URL, and SQLAlchemy's
-    driver: str  # with SQLAlchemy's name of the driver
-    module: str  # the package whose errors the driver raises
-    example: str  # a URL
-    extra = "projections"  # what pip installs for it
-    password = "leave it out"  # where a password can stand instead
-    tasks: int | None = None  # how many processes may write at a time; None: any number
+    name: str  # scheme of URLs, and SQLAlchemy's name
+    driver: str  # the name with SQLAlchemy's driver
+    module: str  # the top-level package of the driver's errors
+    example: str  # an example of a URL
+    extra = "projections"  # the extra that pip installs for it
+    password = "leave it out"  # hint where to put a password instead
+    tasks: int | None = None  # maximum number of concurrent writer processes; None: unlimited
 
     def checked(self, url: URL, root: Path, flag: str) -> URL:
-        """The URL of a flag made complete; raises `UsageError` for one that cannot be used."""
+        """Return the completed URL of a flag; raises `UsageError` for an unusable URL."""
         return url
 
     @abstractmethod
     def open(self, place: DatabaseAddress) -> Engine:
-        """An engine whose transactions are what projecting needs. No connection outlives its use or its thread."""
+        """Return an engine with transactions as projections need them. A connection ends with its use or its thread."""
 
     # Errors of its driver
 
     @abstractmethod
     def remedy(self, error: BaseException) -> Remedy:
-        """The step that helps after an error."""
+        """Return the retry policy for an error."""
 
     def is_made(self, error: BaseException) -> bool:
-        """True if what was to be made is there by now."""
+        """Return True if the object to create exists by now."""
         return "already exists" in str(error)
 
     def is_gone(self, error: BaseException) -> bool:
-        """True if there is no such database or table."""
+        """Return True if the database or table does not exist."""
         return False
 
     def words(self, error: BaseException) -> str:
-        """The error's text for people."""
+        """Return the error's text for people."""
         return str(error)
 
     # Tables
 
     def adapted(self, metadata: MetaData) -> MetaData:
-        """The tables as they are made here. Raises `ConfigurationError` for what cannot be meant."""
+        """Return the tables as this database needs them. Raises `ConfigurationError` for an unsuitable definition."""
         return metadata
 
     def check_tables(self, db: Connection, tables: Sequence[str]) -> None:
-        """Raise `ConfigurationError` for a table whose rows are part of no transaction."""
+        """Raise `ConfigurationError` for a table without transactions."""
         return
 
     def check_exchangeable(self, db: Connection, tables: Sequence[str]) -> None:
-        """Raise `ConfigurationError` for live tables that could not be exchanged later."""
+        """Raise `ConfigurationError` for live tables that a table swap cannot replace."""
         return
 
     def upsert(
         self, table: Table, key: Mapping[str, Any], new: Mapping[str, Any], change: Mapping[str, Any]
     ) -> Executable:
-        """A statement that makes a row of `key` and `new`, or makes this `change` to the row with that key."""
+        """Return a statement that inserts a row of `key` and `new`, or applies `change` to the row with that key."""
         row = postgresql.insert(table).values(**key, **new)
         return row.on_conflict_do_update(index_elements=list(key), set_=change)
 
-    # The place beside the live tables, where new ones are filled
+    # Shadow tables
 
     def is_there(self, place: DatabaseAddress) -> bool:
-        """False if it would have to be made before anything can be read."""
+        """Return False if the database must be created before a read."""
         return True
 
     @abstractmethod
     def beside(self, place: DatabaseAddress, projection: str) -> DatabaseAddress:
-        """The place in which a projection's new tables are filled."""
+        """Return the address for a projection's shadow tables."""
 
     def exists(self, live: Engine, place: DatabaseAddress) -> bool:
-        """True if somebody has begun to fill tables there."""
+        """Return True if a run has begun to fill shadow tables at `place`."""
         return place.schema in inspect(live).get_schema_names()
 
     def clear(self, live: Engine, place: DatabaseAddress) -> None:
-        """Drop what stands there, and make room for new tables."""
+        """Drop existing shadow tables, and prepare `place` for new ones."""
         with live.begin() as db:
             self.drop(db, str(place.schema))
             db.execute(text(f"CREATE SCHEMA {quoted(db, str(place.schema))}"))
 
     def drop(self, db: Connection, schema: str) -> None:
-        """Drop a schema with all that is in it."""
+        """Drop a schema with everything in it."""
         db.execute(text(f"DROP SCHEMA IF EXISTS {quoted(db, schema)} CASCADE"))
 
-    # The exchange, whose steps `swap` leads
+    # The table swap, whose steps are in `swap`
 
     @contextmanager
     def preparing(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Begin]:
-        """Within the block a run is prepared, whose transactions it begins."""
+        """Yield a function that begins transactions, with which a run is prepared within the block."""
         yield engine.begin
 
     @contextmanager
     def exchanging(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
-        """The transaction of an exchange: whole, or not done."""
+        """Yield a connection whose transaction is the table swap: complete, or not done."""
         with engine.begin() as db:
             yield db
 
     def hold(self, db: Connection, rows: Select[Any]) -> list[Any]:
-        """The rows, which nobody else can change until the transaction ends."""
+        """Return the rows, and lock them until the transaction ends."""
         return list(db.execute(rows.with_for_update()).scalars())
 
     def has_positions(self, db: Connection, place: DatabaseAddress) -> bool:
-        """True if the new tables are there, and were not exchanged before."""
+        """Return True if the shadow tables exist and were not swapped yet."""
         return inspect(db).has_table(POSITIONS.name, schema=place.schema)
 
     def attach(self, db: Connection, place: DatabaseAddress) -> str:
-        """The schema by which the live connection sees the new tables."""
+        """Return the schema by which the live connection accesses the shadow tables."""
         return str(place.schema)
 
     @abstractmethod
     def exchange(self, db: Connection, exchange: Exchange) -> None:
-        """Exchange the tables, and their positions with them."""
+        """Swap the tables together with their positions."""
 
 
 def quoted(db: Connection, name: str) -> str:
-    """The name of a table or schema as it stands in a statement."""
+    """Return the name of a table or schema, quoted for a statement."""
     return str(db.dialect.identifier_preparer.quote(name))

@@ -1,7 +1,7 @@
-"""DuckDB: a file of columns for analysts, which one process at a time has open.
+"""DuckDB: a columnar file for analysts, which only one process at a time can open.
 
-A connection to it is a turn: it is opened for one transaction and closed after it. So processes that write, and others
-that read, take turns; threads of one process do, too, as a file stays open while one of them has it.
+A connection is opened for one transaction and closed after it, so that writing and reading processes can take turns.
+Threads of one process take turns as well, because the file stays open as long as one of them uses it.
 """
 
 import random
@@ -17,24 +17,24 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.dialect import Remedy
 from cqrs_cli.following.projections.databases.files import FileDialect, file_of
 
-#: Seconds between two tries to open a file that another process has, at most.
+#: Maximum delay in seconds between two attempts to open a file that another process uses.
 _TRY_EVERY = 0.005
 
-#: For how long a process leaves the file alone after its turn, so that another one's try falls into it: in seconds, and
-#: as a part of the turn, which is long on a machine that has much to do.
+#: After its turn a process leaves the file free for this number of seconds plus this part of the turn, so that another
+#: process can open the file. Turns are long on a busy machine.
 _PAUSE = 0.01
 _PAUSE_SHARE = 0.1
 
-#: DuckDB's words for a file that another process has, and for a row that another transaction changed.
+#: DuckDB's error texts for a file that another process uses, and for a row that another transaction changed.
 _TAKEN = "Could not set lock on file"
 _CONFLICT = "onflict"
 
-#: One for each file of this process, held by the thread whose turn it is.
+#: A lock for each file, held by the thread that uses the file.
 _TURNS: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
 
 
 class DuckDb(FileDialect):
-    """Its SQL is PostgreSQL's, as far as projecting goes."""
+    """DuckDB; its SQL is PostgreSQL's as far as projections need it."""
 
     name = driver = "duckdb"
     module = "_duckdb"
@@ -42,10 +42,10 @@ class DuckDb(FileDialect):
     extra = "duckdb"
     title = "DuckDB"
     beyond = (".wal",)
-    tasks = 1  # several would only wait for each other
+    tasks = 1  # several tasks would only wait for each other
 
     def open(self, place: DatabaseAddress) -> Engine:
-        alone = {"config": {"threads": 1}}  # a batch has too little for several, and tasks share the cores
+        alone = {"config": {"threads": 1}}  # batches are small, and tasks share the cores
         engine = create_engine(place.url, connect_args=alone, poolclass=NullPool)
         turn = _TURNS[str(file_of(place))]
 
@@ -72,7 +72,7 @@ class DuckDb(FileDialect):
         return "wait" if _TAKEN in said or kind == "FatalException" else "none"
 
     def adapted(self, metadata: MetaData) -> MetaData:
-        """Without sequences: those of new tables would not come with their rows."""
+        """Return the tables without sequences: a table swap copies the rows of new tables, but not their sequences."""
         copy = MetaData()
         for table in metadata.sorted_tables:
             for column in table.to_metadata(copy).primary_key.columns:
@@ -93,7 +93,7 @@ class DuckDb(FileDialect):
 
 
 def _in_turn(turn: Any, connect: Any, patience: float) -> Any:
-    """A connection, once no other thread and no other process has the file; else it is said who has it."""
+    """Return a connection once no other thread or process uses the file; raises `IOException` after the timeout."""
     import duckdb
 
     deadline = time.monotonic() + patience

@@ -1,4 +1,4 @@
-"""A database that is one file, which one transaction at a time writes."""
+"""A database in one file, with one writing transaction at a time."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -13,21 +13,21 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import POSITIONS, adopt_control
 from cqrs_cli.following.projections.databases.dialect import Dialect, Exchange, quoted
 
-#: The name by which the file with the new tables is attached to the live one.
+#: The schema name under which the file of the shadow tables is attached to the live connection.
 _NEW = "cqrs_new"
 
 
 class FileDialect(Dialect):
-    """New tables are filled in a file beside the live one.
+    """A file database; shadow tables are in a separate file.
 
-    Their rows are copied: only the live file is written then, so one commit does it.
+    A table swap copies the rows, so it writes only the live file and needs only one commit.
     """
 
-    title: str  # the name for people
-    beyond: tuple[str, ...]  # the ends of names of files that it keeps beside its own
+    title: str  # name in messages
+    beyond: tuple[str, ...]  # suffixes of its auxiliary files
 
     def checked(self, url: URL, root: Path, flag: str) -> URL:
-        """A relative file is below `root`."""
+        """Return the URL with an absolute path; a relative file is below `root`."""
         if url.database in (None, "", ":memory:") or url.query or url.host:
             raise UsageError(f"{flag}: {self.title} needs a file", f"write {self.example}")
         return url.set(database=str((root / str(url.database)).resolve()))
@@ -53,25 +53,25 @@ class FileDialect(Dialect):
         self.clear(engine, new)
 
     def hold(self, db: Connection, rows: Select[Any]) -> list[Any]:
-        """The transaction holds the whole file."""
+        """Return the rows; the transaction locks the whole file."""
         return list(db.execute(rows).scalars())
 
     def has_positions(self, db: Connection, place: DatabaseAddress) -> bool:
         return self.is_there(place)
 
     def attach(self, db: Connection, place: DatabaseAddress) -> str:
-        """Attached once the new tables are caught up, which is done by connections of their own."""
+        """Attach the file of the shadow tables. This comes after catching up, which uses separate connections."""
         file = str(file_of(place)).replace("'", "''")
         db.exec_driver_sql(f"ATTACH '{file}' AS {_NEW}")
         return _NEW
 
     @abstractmethod
     def tables(self, db: Connection, schema: str | None) -> dict[str, str]:
-        """The statements that made the tables of the attached file, or of the live one, in their order."""
+        """Return the CREATE statements of the tables in `schema` (None: the live file), in the order of creation."""
 
     @abstractmethod
     def indexes(self, db: Connection, schema: str) -> list[tuple[str, str]]:
-        """The tables and the statements that made the indexes of the attached file."""
+        """Return (table, CREATE INDEX statement) for each index of the attached file."""
 
     def exchange(self, db: Connection, exchange: Exchange) -> None:
         schema, coming = exchange.schema, set(exchange.new)
@@ -90,5 +90,5 @@ class FileDialect(Dialect):
 
 
 def file_of(place: DatabaseAddress) -> Path:
-    """The file of a place."""
+    """Return the file of a database address."""
     return Path(str(make_url(place.url).database))

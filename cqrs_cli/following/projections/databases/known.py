@@ -1,4 +1,4 @@
-"""Every database that projections fill, by the name in its URL."""
+"""All databases that projections fill, by the name in their URL."""
 
 from sqlalchemy import Connection, Engine, make_url
 
@@ -9,7 +9,7 @@ from cqrs_cli.following.projections.databases.mariadb import MariaDb
 from cqrs_cli.following.projections.databases.postgresql import Postgres
 from cqrs_cli.following.projections.databases.sqlite import Sqlite
 
-#: A new database is a file of this folder, and a line here.
+#: Add a new database as a file in this folder and an entry here.
 DIALECTS: tuple[Dialect, ...] = (
     Sqlite(),
     Postgres(),
@@ -19,12 +19,12 @@ DIALECTS: tuple[Dialect, ...] = (
 
 
 def find_dialect(name: str) -> Dialect | None:
-    """The dialect of the databases whose URL begins with this name, with or without their driver."""
+    """Return the dialect whose URLs begin with this name, with or without a driver; None for an unknown name."""
     return next((one for one in DIALECTS if name in (one.name, one.driver)), None)
 
 
 def dialect_of(database: DatabaseAddress | Engine | Connection) -> Dialect:
-    """The dialect of a database that `parse_database` accepted, or of an engine made by anybody."""
+    """Return the dialect of an address from `parse_database`, or of any engine or connection."""
     match database:
         case DatabaseAddress():
             name = make_url(database.url).drivername
@@ -36,6 +36,6 @@ def dialect_of(database: DatabaseAddress | Engine | Connection) -> Dialect:
 
 
 def dialect_that_raised(error: BaseException | None) -> Dialect | None:
-    """The dialect whose driver raised this error; None for an error of anything else."""
+    """Return the dialect whose driver raised this error; None for other errors."""
     module = type(error).__module__.partition(".")[0]
     return next((one for one in DIALECTS if module == one.module), None)

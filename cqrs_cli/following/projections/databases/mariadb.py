@@ -1,13 +1,15 @@
-"""MariaDB: strict connections, and an exchange of tables in which each statement about tables ends its transaction.
+"""MariaDB: strict connections, and a table swap in three steps, because each DDL statement commits its transaction.
 
-1. A transaction gives the live positions to the run that filled the new tables: the older run writes no more.
-2. One `RENAME TABLE`, which is whole after any crash: the live tables go away, the new ones come, and the new positions
-   are called `cqrs_arrived` from then on.
-3. A transaction moves the rows of `cqrs_arrived` into the positions.
+1. A transaction makes the run that filled the shadow tables the owner of the live positions, so that the older run
+   writes nothing more.
+2. One `RENAME TABLE`, which is atomic even in a crash, moves the live tables away and the shadow tables into place. It
+   also renames the new positions to `cqrs_arrived`.
+3. A transaction moves the rows of `cqrs_arrived` into the positions table.
 
-The next run to be prepared does 3 first if it finds `cqrs_arrived`. Until then the positions are behind the tables, so
-nobody who waits for an event is told too early, and their owner is the one of 1, so nobody writes. All of this is done
-by one session, with a lock that it loses when it ends: no other run can begin between two steps, nor a step come late.
+The preparation of the next run completes step 3 first if it finds `cqrs_arrived`. Until then the positions lag the
+tables, so no client that waits for an event returns too early, and no run writes, because the owner is still the owner
+of step 1. One session does all steps, under a lock that ends with the session. So no other run can start between two
+steps, and no step can happen late.
 """
 
 import hashlib
@@ -45,22 +47,22 @@ from cqrs_cli.following.projections.databases.control import CONTROL, POSITIONS,
 from cqrs_cli.following.projections.databases.dialect import KEPT, Begin, Dialect, Exchange, Remedy, quoted
 from cqrs_cli.following.projections.databases.mariadb_tables import adapt_tables
 
-#: The first release whose `RENAME TABLE` is whole after a crash.
+#: The first release whose `RENAME TABLE` is atomic in a crash.
 _OLDEST = (10, 6)
 
-#: The new positions once the new tables are in place, and the tables that were there before, numbered.
+#: The positions of the new tables after step 2, and the name prefix of the replaced tables, which are numbered.
 _ARRIVED = "cqrs_arrived"
 _OLD = "cqrs_old_"
 
-#: Seconds that the exchange waits for readers, behind which others wait.
+#: Seconds that the table swap waits for open readers; new readers queue after the swap during this time.
 TABLE_WAIT = 5
 
-#: The longest name of a database.
+#: Maximum length of a database name.
 _LONGEST = 64
 
 
 class MariaDb(Dialect):
-    """New tables are filled in a database beside the live one."""
+    """MariaDB; shadow tables are in a separate database."""
 
     name = "mariadb"
     driver = session.DRIVER
@@ -81,7 +83,7 @@ class MariaDb(Dialect):
             url.set(database=place.schema or url.database),
             connect_args=session.driver_arguments(place.patience),
             pool_size=100,
-            isolation_level="READ COMMITTED",  # PostgreSQL's: no gap between rows is locked
+            isolation_level="READ COMMITTED",  # PostgreSQL's default: no gap locks
         )
         event.listen(engine, "connect", session.note_limit)
         event.listen(engine, "handle_error", self._note_ending)
@@ -89,10 +91,10 @@ class MariaDb(Dialect):
         return engine
 
     def _note_ending(self, context: ExceptionContext) -> None:
-        """A deadlock is the end of the transaction: what comes then would be written without the position."""
+        """Record an error that ended the transaction (a deadlock): later rows would commit without the position."""
         db, error = context.connection, context.sqlalchemy_exception
         if db is None or error is None or self.remedy(context.original_exception) != "again":
-            return  # a connection that is lost while it is made has no `info` yet
+            return  # a connection that fails while it is opened has no `info` yet
         if not db.invalidated and KEPT in db.info:
             db.info[KEPT] = error
 
@@ -125,7 +127,7 @@ class MariaDb(Dialect):
                 )
 
     def check_exchangeable(self, db: Connection, tables: Sequence[str]) -> None:
-        """A table with a trigger cannot be moved away: that is said before new ones are filled for hours."""
+        """Reject tables with a trigger, which `RENAME TABLE` cannot move, before shadow tables are filled for hours."""
         query = text(
             "SELECT event_object_table, trigger_name FROM information_schema.triggers"
             " WHERE event_object_schema = database()"
@@ -156,7 +158,7 @@ class MariaDb(Dialect):
 
     @contextmanager
     def preparing(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Begin]:
-        """The only such block: an exchange that was cut off is ended before it."""
+        """Take the exclusive lock, and complete an interrupted table swap first."""
         with exclusively(engine, projection, new.patience) as db:
             check_server(db)
             self._finish(db, projection, str(new.schema))
@@ -167,7 +169,7 @@ class MariaDb(Dialect):
     @contextmanager
     def exchanging(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
         with exclusively(engine, projection, new.patience) as db:
-            self._finish(db, projection, str(new.schema))  # the answer to the renaming was lost
+            self._finish(db, projection, str(new.schema))  # the response to RENAME was lost
             db.commit()
             yield db
 
@@ -179,7 +181,7 @@ class MariaDb(Dialect):
         self._finish(db, exchange.projection, exchange.schema)
 
     def _finish(self, db: Connection, projection: str, schema: str) -> None:
-        """Step 3, if there is something to move, and what is left to drop."""
+        """Do step 3 if it is pending, and drop what remains."""
         if not inspect(db).has_table(_ARRIVED, schema=schema):
             return
         arrived = POSITIONS.to_metadata(MetaData(), schema=schema, name=_ARRIVED)
@@ -204,7 +206,7 @@ def _refuse_committing(db: Connection, _cursor: object, statement: str, *_: obje
 
 
 def check_server(db: Connection) -> None:
-    """Raise `ConfigurationError` for a release whose tables cannot be exchanged safely."""
+    """Raise `ConfigurationError` for a release whose `RENAME TABLE` is not atomic in a crash."""
     version = db.dialect.server_version_info or ()
     if version[:2] < _OLDEST:
         raise ConfigurationError(
@@ -215,11 +217,14 @@ def check_server(db: Connection) -> None:
 
 @contextmanager
 def exclusively(engine: Engine, projection: str, patience: float) -> Iterator[Connection]:
-    """The one session that prepares or exchanges the tables of a projection; others wait for it."""
+    """Yield the only session that prepares or swaps the tables of a projection; other sessions wait for its lock.
+
+    Raises `OperationalError` after `patience` seconds.
+    """
     from pymysql.err import OperationalError as DriverError
 
     with engine.connect() as db:
-        db.detach()  # closed at the end, and the lock with it
+        db.detach()  # the session is closed at the end, which releases the lock
         place = f"{engine.url.database}/{projection}"
         lock = f"cqrs-{hashlib.sha256(place.encode()).hexdigest()[:32]}"
         if db.execute(select(func.get_lock(lock, patience))).scalar() != 1:
@@ -230,7 +235,7 @@ def exclusively(engine: Engine, projection: str, patience: float) -> Iterator[Co
 
 
 def rename_tables(db: Connection, exchange: Exchange) -> None:
-    """Step 2, in one statement."""
+    """Do step 2, in one statement."""
     home, beside = str(db.engine.url.database), exchange.schema
     moves = [((home, table), (beside, f"{_OLD}{n}")) for n, table in enumerate(_existing(db, exchange.old))]
     moves += [((beside, table), (home, table)) for table in exchange.new]

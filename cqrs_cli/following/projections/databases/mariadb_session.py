@@ -1,32 +1,32 @@
-"""Sessions of MariaDB that are as strict as projecting needs, what its errors mean, and which statements commit."""
+"""Strict MariaDB sessions, the meaning of MariaDB's error codes, and the statements that commit implicitly."""
 
 import os
 import re
 from pathlib import Path
 from typing import Any
 
-#: SQLAlchemy's name of the driver: PyMySQL. It counts rows that were found, not those that were changed.
+#: SQLAlchemy's name of the driver, PyMySQL. Its row counts are counts of matched rows, not of changed rows.
 DRIVER = "mariadb+pymysql"
 
-#: The file with a password, of MariaDB's own programs.
+#: The option file of MariaDB's own programs, which may contain a password.
 _OPTIONS = Path("~/.my.cnf")
 
-#: The name of a connection's limit of bytes in a statement.
+#: Attribute of a connection with the maximum number of bytes in a statement.
 _LIMIT = "cqrs_limit"
 
-#: Codes after which the same transaction may succeed: record changed, lock wait timeout, deadlock, interrupted.
+#: Codes of temporary errors: record changed, lock wait timeout, deadlock, interrupted.
 AGAIN = {1020, 1205, 1213, 1317}
 
-#: Codes of a server that is away: too many connections, shutdown, killed, no connection, it is gone or was lost.
+#: Codes of an unavailable server: too many connections, shutdown, killed, no connection, connection lost.
 AWAY = {1040, 1053, 1203, 1927, 2002, 2003, 2006, 2013, 2055}
 
-#: Codes for what is there by now: database, table, row.
+#: Codes of an object that exists already: database, table, row.
 MADE = {1007, 1050, 1062}
 
-#: No such database, no such table.
+#: Codes of a missing object: database, table.
 GONE = {1049, 1146}
 
-# Statements that commit what was written before them. Of temporary tables there is nothing to commit.
+# Statements that commit the current transaction implicitly. CREATE and DROP of temporary tables do not commit.
 _COMMITTING = re.compile(
     r"\s*(ALTER|ANALYZE|BEGIN|COMMIT|CREATE(?!\s+(OR\s+REPLACE\s+)?TEMPORARY)|DROP(?!\s+TEMPORARY)|GRANT"
     r"|LOCK|OPTIMIZE|RENAME|REPAIR|REVOKE|ROLLBACK(?!\s+TO|\s+WORK\s+TO)|START|TRUNCATE|UNLOCK)\b",
@@ -35,9 +35,9 @@ _COMMITTING = re.compile(
 
 
 def driver_arguments(patience: float) -> dict[str, Any]:
-    """The arguments of a connection: times are UTC, values that do not fit are errors.
+    """Return the arguments of a connection: times are UTC, values that do not fit are errors.
 
-    A statement waits for `patience` seconds for a row's lock, and for a table that is used.
+    A statement waits up to `patience` seconds for the lock of a row or table.
     """
     waits = f"innodb_lock_wait_timeout = {round(patience)}, lock_wait_timeout = {round(patience)}"
     arguments: dict[str, Any] = {
@@ -53,7 +53,10 @@ def driver_arguments(patience: float) -> dict[str, Any]:
 
 
 def _bounded_cursor() -> type:
-    """A cursor that refuses what the server would: a server that breaks the connection looks like one that is away."""
+    """Return a cursor class that rejects statements above the server's size limit.
+
+    The server would close the connection instead, which looks like an unavailable server.
+    """
     from pymysql.cursors import Cursor
     from pymysql.err import DataError
 
@@ -70,19 +73,19 @@ def _bounded_cursor() -> type:
 
 
 def note_limit(connection: Any, _: object) -> None:
-    """Keep the server's limit of a statement with its connection."""
+    """Store the server's size limit of statements in the connection."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT @@max_allowed_packet")
         setattr(connection, _LIMIT, cursor.fetchone()[0])
 
 
 def code_of(error: BaseException | None) -> int | None:
-    """MariaDB's number of an error that its driver raised."""
+    """Return MariaDB's error code of a driver error; None for other errors."""
     if type(error).__module__.startswith("pymysql") and error is not None and error.args:
         return error.args[0] if isinstance(error.args[0], int) else None
     return None
 
 
 def is_committing(statement: str) -> bool:
-    """True for a statement that ends the transaction it stands in."""
+    """Return True for a statement that ends the current transaction."""
     return _COMMITTING.match(statement) is not None

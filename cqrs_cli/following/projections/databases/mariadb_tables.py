@@ -1,6 +1,6 @@
-"""The tables of a projection as MariaDB needs them, so that one definition means the same in every database.
+"""Adapts a projection's tables to MariaDB, so that a definition has the same meaning in every database.
 
-What is written out stays as it is: a length, a precision, a type of MariaDB's, a collation.
+Explicit settings stay unchanged: a length, a precision, a MariaDB type, a collation.
 """
 
 from typing import Any
@@ -25,13 +25,13 @@ from sqlalchemy.schema import ColumnCollectionConstraint
 
 from cqrs_cli.errors import ConfigurationError
 
-#: Characters of a text in a key whose column says no length. Three such columns fit into one key.
+#: Length of a text column without a length that is part of a key. Three such columns fit into one key.
 _KEY_LENGTH = 255
 
-#: Compares as SQLite and PostgreSQL do: `a`, `A` and `a ` are three texts.
+#: A collation that compares as SQLite and PostgreSQL do: `a`, `A` and `a ` are three different texts.
 COLLATION = "utf8mb4_nopad_bin"
 
-# Types that hold less in MariaDB than elsewhere: 64 KiB, whole seconds, seven digits.
+# Replacements for types that are narrower in MariaDB than elsewhere: 64 KiB, whole seconds, seven digits.
 _WIDER: dict[type, Any] = {
     Text: mysql.LONGTEXT(),
     UnicodeText: mysql.LONGTEXT(),
@@ -43,7 +43,7 @@ _WIDER: dict[type, Any] = {
 
 
 def adapt_tables(metadata: MetaData) -> MetaData:
-    """A copy to make the tables from. Raises `ConfigurationError` for what cannot be meant in MariaDB."""
+    """Return a copy for CREATE statements. Raises `ConfigurationError` for definitions that do not fit MariaDB."""
     copy = MetaData()
     for table in metadata.sorted_tables:
         _adapt_table(table.to_metadata(copy))
@@ -62,14 +62,14 @@ def _adapt_table(table: Table) -> None:
         table.kwargs["mariadb_charset"] = "utf8mb4"
         table.kwargs["mariadb_collate"] = COLLATION
     for constraint in table.foreign_key_constraints:
-        constraint.name = None  # it would have to differ from the one of the table that it is exchanged for
+        constraint.name = None  # its name must differ from the name in the live table, which is still in use
     keys = _key_columns(table)
     for column in table.columns:
         column.type = _adapted_type(column, column.name in keys)
 
 
 def _key_columns(table: Table) -> set[str]:
-    """The columns that are part of a key or an index."""
+    """Return the names of columns in a key or an index."""
     lists: list[Any] = [index.columns for index in table.indexes]
     for constraint in table.constraints:
         if isinstance(constraint, ColumnCollectionConstraint) and not isinstance(constraint, CheckConstraint):

@@ -1,4 +1,4 @@
-"""PostgreSQL: tables move between schemas, with their indexes and sequences, in one transaction."""
+"""PostgreSQL: a table swap moves tables between schemas, with indexes and sequences, in one transaction."""
 
 from sqlalchemy import Connection, Engine, MetaData, create_engine, text
 
@@ -6,21 +6,21 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.control import POSITIONS, adopt_control
 from cqrs_cli.following.projections.databases.dialect import Dialect, Exchange, Remedy, quoted
 
-#: SQLSTATEs after which the same transaction may succeed: serialization failure, deadlock, lock not available.
+#: SQLSTATEs of temporary errors: serialization failure, deadlock, lock not available.
 _PASSING = {"40001", "40P01", "55P03"}
 
-#: Beginnings of SQLSTATEs of a server that is not there: connection exception, operator intervention, too many of them.
+#: Prefixes of SQLSTATEs of an unavailable server: connection exception, operator intervention, too many connections.
 _AWAY = ("08", "57P", "53300")
 
-#: Two runs that made the same tables at once: the slower one finds them.
+#: SQLSTATEs of an object that another run has created concurrently.
 _MADE = {"42P06", "42P07", "42710", "23505"}
 
-#: The words of a server that is not ready to log anybody in.
+#: Error texts of a server that is not ready to accept logins.
 _UNREADY = ("starting up", "shutting down", "too many clients", "recovery mode")
 
 
 class Postgres(Dialect):
-    """New tables are filled in a schema of their own."""
+    """PostgreSQL; shadow tables are in a separate schema."""
 
     name = "postgresql"
     driver = "postgresql+psycopg"
@@ -61,8 +61,9 @@ def _state(error: BaseException) -> str:
 
 
 def _is_silent(error: BaseException) -> bool:
-    """True for a server that did not answer, or is not ready to. A login that it refuses is refused the next time, too:
-    psycopg gives no SQLSTATE for either.
+    """Return True if the server did not respond or is not ready.
+
+    psycopg has no SQLSTATE for these errors, nor for a rejected login, where a retry does not help.
     """
     from psycopg import InterfaceError, OperationalError
 

@@ -13,15 +13,15 @@ from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.databases.dialect import READS, Remedy
 from cqrs_cli.following.projections.databases.files import FileDialect
 
-#: A transaction that takes the one write lock at once: two that read first could both wait for the other.
+#: Takes the write lock at once: two transactions that read first could wait for each other.
 _IMMEDIATE = "BEGIN IMMEDIATE"
 
-#: Its words when another writer was faster.
+#: Error texts when another writer holds the lock.
 _LOCKED = ("database is locked", "database table is locked", "database schema is locked")
 
 
 class Sqlite(FileDialect):
-    """Times and numbers are kept as SQLAlchemy does it."""
+    """SQLite; SQLAlchemy defines the storage of times and numbers."""
 
     name = driver = "sqlite"
     module = "sqlite3"
@@ -30,7 +30,7 @@ class Sqlite(FileDialect):
     beyond = ("-wal", "-shm")
 
     def open(self, place: DatabaseAddress) -> Engine:
-        arguments = {"timeout": place.patience, "isolation_level": None}  # we begin transactions ourselves
+        arguments = {"timeout": place.patience, "isolation_level": None}  # `_begin` begins transactions
         engine = create_engine(place.url, connect_args=arguments, poolclass=NullPool)
         event.listen(engine, "connect", _prepare)
         event.listen(engine, "begin", _begin)
@@ -49,7 +49,7 @@ class Sqlite(FileDialect):
     def exchanging(self, engine: Engine, projection: str, new: DatabaseAddress) -> Iterator[Connection]:
         with engine.connect() as db:
             held: Any = db.connection.driver_connection
-            held.execute("PRAGMA foreign_keys=OFF")  # tables go and come: whole again at the end
+            held.execute("PRAGMA foreign_keys=OFF")  # tables are recreated; references hold at the end
             with db.begin():
                 yield db
         self.clear(engine, new)
@@ -64,9 +64,10 @@ class Sqlite(FileDialect):
 
 
 def _prepare(connection: sqlite3.Connection, _: object) -> None:
-    """A log ahead of the file: readers and the writer do not wait for each other.
+    """Enable write-ahead logging: readers and the writer do not wait for each other.
 
-    Synced at checkpoints only: a lost machine may lose the last batches, rows and positions alike.
+    SQLite syncs the log at checkpoints only. So a crash of the machine may lose the last batches, but rows and
+    positions together.
     """
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")

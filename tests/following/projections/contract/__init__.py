@@ -1,4 +1,4 @@
-"""The promises of every database of projections. The subclass for one gives an empty one as `place`."""
+"""The promises that every database of projections keeps. A subclass provides an empty database as `place`."""
 
 from tests.following.projections.contract.exchange import ExchangeContract
 from tests.following.projections.contract.exchange_faults import ExchangeFaultsContract
@@ -7,4 +7,4 @@ from tests.following.projections.contract.projecting import ProjectingContract
 
 
 class DatabaseContract(ProjectingContract, MistakesContract, ExchangeContract, ExchangeFaultsContract):
-    """All of them; for a server there is `ServerContract`, too."""
+    """All contracts. A server has `ServerContract`, too."""

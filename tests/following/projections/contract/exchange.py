@@ -1,4 +1,4 @@
-"""The promises of every database about an exchange of tables."""
+"""The promises of every database about a table swap."""
 
 import subprocess
 import sys
@@ -56,9 +56,9 @@ print(errors(projected(made, logs, recent_orders(), tail=lambda one, start: Tail
 
 
 class ExchangeContract:
-    """The subclass has a fixture `place`: an empty database.
+    """A subclass has a fixture `place`: an empty database.
 
-    `meanwhile`: how far another process comes while tables are exchanged; it "works" if it can read.
+    `meanwhile` is the progress of another process during a table swap; it "works" if it can read.
     """
 
     meanwhile = "works"
@@ -70,7 +70,7 @@ class ExchangeContract:
         new = begin_beside(live, loaded, "new")
         half = {one: log[:30] for one, log in logs.items()}
         projected(replace(plan(half, new.place, "new")), half, loaded)
-        assert told(place) == model(logs)  # served meanwhile
+        assert told(place) == model(logs)  # still served
 
         def catch_up(targets: Mapping[EventPartition, int]) -> None:
             assert targets == live.targets
@@ -105,7 +105,7 @@ class ExchangeContract:
 
     @pytest.mark.covers("projected-once")
     def test_live_tables_stand_still_meanwhile(self, place: DatabaseAddress) -> None:
-        """A live projector that works on waits for the exchange, and finds then that it was taken over."""
+        """An active live projector waits for the table swap, and then finds that it was taken over."""
         logs = {source(0): random_log(0, 60)}
         half = {source(0): logs[source(0)][:30]}
         loaded, live = second_revision(), filled(place, half)
@@ -132,7 +132,7 @@ class ExchangeContract:
         assert buyers(place) == model(half)[1]
 
     def test_other_projections_stay(self, place: DatabaseAddress) -> None:
-        """Those in the same database keep tables and positions."""
+        """Other projections in the same database keep tables and positions."""
         logs = {source(0): random_log(0, 30)}
         loaded, live = second_revision(), filled(place, logs)
         with opened(place) as engine, engine.begin() as db:
@@ -147,7 +147,7 @@ class ExchangeContract:
 
     @pytest.mark.covers("projected-once")
     def test_finished_exchange_is_found(self, place: DatabaseAddress) -> None:
-        """The answer to its last commit was lost, so it is done again; by another run it is not."""
+        """The reply to the last commit was lost, so the run repeats the swap. Another run cannot."""
         logs = {source(0): random_log(0, 30)}
         live = filled(place, logs)
         new = begin_beside(live, second_revision(), "new")
@@ -158,7 +158,7 @@ class ExchangeContract:
             exchange(live, replace(new, owner="another"), logs)
 
     def test_tables_refer_to_each_other_still(self, place: DatabaseAddress) -> None:
-        """Foreign keys, one of them with a name, are those of the new tables."""
+        """Foreign keys, with and without a name, refer to the new tables."""
         logs, loaded = {source(0): random_log(0, 30)}, referring()
         live = filled(place, logs)
         for number in range(2):

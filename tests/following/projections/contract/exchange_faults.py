@@ -1,4 +1,4 @@
-"""The promises of every database about an exchange that fails or is killed: it changes nothing."""
+"""The promises of every database about a table swap that fails or is killed: it changes nothing."""
 
 import signal
 import subprocess
@@ -53,7 +53,7 @@ swap_tables(live, new, catch_up)
 
 
 class ExchangeFaultsContract:
-    """The subclass has a fixture `place`: an empty database."""
+    """A subclass has a fixture `place`: an empty database."""
 
     def test_another_builder_stops_the_exchange(self, place: DatabaseAddress) -> None:
         logs = {source(0): random_log(0, 30)}
@@ -66,7 +66,7 @@ class ExchangeFaultsContract:
         assert rows(place, "SELECT owner FROM cqrs_positions") == [("old",)]
 
     def test_builder_without_its_tables_stops(self, place: DatabaseAddress) -> None:
-        """A second rebuild cleared the place."""
+        """A second rebuild cleared the new tables."""
         logs = {source(0): random_log(0, 30)}
         loaded, live = second_revision(), filled(place, logs)
         new = begin_beside(live, loaded, "new")
@@ -77,7 +77,7 @@ class ExchangeFaultsContract:
         assert told(place) == model(logs)
 
     def test_failing_exchange_changes_nothing(self, place: DatabaseAddress) -> None:
-        """A view on a live table forbids to drop it on PostgreSQL; in any case all stays as it was."""
+        """On PostgreSQL, a view prevents dropping a live table. In any case all tables stay unchanged."""
         logs = {source(0): random_log(0, 30)}
         loaded, live = second_revision(), filled(place, logs)
         new = begin_beside(live, loaded, "new")
@@ -92,7 +92,7 @@ class ExchangeFaultsContract:
 
     @pytest.mark.covers("projected-once")
     def test_older_code_takes_no_newer_tables(self, place: DatabaseAddress) -> None:
-        """The exchange comes between an older run's look at the tables and its taking of the positions."""
+        """The table swap happens after an older run has read the tables and before it takes the positions."""
         logs = {source(0): random_log(0, 30)}
         live, loaded = filled(place, logs), second_revision()
         new = begin_beside(live, loaded, "new")

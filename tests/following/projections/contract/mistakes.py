@@ -1,4 +1,4 @@
-"""The promises of every database about a batch that fails: it is killed, its code raises, a table was changed."""
+"""The promises of every database about a batch that fails: it is killed, its code raises, or a table was changed."""
 
 import os
 import signal
@@ -51,11 +51,11 @@ sys.exit(bool(errors(results)))
 
 
 class MistakesContract:
-    """The subclass has a fixture `place`: an empty database."""
+    """A subclass has a fixture `place`: an empty database."""
 
     @pytest.mark.covers("projected-once")
     def test_raising_event_is_named(self, place: DatabaseAddress) -> None:
-        """All before it is written, and nothing of it: not even what the projection wrote before it raised."""
+        """All earlier events are written, and nothing of this event, even if the projection wrote before it raised."""
         logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
         made = plan(logs, place)
         take(made, loaded)
@@ -91,7 +91,7 @@ class MistakesContract:
     @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("ending", ["commit", "rollback"])
     def test_transactions_cannot_be_ended(self, place: DatabaseAddress, ending: str) -> None:
-        """A projection that commits would part rows and position."""
+        """A projection that commits would separate rows and position."""
         logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
         made = plan(logs, place)
         take(made, loaded)
@@ -116,7 +116,7 @@ class MistakesContract:
         assert "somebody changed table customers: it has no column 'orders'" in str(result.error)
 
     def test_tables_half_made_are_made_again(self, place: DatabaseAddress) -> None:
-        """Those that are there are the projection's own, not somebody else's."""
+        """The existing tables are the projection's own."""
         loaded, uncut = recent_orders(), iter([True])
 
         def cut_off(_: Connection, cursor: object, statement: str, *more: object) -> None:
@@ -137,7 +137,7 @@ class MistakesContract:
     @pytest.mark.slow
     @pytest.mark.covers("projected-once")
     def test_killed_batches_leave_nothing(self, place: DatabaseAddress) -> None:
-        """kill -9 within the batches of one process after the other, until one comes to the end."""
+        """SIGKILL hits the batches of one process after the other, until a process finishes."""
         logs = {source(p): random_log(p, 300) for p in range(2)}
         take(plan(logs, place), recent_orders())
         killed = 0

@@ -30,14 +30,14 @@ from tests.following.projections.feeding import (
 
 
 class ProjectingContract:
-    """The subclass has a fixture `place`: an empty database. `count`: events of a partition."""
+    """A subclass has a fixture `place`: an empty database. `count` is the number of events per partition."""
 
     count = 200
 
     @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("most", [1, 7, 1000])
     def test_rows_are_the_sequential_models(self, place: DatabaseAddress, most: int) -> None:
-        """Four partitions at once, whose customers are the same ones."""
+        """Four partitions are projected concurrently, with the same customers."""
         logs = {source(p): random_log(p, self.count) for p in range(4)}
         loaded, made = recent_orders(), plan(logs, place)
         take(made, loaded)
@@ -58,7 +58,7 @@ class ProjectingContract:
 
     @pytest.mark.covers("projected-once")
     def test_takeover_in_a_batch_stops_it(self, place: DatabaseAddress) -> None:
-        """The row's lock is the projector's until it commits, so the other one goes on behind it."""
+        """The projector holds the row's lock until it commits, so the other run continues after it."""
         logs = {source(0): random_log(0, 40)}
         loaded, made = recent_orders(), plan(logs, place)
         take(made, loaded)
@@ -78,7 +78,7 @@ class ProjectingContract:
         assert told(place) == model(logs)
 
     def test_idle_owners_notice_a_takeover(self, place: DatabaseAddress) -> None:
-        """No batch tells them: nothing comes."""
+        """Without new events, no batch shows the takeover."""
         logs = {source(0): random_log(0, 10)}
         loaded, made = recent_orders(), replace(plan(logs, place), targets=None, idle_check=0.0)
         take(made, loaded)
@@ -96,7 +96,7 @@ class ProjectingContract:
     @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("to", [0, 30])
     def test_moved_positions_are_gone_on_from(self, place: DatabaseAddress, to: int) -> None:
-        """A backup was restored under a projector that works, rows and positions alike."""
+        """A backup with rows and positions was restored under an active projector."""
         log = random_log(0, 60)
         logs, loaded = {source(0): log}, recent_orders()
         made = plan(logs, place)
@@ -121,7 +121,7 @@ class ProjectingContract:
 
     @pytest.mark.covers("projected-once")
     def test_lost_answers_repeat_nothing(self, place: DatabaseAddress) -> None:
-        """The commit was done, its answer is an error."""
+        """The commit succeeded, but its reply is an error."""
         logs, loaded = {source(0): random_log(0, 30)}, recent_orders()
         made = plan(logs, place)
         take(made, loaded)

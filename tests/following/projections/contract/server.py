@@ -35,12 +35,12 @@ class Server(Protocol):
 
 
 class ServerContract:
-    """The subclass has a fixture `place`: an empty database; and `server`, which can be killed and started again."""
+    """A subclass has the fixtures `place`, an empty database, and `server`, which can be killed and restarted."""
 
     @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("half", [False, True])
     def test_database_away_is_waited_for(self, place: DatabaseAddress, server: Server, half: bool) -> None:
-        """Killed before a statement of a batch, or before its commit."""
+        """The server is killed before a statement of a batch, or before its commit."""
         logs, loaded, notes = {source(0): random_log(0, 60)}, recent_orders(), list[str]()
         made = plan(logs, place)
         take(made, loaded)
@@ -63,7 +63,7 @@ class ServerContract:
         assert rows(place, "SELECT owner FROM cqrs_positions") == [("me",)]
 
     def test_tables_gone_meanwhile_stop(self, place: DatabaseAddress) -> None:
-        """The second rebuild exchanged them, or cleared the place, while the first one filled them."""
+        """A second rebuild swapped the tables, or cleared the new ones, while the first rebuild filled them."""
         logs = {source(0): random_log(0, 60)}
         loaded, live = second_revision(), filled(place, logs)
         new = begin_beside(live, loaded, "new")

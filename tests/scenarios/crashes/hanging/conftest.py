@@ -11,7 +11,7 @@ from tests.support.raw import Raw, raw
 
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
-    """To a broker that believes what producers say of their transactions."""
+    """A connection to a broker that does not verify the partitions of a transaction."""
     with credulous_broker(tmp_path_factory.mktemp("credulous")) as connection:
         yield connection
 

@@ -1,4 +1,4 @@
-"""A transaction that has made keys, and that Kafka has left open in part: no key that events need is lost."""
+"""Kafka leaves a transaction with new data keys open on some partitions: no key that events need is lost."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tests.support.sampling import sampled
 pytestmark = pytest.mark.kafka
 
 
-#: The parts of a transaction that are visible, and those that are left open.
+#: The parts of a transaction that are visible, and the parts that are left open.
 KEYED: dict[str, tuple[list[Part], list[Part]]] = {
     "keys missing": (["events", "outcomes", "position"], ["keys"]),
     "keys alone": ([], ["keys"]),
@@ -29,7 +29,7 @@ KEYED: dict[str, tuple[list[Part], list[Part]]] = {
 def test_half_a_transaction_with_keys(
     connection: Connection, prefix: str, tmp_path: Path, broker: Raw, half: str
 ) -> None:
-    """A key that was committed stays, and one that was not is made again."""
+    """A committed key stays. A key that was not committed is created again."""
     visible, hidden = KEYED[half]
     people = customers(connection, prefix, tmp_path)
     people.send(register("c-1"))

@@ -1,4 +1,4 @@
-"""A transaction that nobody will ever end, on a topic where only owners should write."""
+"""Transactions that no coordinator will end, on topics where only owners should write."""
 
 import shutil
 from collections.abc import Callable
@@ -101,7 +101,7 @@ def test_a_hanging_transaction_blocks_until_aborted(
     assert "none hanging" in doctor(counters, tmp_path, capfd)[1]
 
 
-#: The parts of a transaction that are visible, and those that are left open.
+#: The parts of a transaction that are visible, and the parts that are left open.
 HALVES: dict[str, tuple[list[Part], list[Part]]] = {
     "nothing visible": ([], ["events", "outcomes", "position"]),
     "no position": ([], ["events", "outcomes"]),
@@ -121,7 +121,7 @@ HALVES: dict[str, tuple[list[Part], list[Part]]] = {
     "half", sampled(HALVES, "nothing visible", "position visible", "events missing", "position missing")
 )
 def test_half_a_transaction_is_settled(counters: TopicHarness, broker: Raw, half: str) -> None:
-    """By the next owner: all of it counts if a part was visible, and nothing of it otherwise."""
+    """The next owner commits the transaction if a part of it is visible, and aborts it otherwise."""
     visible, hidden = HALVES[half]
     counters.send(*increments(5))
     quietly(counters.plan())
@@ -136,7 +136,7 @@ def test_half_a_transaction_is_settled(counters: TopicHarness, broker: Raw, half
     counters.check()
 
 
-#: The same of a process that has two commands for each event, in two topics.
+#: Visible and open parts for a process manager that sends two commands for each event, to two topics.
 REACTIONS: dict[str, tuple[list[ReactionPart], list[ReactionPart]]] = {
     "nothing visible": ([], ["payment", "order", "positions", "group"]),
     "one command left": ([], ["payment"]),
@@ -162,7 +162,7 @@ REACTIONS: dict[str, tuple[list[ReactionPart], list[ReactionPart]]] = {
     sampled(REACTIONS, "one command left"),
 )
 def test_half_a_reaction_is_settled(connection: Connection, prefix: str, broker: Raw, half: str) -> None:
-    """By the next owner of the process: no command twice, and none lost."""
+    """The next owner of the process manager resolves the transaction: no command is sent twice, and none is lost."""
     visible, hidden = REACTIONS[half]
     stage = Stage(connection, prefix)
     stage.place(0, 3)
@@ -180,7 +180,7 @@ def test_half_a_reaction_is_settled(connection: Connection, prefix: str, broker:
     assert "KAFKA-20734" in notes[0] and ("it is committed" in notes[0]) is bool(visible)
 
 
-#: Parts of a growth's transactions that are visible, and those that are left open.
+#: Visible and open parts of the transactions of a repartitioning.
 GROWTHS: dict[str, tuple[Callable[[TopicHarness], Hanging], list[str], list[str]]] = {
     "no split visible": (hanging_growth.split, [], ["lineage", "position"]),
     "split missing": (hanging_growth.split, ["position"], ["lineage"]),
@@ -206,7 +206,7 @@ GROWTHS: dict[str, tuple[Callable[[TopicHarness], Hanging], list[str], list[str]
 def test_half_a_growth_is_settled(
     connection: Connection, prefix: str, tmp_path: Path, broker: Raw, half: str
 ) -> None:
-    """By the next owners: every command is decided once, by the owner of its key."""
+    """The next owners resolve the transaction: the owner of each key decides its commands once."""
     made, visible, hidden = GROWTHS[half]
     single = counters_on(connection, prefix, tmp_path, 1)
     first_rounds(single)
