@@ -52,7 +52,7 @@ class Project:
             self._run("-c", block)
 
     def console(self, block: str) -> None:
-        """Parse all commands, and run those which need no broker."""
+        """Parse all commands, and run the commands that need no broker."""
         for line in block.splitlines():
             assert line.startswith("$ cqrs ")
             arguments = shlex.split(line.removeprefix("$ cqrs "))

@@ -39,7 +39,7 @@ HEAVY = {
 #: Modules that every module may import: values and errors without further imports of the package.
 LEAVES = {"column", "errors", "version", "failpoints", "words"}
 
-#: What the modules of each part may import in addition. A part is a folder or a file of `cqrs_cli`.
+#: Further imports that the modules of each part may use. A part is a folder or a file of `cqrs_cli`.
 _LOW = {"core", "keys", "payloads", "settings", "system"}
 _MIDDLE = _LOW | {"state", "storage", "kafka", "registry", "proof", "telemetry"}
 _OWNING = _MIDDLE | {"ownership", "deciding"}

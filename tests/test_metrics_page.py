@@ -88,7 +88,7 @@ def expressions() -> list[str]:
 
 @pytest.mark.kafka
 def test_page_names_what_a_run_exposes(counters: TopicHarness) -> None:
-    """The metrics are those of a real run, over HTTP."""
+    """A real run exposes the metrics over HTTP."""
     counters.send(*increments(5))
     endpoint: Endpoint[Snapshot] = Endpoint(Metrics(), "127.0.0.1", 0)
     try:
@@ -101,7 +101,7 @@ def test_page_names_what_a_run_exposes(counters: TopicHarness) -> None:
 
 
 def test_page_names_what_a_process_exposes() -> None:
-    """The metrics include the run's general ones. The run is ready when each partition is claimed."""
+    """The metrics include general metrics of the run. The run is ready when each partition is claimed."""
     metrics, registry = hearing(), CollectorRegistry()
     registry.register(metrics)
     found = families(generate_latest(registry).decode())

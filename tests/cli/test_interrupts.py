@@ -72,7 +72,7 @@ def handle() -> Callable[[], object]:
 
 @pytest.mark.parametrize("make", [acquire, put, handle])
 def test_no_lock_stays_taken(make: Callable[[], Callable[[], object]]) -> None:
-    """Another thread can do the same afterwards, at whichever step the signal comes."""
+    """Another thread can do the same afterwards, for a signal at any step."""
     for at in count():
         use = make()
         if not struck(use, at):
@@ -195,7 +195,7 @@ def test_ignored_hangup_stays_ignored(cqrs: Cqrs) -> None:
 
 
 def test_lost_terminal_ends_quietly(tmp_path: Path) -> None:
-    """Its output is lost, so messages during the cleanup must not fail."""
+    """The terminal is gone, so messages during the cleanup must not fail."""
     code = """
 import os, signal
 from cqrs_cli.cli import main

@@ -34,7 +34,7 @@ def test_errors_console_keeps_brackets(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_spinner_keeps_brackets() -> None:
-    """This concerns terminals: Rich reads a spinner's string as markup even if markup is off for its console."""
+    """On a terminal, Rich reads a spinner's string as markup even if markup is off for its console."""
     screen = Screen()
     with redirect_stderr(screen), Printer().working(TEXT) as update:
         update(f"then {TEXT}")

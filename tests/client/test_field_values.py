@@ -103,7 +103,7 @@ class Say(cqrs.Command):
     ],
 )
 def test_messages_have_no_personal_value(fields: tuple[str, ...], complaint: str) -> None:
-    """This concerns personal fields only, and the last field is not personal."""
+    """Only personal fields are redacted. The last field is not personal."""
     with pytest.raises(UsageError) as refusal:
         command_data("told.Say", Say, command_decoder(Say), fields)
     assert str(refusal.value).startswith(complaint)

@@ -38,7 +38,7 @@ def grown(harness: TopicHarness) -> None:
 
 
 def test_client_waits_for_the_final_outcome(connection: Connection, prefix: str, pair: TopicHarness) -> None:
-    """This includes a repeated command that was decided in the old partition before the repartitioning."""
+    """The client also gets the outcome of a repeated command that was decided before the repartitioning."""
     with cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as client:
         with running(pair.plan(once=False)):
             assert all(client.send(one, Increment(), id=f"{one}-0").wait().ok for one in SUBJECTS)

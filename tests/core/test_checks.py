@@ -29,7 +29,7 @@ def test_expiry_is_told_in_utc() -> None:
 
 
 def test_tracebacks_are_kept_once() -> None:
-    """One traceback is kept for each place and type of the aggregate's exceptions."""
+    """A single traceback is kept for each line and type of the aggregate's exceptions."""
     crashes = [command("Crash", {"how": how}) for how in ("raise", "mute", "raise")]
     done = Partition().feed(*(record(offset, value) for offset, value in enumerate(crashes)))
     assert len(done.outcomes) == 3 and len(done.raised) == 2
@@ -108,7 +108,7 @@ def test_moved_commands_are_forwarded() -> None:
 
 
 def test_forwarded_command_is_deferred() -> None:
-    """Its id is not remembered here, because the target partition decides it by this id."""
+    """The id of a forwarded command is not remembered, because the target partition decides the command by its id."""
     partition = Partition(partition_of=lambda key: 7, heir_of=lambda key: 5)
     verdict = partition.verdict(record(4, command()))
     assert (verdict["status"], verdict["reason"], verdict["movedto"]) == ("deferred", "MOVED", 5)

@@ -55,7 +55,7 @@ def test_context_tells_the_circumstances() -> None:
 
 @pytest.mark.parametrize("timestamp", [MILLISECONDS, -1, 2**62])
 def test_time_is_the_events_time(timestamp: int) -> None:
-    """The record's time counts, not the owner's clock. A time outside the calendar is the epoch in both places."""
+    """The record's time counts, not the owner's clock. A time outside the calendar is the epoch for both."""
     (event,) = noted(command("Note", {}), timestamp=timestamp)
     told = datetime.fromisoformat(event["data"]["at"][2])
     assert told == datetime.fromisoformat(event["time"]) and told.utcoffset() == timedelta(0)
@@ -69,5 +69,5 @@ def test_the_context_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("second", ["once", "once ä"])
 def test_state_is_that_of_the_aggregate(second: str) -> None:
-    """This holds on the fast path and on the general path."""
+    """The fast path and the general path give `decide` the same state."""
     assert len(noted(command("Note", {}), command("Note", {}, id=second))) == 1

@@ -178,7 +178,7 @@ def test_state_comes_from_earlier_batches() -> None:
 
 @pytest.mark.parametrize("attributes", [{}, {"expirytime": "2999-01-01T00:00:00Z"}], ids=["plain", "checked"])
 def test_commands_meet_the_state_before(attributes: dict[str, str]) -> None:
-    """This holds on the fast path and on the general path."""
+    """Commands on the fast path and on the general path see the changes of earlier commands."""
 
     def decide(command: tally.Add, state: tally.Tally) -> list[tally.Added]:
         return [tally.Added(state.total + 1)]

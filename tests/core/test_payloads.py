@@ -152,7 +152,7 @@ def noted(**context: Any) -> Partition:
 
 @pytest.mark.covers("payloads")
 def test_large_events_become_payloads() -> None:
-    """They are folded and counted as others. Their payload is returned once, to be uploaded first."""
+    """Large events are folded and counted as others. Their payload is returned once, to be uploaded first."""
     partition, plain = noted(), Partition()
     plain.feed(record(0, command(data={"n": 3})))
     assert (partition.states, partition.last()) == (plain.states, plain.last())

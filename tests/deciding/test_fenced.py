@@ -60,7 +60,10 @@ class Succeeded(DecidingSupervisor):
 
 
 def test_a_pause_ends_with_the_claim(counters: TopicHarness) -> None:
-    """A successor that needs long to claim is not fenced back. The pause ends with its claim, whatever the limit is."""
+    """A successor that needs long to claim is not fenced back.
+
+    The pause ends with its claim, even with a long limit.
+    """
     counters.send(*increments(1))
     patient = counters.plan(once=False, timing=Timing(fenced_pause=3600.0))
     partition = Partition("counter", 0)

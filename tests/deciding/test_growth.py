@@ -1,4 +1,4 @@
-"""Repartitioning on a real broker: every command is decided once, in order, wherever it was sent."""
+"""Repartitioning on a real broker: every command is decided once, in order, on any partition that a client chose."""
 
 from pathlib import Path
 

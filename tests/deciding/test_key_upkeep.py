@@ -42,7 +42,7 @@ def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:
 @pytest.mark.covers("all-or-none")
 @pytest.mark.parametrize("portion", [1, 2])
 def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None:
-    """The owner dies when a part of the keys is re-wrapped. The next owner re-wraps the rest."""
+    """The owner dies when a part of the keys is re-wrapped. The next owner re-wraps the remaining keys."""
     ringed(people, old=b"m" * 64)
     people.send(*(register(f"c-{number}") for number in range(5)))
     quietly(people.plan())
@@ -58,7 +58,7 @@ def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None
 
 
 def test_beat_follows_the_last_key(people: TopicHarness) -> None:
-    """One compaction tick is written, however long the topic is idle, and one more after the next key."""
+    """The owner writes a single compaction tick, however long the topic is idle, and another after the next key."""
     impatient = replace(IMPATIENT, keys_beat_after=0.0)
     people.send(register("c-1"), erase("c-1"))
     with running(people.plan(once=False, timing=impatient)):

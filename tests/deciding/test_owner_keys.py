@@ -228,7 +228,7 @@ def test_child_without_events_reads_afresh(owner: Owning, logs: Logs) -> None:
 
 
 def test_few_keys_are_ready(owner: Owning, logs: Logs) -> None:
-    """Only some data keys are kept unwrapped. The others are unwrapped when they are needed."""
+    """Only some data keys are kept unwrapped. Other keys are unwrapped when a command needs them."""
     owner.decide(*(register(number, f"c-{number}") for number in range(1, 20)))
     owner.states.flush()
     few = OwnerKeys(CUSTOMER, logs.keys, 0, RING, owner.cache, ready=2)

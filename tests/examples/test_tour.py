@@ -69,7 +69,10 @@ def test_customers_come_and_are_erased(shop: Project) -> None:
 
 
 def test_plain_values_are_in_commands_alone(shop: Project) -> None:
-    """They stay as sent until their retention is over, even before an erasure."""
+    """Commands stay as sent until their retention is over.
+
+    No other topic has unencrypted values, even before an erasure.
+    """
     topics = Topics("customer", shop.prefix)
     names = [*(topics.name(kind) for kind in ("events", "outcomes", "dead-letters", "deferred")), topics.keys]
     found = {name: NEEDLE.encode() in written(shop, name) for name in names}

@@ -1,4 +1,4 @@
-"""A program that puts a pickle wherever records and shards are read, and prints the code events that Python raises."""
+"""A program that puts a pickle into every input of records and shards, and prints Python's audit events of code."""
 
 import base64
 import json

@@ -22,7 +22,7 @@ def test_impatient_reader_ends() -> None:
 
 
 def test_silent_brokers_are_noted_once() -> None:
-    """Without a broker, librdkafka reports this outside of the messages, and keeps trying."""
+    """librdkafka reports a missing broker outside of the messages, and keeps trying."""
     address, notes = nobody(), list[str]()
     reading = tail(address, notes)
     eventually(lambda: reading.poll(10) == ([], 0) and notes)

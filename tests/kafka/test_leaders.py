@@ -31,7 +31,7 @@ def test_leaders_are_looked_for_at_once() -> None:
 
 
 def test_assigned_without_a_broker() -> None:
-    """It reads as soon as a broker is available."""
+    """The client reads as soon as a broker is available."""
     reader = Reader(answers=False)
     assign(cast(Consumer, reader), [TopicPartition("events", 0)])
     assert reader.calls == [[("events", 0)], "events"]

@@ -1,4 +1,4 @@
-"""Reads of an offset range end at its end, whatever holes the range has."""
+"""Reads of an offset range end at its end, with any holes in the range."""
 
 from typing import cast
 

@@ -104,7 +104,7 @@ def test_one_aggregate_needs_its_own_keys(ring: KeyRingAddress, keys: KeysInMemo
 
 
 def test_damaged_seal_is_named(opener: EventOpener, keys: KeysInMemory) -> None:
-    """Its own key does not decrypt the value, because the value was copied from another event."""
+    """The value was copied from another event, so its own key does not decrypt it."""
     keys.put("c-42", FIRST)
     moved = event(7, ANN, FIRST)
     moved = msgspec.structs.replace(moved, value=(moved.value or b"").replace(b"0/7/0", b"0/8/0"))

@@ -56,7 +56,7 @@ def test_tombstone_ends_a_key() -> None:
 
 @given(st.permutations([ONE, ONE, None]), st.sampled_from([None, 0, 9]))
 def test_ended_key_never_comes_back(records: list[WrappedKey | None], end: int | None) -> None:
-    """This holds for any order in which a lagging cache reads the records, and without the tombstone."""
+    """A lagging cache may read the records in any order, and without the tombstone."""
     known = KnownKeys().with_record(ONE).with_erased("one")
     for record in records:
         known = known.with_record(record)

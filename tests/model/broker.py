@@ -33,7 +33,7 @@ class Transaction(NamedTuple):
     of: int  # number of the owner whose producer wrote it
     offset: int  # the position that it commits
     claim: Claim
-    unmarked: tuple[Place, ...]  # the places without a marker yet
+    unmarked: tuple[Place, ...]  # the logs or group without a marker yet
     committing: bool = False  # the end request has arrived: the commit is final
 
 
@@ -92,7 +92,7 @@ class Broker(NamedTuple):
         return self._replace(transaction=self.transaction._replace(committing=True))
 
     def marked(self, place: Place) -> "Broker":
-        """Write the marker of the decided commit in one place."""
+        """Write the marker of the decided commit in a log or in the group."""
         transaction = self.transaction
         assert transaction is not None and transaction.committing
         unmarked = tuple(other for other in transaction.unmarked if other != place)

@@ -99,7 +99,7 @@ class Explored(NamedTuple):
 
 
 def explored(rules: Rules, start: Place, most: int = 20_000) -> Explored:
-    """Visit all reachable moments, at most `most`. A final moment is one that only a fault can change."""
+    """Visit all reachable moments, at most `most`. Only a fault can change a final moment."""
     before: dict[Place, set[Place]] = {start: set()}
     waiting, rests = [start], list[Place]()
     while waiting and len(before) < most:

@@ -97,7 +97,7 @@ class Scenario:
     starts: int = 2  # an owner that would start once more is taken to pause forever
     may_be_ended: bool = False  # the first run, by its driver
     warms: bool = False  # whether owners fold before they fence
-    scattered: bool = False  # whether a commit becomes visible in one place after another
+    scattered: bool = False  # whether a commit becomes visible in each log at another time
     commands: Commands = field(default=IN_SEQUENCE, repr=False)
 
     def beginning(self) -> World:

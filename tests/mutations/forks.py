@@ -21,8 +21,8 @@ LOOK = 0.005
 #: The exit codes that mutmut keeps: a test failed, or took too long. 0 means that no test failed.
 _NOTICED, _TIMEOUT = 1, 36
 
-#: Limits of a test: a multiple of its usual time, and additional seconds of CPU time and of waiting. After the limit it
-#: is told to end, and gets some more seconds.
+#: Limits of a test: a multiple of its usual time, and additional seconds of CPU time and of waiting. After the limit
+#: the test gets a signal and some more seconds to end.
 _TIMES, _COMPUTING, _WAITING, _ENDING = 10, 3, 20, 5
 
 #: Bytes that a mutant may use, because a mutant may append to a list forever.

@@ -48,7 +48,7 @@ class Mutants:
         self._reaching: dict[str, list[str]] = stats["tests_by_mangled_function_name"]
         self._seconds: dict[str, float] = stats["duration_by_test"]
         self._tests: dict[str, Timed] = {}
-        self._noticing: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by function: tests
+        self._noticing: defaultdict[str, Counter[str]] = defaultdict(Counter)  # tests, by function
         self._forks: list[Fork] = []
         self._files: dict[str, Path] = {}
         self._explained: list[str] = []

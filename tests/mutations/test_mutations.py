@@ -74,7 +74,7 @@ def cases(mutations: list[Mutation], *marks: pytest.MarkDecorator) -> list[objec
 
 
 def broker(request: pytest.FixtureRequest) -> str | None:
-    """The address of the test run's broker, for tests that need it."""
+    """Return the address of the test run's broker, for tests that need it."""
     if request.node.get_closest_marker("kafka") is None:
         return None
     return str(request.getfixturevalue("connection").bootstrap_server)

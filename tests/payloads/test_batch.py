@@ -46,7 +46,7 @@ def test_batch_is_fetched_together(store: FolderStore) -> None:
 
 @pytest.mark.parametrize(("most", "left"), [(MostPayloads(payloads=2), 2), (MostPayloads(bytes=2), 1)])
 def test_batch_ends_where_memory_does(store: FolderStore, most: MostPayloads, left: int) -> None:
-    """A payload that is referenced twice counts once, and a single payload is fetched whatever its size."""
+    """A payload that is referenced twice counts once, and a single payload of any size is fetched."""
     one, two, three = (store.put(data, FOLDER) for data in (b"1", b"2", b"three"))
     batch = [referring(number, each) for number, each in enumerate([one, two, one, three, one])]
     fetched = fetch_payloads(store.place, TOPIC, batch, most)

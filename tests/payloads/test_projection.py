@@ -28,7 +28,7 @@ pytestmark = [
 def test_projection_waits_for_a_lost_event(
     connection: Connection, prefix: str, store: FolderStore, tmp_path: Path
 ) -> None:
-    """It writes the earlier events, names the lost event once, and continues when the payload is back."""
+    """The projection writes the earlier events, names the lost event once, and continues when the payload is back."""
     from cqrs_cli.following.projections.database import parse_database
     from cqrs_cli.following.projections.plan import ProjectorResult
     from cqrs_cli.following.projections.prepare import ends, prepare_projection

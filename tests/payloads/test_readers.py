@@ -38,7 +38,7 @@ def opened(bank: Bank) -> Bank:
 
 
 def reference(bank: Bank) -> PayloadReference:
-    """The reference that command and event share, because their data are equal."""
+    """Return the reference that command and event share, because their data are equal."""
     found = find_reference(bank.events()[0].value)
     assert found is not None
     return found
@@ -118,7 +118,7 @@ def test_commands_are_decided_again_with_payloads(opened: Bank) -> None:
 
 
 def test_dry_run_decides_on_payloads(opened: Bank) -> None:
-    """It decides as an owner would, with the payload's fingerprint, and stores nothing."""
+    """A dry run decides as an owner would, with the payload's fingerprint, and stores nothing."""
     harness, stored = opened.harness, opened.store.files()
     command = opened.composed("bob", "Open", f"owner=Bob{LARGE}")
     deciding = DecisionSettings("murmur2", 1000, 20)

@@ -64,7 +64,10 @@ def test_process_hands_large_data_on(stage: Stage, store: FolderStore, tmp_path:
 
 @pytest.mark.covers("payloads")
 def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> None:
-    """It reacts to earlier events. Its commands also wait for their own payloads, and the status reports it."""
+    """The process manager reacts to earlier events, and waits likewise for its commands' payloads.
+
+    The status reports it.
+    """
     event, reference = large_order(store, stage.prefix, 1)
     kept = store.file(reference, f"{stage.prefix}order").read_bytes()
     store.lose(reference, f"{stage.prefix}order")

@@ -32,7 +32,7 @@ def test_same_payload_is_stored_once(store: FolderStore) -> None:
 
 @EACH_STORE
 def test_old_payload_becomes_young_again(store: FolderStore) -> None:
-    """Otherwise `payloads gc` might delete it before its record is written."""
+    """`payloads gc` might delete an old payload before its record is written."""
     reference = store.put(b"old")
     store.age(reference, 7200)
     store.put(b"old")
@@ -133,7 +133,7 @@ def test_folder_is_the_aggregates() -> None:
 
 
 def test_only_their_owner_reads_payloads(store: FolderStore) -> None:
-    """This holds with any umask. The folder above the store belongs to the operator, and keeps its mode."""
+    """The umask has no effect. The folder above the store belongs to the operator, and keeps its mode."""
     before = os.umask(0)
     try:
         file = store.file(store.put(b"secret"))

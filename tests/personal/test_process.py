@@ -101,7 +101,7 @@ def test_what_is_erased_has_placeholders(copying: People) -> None:
 
 
 def test_lacking_master_key_stops_the_process(copying: People) -> None:
-    """It continues at its position once the keyring is complete."""
+    """The process manager continues at its position once the keyring is complete."""
     copying.meet("ann", FIRST)
     ring = json.dumps({"other": b64encode(b"o" * 64).decode()})
     (copying.folder / "lacking.json").write_text(ring)

@@ -229,7 +229,7 @@ def test_trace_opens_events(people: People) -> None:
 
 
 def test_dry_run_decides_on_plain_values(people: People) -> None:
-    """It shows the events decrypted, as their sender may see them."""
+    """The dry run shows the events decrypted, as their sender may see them."""
     people.meet("ann", FIRST)
     command = compose(people.harness.aggregate, "ann", "Register", ["name=Ann Brown", "mail=ann@work"])
     deciding = DecisionSettings("murmur2", 1000, 20)

@@ -221,7 +221,7 @@ def test_ring_that_cannot_be_read(said: Said) -> None:
 
 @pytest.mark.parametrize("arguments", [OTHERS, pytest.param(OTHERS_ON_SPARK, marks=ON_SPARK)])
 def test_others_ask_for_no_ring(said: Said, arguments: list[str]) -> None:
-    """With an unreadable keyring they would exit with 3 if they read it."""
+    """Commands that read the unreadable keyring would exit with 3."""
     for one in arguments:
         found, printed = said(one, "nothing.json")
         assert found == 0, printed

@@ -138,7 +138,7 @@ class Grown:
         ]
 
     def _clock(self, partition: int) -> int:
-        """Return the greatest timestamp of a partition's decisions, including the imported ones."""
+        """Return the greatest timestamp of a partition's decisions, including imported decisions."""
         inherited = [split.clock for split in self.lineage.ancestry(partition)]
         return max([0, *inherited, *(one.timestamp for one in self.logs["outcomes"][partition])])
 

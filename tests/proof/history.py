@@ -135,7 +135,7 @@ class History:
             return proof.report()
 
     def conclude(self, proof: Proof, store: Store) -> None:
-        """Verify the rest, once all records are read."""
+        """Hook for subclasses: verify more, once all records are read."""
 
     def command_at(self, offset: int) -> Record | None:
         return next((record for record in self.commands if record.offset == offset), None)

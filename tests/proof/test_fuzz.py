@@ -1,4 +1,4 @@
-"""An owner's decisions on any commands have no violations, and verification ends whatever the other topics contain."""
+"""An owner's decisions on any commands have no violations, and verification ends for any contents of other topics."""
 
 import json
 from typing import Any

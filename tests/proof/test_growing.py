@@ -152,7 +152,7 @@ def test_lost_command_is_named(grown: Grown) -> None:
 
 
 def test_waiting_commands_move_on(grown: Grown) -> None:
-    """They move through two splits. A target's own topic has the open deferrals of its parent."""
+    """Deferred commands move through two splits. A target's own topic has the open deferrals of its parent."""
     assert [len(grown.logs["deferred"][partition]) for partition in range(4)] == [2, 1, 1, 1]
     grown.logs["deferred"][3].clear()
     assert grown.found() == ["deferred 3@0 is where command 0/3 should wait, which is deferred"]

@@ -60,7 +60,7 @@ def test_all_else_counts() -> None:
 
 
 def test_earlier_code_had_fewer_marks() -> None:
-    """Its outcomes stay in the log when a field becomes personal."""
+    """Outcomes of earlier code stay in the log when a field becomes personal."""
     assert history.History([wish(1)]).violations(fits=fits_of(MARKED)) == []
 
 
@@ -82,7 +82,7 @@ def test_members_without_marks_always_count() -> None:
 
 
 def test_unknown_types_with_many_members_fit() -> None:
-    """There are too many combinations to try, and a verification reports only what it knows."""
+    """There are too many combinations to try, and a verification reports only certain violations."""
     some = encode_json({f"f{n}": n for n in range(MOST_LEFT_OUT)})
     more = encode_json({f"f{n}": n for n in range(MOST_LEFT_OUT + 1)})
     assert not fits(-1, "customer.Gone", some, None)

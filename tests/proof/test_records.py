@@ -1,4 +1,4 @@
-"""Unreadable and misplaced records are reported, whatever their topic is."""
+"""Unreadable and misplaced records are reported in all topics."""
 
 from typing import Any
 

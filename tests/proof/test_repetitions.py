@@ -1,4 +1,4 @@
-"""Each rule for ids, on its own: the outcomes that violate it, and those that do not."""
+"""Each rule for ids, on its own: outcomes that violate it, and correct outcomes."""
 
 from typing import Any
 

@@ -26,7 +26,7 @@ ahead = st.tuples(*[st.integers(0, 6)] * 4)
 @settings(max_examples=50)
 @given(seed=seeds, cuts=cuts, ahead=ahead)
 def test_clean_pieces_prove_the_whole(seed: int, cuts: list[int], ahead: tuple[int, ...]) -> None:
-    """No cut has a finding, whatever an owner does during the verify, and no record is read twice."""
+    """No cut has a finding, although an owner is active, and no record is read twice."""
     history = History(drawn(seed))
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         pieces = Pieces(history, Path(folder))

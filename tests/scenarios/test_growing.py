@@ -27,7 +27,7 @@ def grow_beside(project: Project) -> None:
 
 
 def check_counters(project: Project, rounds: int) -> None:
-    """Check that each counter has all its events, on whichever partition they are."""
+    """Check that each counter has all its events, on any partitions."""
     replayed = project.json("replay", "counter")
     assert (replayed["aggregates"], replayed["events"]) == (20, 20 * rounds)
     assert {project.json("show", "counter", f"n-{one}")["version"] for one in (0, 7, 19)} == {rounds}

@@ -1,4 +1,4 @@
-"""Ranges of offsets cover a read exactly, whatever their sizes are."""
+"""Ranges of offsets cover a read exactly, for any sizes and limits."""
 
 from hypothesis import given
 from hypothesis import strategies as st

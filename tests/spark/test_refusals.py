@@ -143,7 +143,7 @@ def test_deleted_records_are_not_read_over(connection: Connection, prefix: str, 
 def test_code_travels_with_the_read(
     session: "SparkSession", connection: Connection, orders: Topics, tmp_path: Path
 ) -> None:
-    """The task uses the project's code from the time of planning, wherever the task runs."""
+    """The task uses the project's code from the time of planning, on any machine."""
     from cqrs_cli.spark.source import CqrsDataSource
 
     shutil.copytree(ROOT / "aggregates", tmp_path / "aggregates")

@@ -94,7 +94,7 @@ def test_upcaster_of_the_type_itself() -> None:
 
 @pytest.mark.parametrize("type_name", ["Deposited", "Closed"])
 def test_types_without_class_are_refused(type_name: str) -> None:
-    """It could belong to the requested type, and no other reader skips it either."""
+    """The unknown event could belong to the requested type, and no other reader skips it either."""
     with pytest.raises(
         ContradictionError, match=r"t partition 0 offset 1: the code knows no event account\.Paid"
     ):

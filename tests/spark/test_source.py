@@ -1,4 +1,4 @@
-"""Batch reads on Spark against a real broker return exactly the committed records, whatever the ranges are."""
+"""Batch reads on Spark against a real broker return exactly the committed records, for any cut into ranges."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 @pytest.fixture
 def full(connection: Connection, orders: Topics) -> Topics:
-    """Orders on both partitions, with aborted transactions between committed ones."""
+    """Orders on both partitions, with aborted transactions between committed transactions."""
     for partition in range(2):
         for turn in range(6):
             numbers = [partition + 2 * one for one in range(turn * 10, turn * 10 + 10)]

@@ -1,4 +1,4 @@
-"""Streams on Spark against a real broker: each record is in exactly one batch, whatever interrupts the stream."""
+"""Streams on Spark against a real broker: each record is in exactly one batch, also after interruptions."""
 
 import os
 import signal
@@ -71,7 +71,7 @@ def test_stream_goes_on_from_its_checkpoint(
 def test_stream_reads_partitions_that_come(
     run: Runs, written: Callable[[], list[int]], connection: Connection, orders: Topics
 ) -> None:
-    """They are read from their first record on, including records from before the stream noticed them."""
+    """New partitions are read from their first record on, including records from before the stream noticed them."""
     append(connection, orders.events, [placed(0)])
     run(options(connection, orders.prefix, startingOffsets="latest"))
     with Admin(connection) as admin:

@@ -55,7 +55,7 @@ def test_nearly_uuids_are_texts(ids: list[str]) -> None:
 
 @given(uuids | st.just("0" * 8 + "-0000" * 3 + "-" + "0" * 12), st.text(max_size=20))
 def test_a_canonical_uuid_takes_16_bytes(command_id: str, subject: str) -> None:
-    """This includes ids of digits alone."""
+    """A UUID of digits alone takes 16 bytes, too."""
     assert len(encoding.dedup_key(subject, command_id)) == 1 + 16 + len(subject.encode())
 
 

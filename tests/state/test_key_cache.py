@@ -1,4 +1,4 @@
-"""The key cache returns the fold of its changes, whatever the batches and restarts were."""
+"""The key cache returns the fold of its changes, for any batches and restarts."""
 
 from collections.abc import Iterator
 from contextlib import closing

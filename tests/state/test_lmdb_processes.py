@@ -165,7 +165,7 @@ def test_killed_readers_leave_room(open_store: OpenStore, python: Python) -> Non
 
 
 def test_full_reader_table_is_cleared(tmp_path: Path, python: Python) -> None:
-    """Live readers clear it, too. Otherwise readers that opened the store earlier would not find the dead ones."""
+    """Live readers clear dead readers, too. Otherwise readers that opened the store earlier would not find them."""
     (tmp_path / "0").mkdir()
     store = LmdbStore(tmp_path / "0", WINDOW, max_readers=3)
     write(store, states={"a": saved(1)})

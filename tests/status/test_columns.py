@@ -44,7 +44,7 @@ def test_new_column_is_in_text() -> None:
 
 
 def test_rare_column_is_shown_where_it_speaks() -> None:
-    """The total has each of its words once."""
+    """The total contains each text of the column once."""
     growing = [decided(1, growth="settles"), decided(2, growth="waits"), decided(3, growth="waits")]
     shown = [column for column in COLUMNS if column.name == "growth"]
     assert total("", [row(place, shown) for place in growing], shown).values == ("settles, waits",)

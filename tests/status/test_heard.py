@@ -27,7 +27,7 @@ def places(stage: Stage, reader: HeardReader) -> dict[str, PlaceStatus]:
 
 
 def test_looks_follow_the_position(connection: Connection, prefix: str) -> None:
-    """The same connections are used again, and later new ones."""
+    """The reader first keeps its connections, and then opens new connections."""
     stage = Stage(connection, prefix)
     reader = reader_of(stage)
     stage.place(0, 3)

@@ -39,7 +39,7 @@ def test_object_of_many_parts_is_whole(folder: StorageFolder) -> None:
 
 
 def test_torn_upload_leaves_no_object(folder: StorageFolder, bucket: Bucket) -> None:
-    """This includes an upload with some uploaded parts."""
+    """An interrupted upload leaves no object, even if some parts were uploaded."""
 
     def torn() -> Iterator[bytes]:
         for _ in range(12):

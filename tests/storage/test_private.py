@@ -1,4 +1,4 @@
-"""Folders and files are readable by their owner only, whatever the umask is, and files are complete or missing."""
+"""Folders and files are readable by their owner only, with any umask, and files are complete or missing."""
 
 import os
 import stat

@@ -11,5 +11,5 @@ def unwarmed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_young_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An open transaction that hides commands is reported at once, whatever its age."""
+    """An open transaction that hides commands is reported at once, at any age."""
     monkeypatch.setattr("cqrs_cli.kafka.admin.transactions.YOUNG_MS", 0)

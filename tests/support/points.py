@@ -1,4 +1,4 @@
-"""The failpoints that owners always pass, whatever their commands are.
+"""The failpoints that owners pass with any commands.
 
 Owners pass the other failpoints only with checkpoints, deferred commands or personal fields (`tests/deciding` kills
 there), or during a repartitioning (`tests/scenarios/test_grown_crashes.py` and `test_grown_operators.py` kill there).

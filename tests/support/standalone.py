@@ -38,7 +38,7 @@ class Cluster:
         return next(number for number, worker in enumerate(self.workers) if pid in family(worker.pid))
 
     def drain(self, number: int) -> None:
-        """Tell a worker that its machine will leave, as Spark's own `decommission-worker.sh` does."""
+        """Notify a worker that its machine will leave, as Spark's own `decommission-worker.sh` does."""
         os.kill(self.workers[number].pid, signal.SIGPWR)
 
     def lose(self, number: int) -> None:

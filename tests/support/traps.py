@@ -74,7 +74,7 @@ def traps(connection: Connection, prefix: str, folder: Path, partitions: int = 2
 
 
 def step(id: str, partition: int, trap: str = "") -> Sent:
-    """Return a command to a new aggregate in the given partition, whatever its key is."""
+    """Return a command to a new aggregate. It goes to the given partition, not to the partition of its key."""
     return command("trap.Step", id, id, {"trap": trap})._replace(partition=partition)
 
 

@@ -77,7 +77,7 @@ def test_classes_take_placeholders() -> None:
 
 
 def test_specifications_erase() -> None:
-    """They fold an erasure to the redacted state as owners do, whether or not `evolve` handles the event."""
+    """Specifications fold an erasure to the redacted state as owners do, whether or not `evolve` handles the event."""
     ann = spec(customer.decider).given(Registered("Ann", "ann@home", "free"))
     assert ann.given(cqrs.Erased("a key")).state == Customer(plan="free")
     with pytest.raises(BrokenLaw, match="is not an event of this aggregate"):

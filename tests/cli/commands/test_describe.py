@@ -29,7 +29,7 @@ def test_command_is_shown_as_sent(cqrs: Cqrs) -> None:
 
 
 def test_nested_fields_are_spelled_as_sent() -> None:
-    """Both fields belong to the same item. `[]` in each would create two items."""
+    """The two fields belong to the same item. `[]` in each would create two items."""
     shown = message_text(SHOPPING, SHOPPING.commands["shopping.Place"])
     spelled = [line.split()[0] for line in shown.splitlines() if line.lstrip().startswith("lines[")]
     assert spelled[:2] == ["lines[0][sku]", "lines[0][quantity]"]

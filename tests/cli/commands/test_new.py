@@ -49,7 +49,7 @@ def test_containers_are_described(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ignoring", [".gitignore", ".dockerignore"])
 def test_rings_stay_out_of_git(tmp_path: Path, ignoring: str) -> None:
-    """They stay out of images, too: `cqrs keys init` and `cqrs project` create their files in the project's folder."""
+    """Keyrings and databases also stay out of images, since `cqrs keys init` and `cqrs project` write to the folder."""
     scaffold.create(tmp_path)
     assert {"keys.json", "projections.db*"} <= set((tmp_path / ignoring).read_text().split())
 

@@ -16,7 +16,7 @@ BROKEN = "left out: aggregates/broken.py:1: ZeroDivisionError: division by zero"
 
 @pytest.fixture
 def pieces(cqrs: Cqrs, tmp_path: Path) -> Cqrs:
-    """`cqrs` in a project of two aggregates that can be loaded and one that cannot."""
+    """`cqrs` in a project of two aggregates that can be loaded and a third that cannot."""
     (tmp_path / "aggregates").unlink()
     package = tmp_path / "aggregates"
     package.mkdir()

@@ -62,7 +62,7 @@ def test_unchecked_homes_end_with_3(decided: Cqrs, monkeypatch: pytest.MonkeyPat
 
 
 def test_init_names_the_command(decided: Cqrs) -> None:
-    """Its hint contains the options of the call."""
+    """The hint of `init` repeats the options of the call."""
     assert decided("repartition", "bank_account", "--partitions", "4").status == 0
     said = decided("init", "bank_account", "--partitions", "8")
     assert (

@@ -62,7 +62,7 @@ def test_taken_port_is_one_error(cqrs: Cqrs) -> None:
 
 @pytest.mark.kafka
 def test_second_gateway_is_refused(project: Project) -> None:
-    """It would quarantine the states of the first gateway."""
+    """A second gateway would quarantine the states of the first gateway."""
     project.cqrs("init", "counter")
     with project.running("serve", "counter", "--port", "0") as first:
         assert first.stderr is not None and "serving" in first.stderr.readline()

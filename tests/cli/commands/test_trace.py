@@ -107,7 +107,7 @@ def test_text_is_a_tree(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix
 
 
 def test_waiting_commands_say_so(cqrs: Cqrs, traced: Cqrs, connection: Connection, prefix: str) -> None:
-    """Otherwise a tree that ends with a command would look incomplete."""
+    """The tree shows missing outcomes, because a tree that ends with a command would look incomplete."""
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
     assert traced("send", "counter", "c", "Increment", "--id", "later").status == 0
     *_, sent, last = cqrs("trace", "later", *place).out.splitlines()

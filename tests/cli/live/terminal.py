@@ -37,7 +37,7 @@ class Terminal:
         )
 
     def settings(self) -> Any:
-        """The terminal's settings, such as echo and line mode, which a program may change."""
+        """Return the terminal's settings, such as echo and line mode, which a program may change."""
         return termios.tcgetattr(self._theirs)
 
     def read(self) -> str:

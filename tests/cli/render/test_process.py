@@ -11,7 +11,7 @@ from tests.support.progress import snapshot
 
 
 def test_listening_is_no_warning(cqrs: Cqrs) -> None:
-    """It is printed once, when every partition of the process managers has been claimed."""
+    """The message is printed once, when every partition of the process managers has been claimed."""
     subscriptions = [
         Subscription("checkout", EventPartition("order", "order.events", number)) for number in range(2)
     ]

@@ -57,7 +57,7 @@ def test_idle_run_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_lines_of_a_run_have_times(cqrs: Cqrs) -> None:
-    """This concerns pipes. The user of a terminal sees when a line appears."""
+    """Lines in a pipe need their time. The user of a terminal sees when a line appears."""
 
     def connection(cli: Cli) -> None:
         with RunDisplay(cli) as display:

@@ -1,4 +1,4 @@
-"""The messages of an aggregate as JSON Schema, with what their authors said about them.
+"""The messages of an aggregate as JSON Schema, with the descriptions of their authors.
 
 Times are said to be times.
 """

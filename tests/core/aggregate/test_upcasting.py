@@ -1,4 +1,4 @@
-"""Events of retired types and shapes are read as current events, wherever events are read."""
+"""All readers read events of retired types and shapes as current events."""
 
 import json
 from collections.abc import Callable

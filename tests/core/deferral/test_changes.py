@@ -95,7 +95,7 @@ def test_offset_comes_last_in_a_key() -> None:
 
 @pytest.mark.parametrize("headers", [[*HEADERS], [("color", b"red"), *HEADERS]])
 def test_clients_word_is_not_said_again(headers: Headers) -> None:
-    """In structured mode headers contain no attributes, whatever their names are."""
+    """In structured mode headers contain no attributes, even if their names look like attributes."""
     sent = record(deferredfrom="0/9")
     sent = Record(0, AT, sent.key, sent.value, headers)
     assert binary_attributes(sent) is None

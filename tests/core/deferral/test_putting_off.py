@@ -76,7 +76,7 @@ def test_wait_is_the_same_everywhere(after: timedelta, attempt: int, command_id:
 @pytest.mark.parametrize("cancelled", [False, True])
 @pytest.mark.parametrize("request_", [Cancel("x"), Release("x")])
 def test_request_makes_a_command_due(request_: Any, cancelled: bool) -> None:
-    """An entry that is resubmitted already keeps its offset, and is not parked again."""
+    """An entry that is resubmitted already keeps its offset, and is not deferred again."""
     for entry in (PARKED, replace(PARKED, said=3, said_topic=TOPIC)):
         table = deferrals(replace(entry, cancelled=cancelled))
         target = table.request("a", "r", request_)
@@ -88,7 +88,7 @@ def test_request_makes_a_command_due(request_: Any, cancelled: bool) -> None:
 @pytest.mark.parametrize("kind", [Cancel, Release])
 @pytest.mark.parametrize(("subject", "mine", "wanted"), [("a", "r", "y"), ("b", "r", "x"), ("a", "x", "x")])
 def test_request_needs_its_command(subject: str, mine: str, wanted: str, kind: Any) -> None:
-    """It must be another command: a request that has the id of its target waits no longer once it is decided."""
+    """A request with the id of its own target is refused: once decided, the request no longer waits."""
     with pytest.raises(Refused, match=f"no command '{wanted}' of '{subject}' is deferred") as refusal:
         deferrals(PARKED).request(subject, mine, kind(wanted))
     assert refusal.value.reason is Reason.NOT_FOUND

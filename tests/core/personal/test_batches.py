@@ -109,7 +109,7 @@ def test_lenient_commands_may_not_seal() -> None:
     "annotation", [dict[str, str], Any, str | None, Annotated[str, personal], Annotated[Any, personal]]
 )
 def test_decide_may_not_seal(annotation: Any, upcasts: bool) -> None:
-    """This holds even for untyped values, and whether or not the class accepts such a value."""
+    """`decide` may not return encrypted values, even in untyped fields, and even if the class accepts such a value."""
     Noted = defstruct("Noted", [("what", annotation)], bases=(cqrs.Event,), frozen=True)
 
     class Note(cqrs.Command):

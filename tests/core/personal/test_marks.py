@@ -105,7 +105,7 @@ def test_mark_that_cannot_be_kept_is_refused(annotation: Any, complaint: str) ->
 
 @given(st.one_of(st.integers(), st.text(), st.none(), st.lists(st.integers()), st.booleans()))
 def test_placeholder_always_fits_its_type(erased: Any) -> None:
-    """A placeholder is refused for a type, or is read back unchanged."""
+    """A redacted value is refused for a type, or is read back unchanged."""
     for kind in (int, str, str | None, list[int], bool, dict[str, int], Annotated[int, Meta(ge=3)]):
         try:
             found = placeholder(Annotated[kind, personal(erased=erased)])

@@ -86,7 +86,7 @@ def test_broken_seal_is_no_value() -> None:
 
 
 def retired(message: Struct, find: FindKey) -> bytes:
-    """Return the event as its upcaster gets it, with the placeholders that its former class had."""
+    """Return the event as its upcaster gets it, with the redacted values of its former class."""
     erased = {one.wire: one.erased for one in personal_fields(type(message))}
     return open_retired(sealed(message), erased, find, PLACE)
 
@@ -118,7 +118,10 @@ def test_moved_retired_value_never_opens() -> None:
 
 
 def test_value_of_an_earlier_name_opens() -> None:
-    """The upcaster gets the value. Without its key the value is null, because no annotation has its placeholder."""
+    """The upcaster gets the value.
+
+    Without its key the value is null, because no annotation defines its redacted value.
+    """
     data = seal_data(Registered, encode_json(Registered("Ann", "ann@home", "free")), KEY, PLACE)
     found = open_data(Customer, data.replace(b'"mail"', b'"post"'), NONE, PLACE)
     assert decode(found) == {"name": "", "post": None, "plan": "free"}

@@ -116,7 +116,7 @@ def event_of(kind: str, data: object) -> EventEnvelope:
     ("kind", "how"), [("heard.Said", "full"), ("heard.Said", "exit"), ("heard.Old", "short")]
 )
 def test_process_error_has_no_words(kind: str, how: str) -> None:
-    """It stays an error of the process, so a retry may succeed."""
+    """The error keeps its type but not its message, so a retry may succeed."""
     event = event_of(kind, {"who": ANN, "how": how})
     for fold in (
         partial(fold_next, HEARD, 0, HEARD.decider.initial, event),

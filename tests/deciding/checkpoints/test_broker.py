@@ -192,7 +192,7 @@ def test_killed_writers_harm_nothing(
     assert child.returncode == -signal.SIGKILL
     monkeypatch.delenv(failpoints.VARIABLE)
     assert sum(BEGAN in note for note in fresh(counters)) == 1
-    for first in (30, 31):  # data without a manifest are deleted once both kept ones are newer
+    for first in (30, 31):  # orphaned data are deleted once both kept checkpoints are newer
         counters.send(*increments(1, first=first))
         quietly(counters.plan())
         write_all(counters)

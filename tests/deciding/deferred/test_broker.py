@@ -1,4 +1,4 @@
-"""Deferred commands on a real broker: each ends with one final outcome, whatever happens in between."""
+"""Deferred commands on a real broker: each ends with one final outcome, under any faults."""
 
 import time
 from dataclasses import replace
@@ -89,7 +89,7 @@ def test_clock_ahead_decides_nothing_early(ward: TopicHarness) -> None:
     ],
 )
 def test_killed_owners_say_each_once(ward: TopicHarness, point: str) -> None:
-    """Wherever an owner dies, each deferred command ends once, also on a machine without the shard."""
+    """An owner dies at a failpoint. Each deferred command ends once, also on a machine without the shard."""
     ids = [f"c{number}" for number in range(20)]
     ward.send(*(count(id, notbefore=soon()) for id in ids), count("never", notbefore=FAR))
     quietly(ward.plan())

@@ -1,4 +1,4 @@
-"""The token is required whatever host name a request uses for the gateway."""
+"""The token is required for any host name that a request uses for the gateway."""
 
 import asyncio
 from collections.abc import MutableMapping

@@ -12,7 +12,7 @@ CHECKOUT = process(checkout.process)
 
 
 def test_placing_asks_for_payment() -> None:
-    """It also sends a deferred cancellation."""
+    """The process manager also sends a deferred cancellation."""
     CHECKOUT.when(Placed("ann"), aggregate_id="o-7").sends(
         Send("payment", "o-7", Request("ann")),
         Send("order", "o-7", Cancel("not paid in time"), not_before=timedelta(days=3)),

@@ -53,7 +53,7 @@ def end(stage: Stage) -> int:
 
 
 def test_process_goes_on_over_a_growth(stage: GrowingStage) -> None:
-    """It has processed 0 up to the split, so it processes 1 from the first event on."""
+    """The process manager has processed 0 up to the split, so it processes 1 from the first event on."""
     stage.place(0, 5)
     stage.react(beginning=True)
     stage.grow()
@@ -81,7 +81,7 @@ def test_child_waits_for_its_parent(stage: GrowingStage) -> None:
 
 
 def test_new_process_hears_the_parent_first(stage: GrowingStage) -> None:
-    """It starts after the split, at the beginning: the events of an aggregate are in both partitions."""
+    """The process manager starts at the beginning after the split. Both partitions have events of the aggregate."""
     stage.place(0, 5)
     stage.grow()
     stage.split(readers.bounds(stage.connection, stage.events, [0])[0][1])
@@ -95,7 +95,7 @@ def test_new_process_hears_the_parent_first(stage: GrowingStage) -> None:
 
 
 def test_new_process_hears_nothing_of_the_past(stage: GrowingStage) -> None:
-    """It starts after the split, at the end of all partitions."""
+    """The process manager starts after the split, at the end of all partitions."""
     stage.place(0, 5)
     stage.grow()
     stage.split(0)

@@ -40,5 +40,5 @@ def test_visible_part_commits_the_rest(
 
 @pytest.mark.covers("reacted-once")
 def test_offset_of_a_lost_position_goes() -> None:
-    """In its first transaction the position is aborted, and only the group's offset hangs."""
+    """The first transaction of a process manager lost its position, and only the group's offset hangs."""
     assert not was_reacted(ReactionTraces(position=-1, repeated=False, hidden_position=False))

@@ -47,7 +47,7 @@ def test_restored_backup_closes_the_barrier(file: DatabaseAddress) -> None:
 
 
 def test_never_grown_asks_nobody(file: DatabaseAddress) -> None:
-    """It needs neither the broker, which does not exist, nor the database, which has no tables."""
+    """The check needs neither the broker, which does not exist, nor the database, which has no tables."""
     with opened(file) as engine:
         assert Barrier(plan(LOGS, file), source(1)).has_opened(engine)
 

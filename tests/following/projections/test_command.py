@@ -152,7 +152,7 @@ def ready(place: DatabaseAddress) -> bool:
 def test_killed_driver_is_taken_over(
     shop: Project, connection: Connection, prefix: str, settings: Settings
 ) -> None:
-    """Its orphans end. The next run names the previous run, and exits with 130 after Ctrl-C."""
+    """The orphans of the killed run end. The next run names the killed run, and exits with 130 after Ctrl-C."""
     logs = write_logs(connection, settings, prefix, 2000)
     place = parse_database("sqlite:///projections.db", shop.folder)
     first = shop.start("project", "recent_orders")

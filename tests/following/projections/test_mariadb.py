@@ -96,7 +96,7 @@ class TestMariaDb(DatabaseContract, ServerContract):
     "more", ["", "CHARACTER SET latin1", "CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"]
 )
 def test_texts_differ_by_every_letter(maria_server: MariaDb, tmp_path: Path, more: str) -> None:
-    """Keys differ by letter case, trailing spaces and letters beyond latin1, whatever the database's collation is."""
+    """Keys differ by letter case, trailing spaces and letters beyond latin1, for any collation of the database."""
     place = parse_database(maria_server.make_database(more), tmp_path)
     names = ["ann", "Ann", "ann ", "änn", "\N{GRINNING FACE}", "ﬁ", "fi"]
     log = [record(number, f"o-{name}", 1, Placed(name)) for number, name in enumerate(names)]

@@ -41,7 +41,7 @@ def classes_from_archive(folder: Path) -> int:
 
 @pytest.mark.nightly
 def test_spark_starts_from_its_archive(cache: Path, tmp_path: Path) -> None:
-    """This test runs in `make nightly`, because writing archives takes both cores half a minute."""
+    """Only `make nightly` runs this test, because writing archives takes both cores half a minute."""
     warm = [sys.executable, "-m", "cqrs_cli", "warm", "--no-kafka", "--executors", "-q"]
     subprocess.run(warm, check=True, timeout=300)
     java = find_java()

@@ -52,7 +52,7 @@ def test_finished_run_has_terminal_claim(counters: TopicHarness) -> None:
 @pytest.mark.usefixtures("no_young_transactions")
 @pytest.mark.parametrize("patience", [0.0, 600.0], ids=["while it runs", "at its end"])
 def test_transaction_that_hides_commands_is_named(counters: TopicHarness, patience: float) -> None:
-    """It is named once, however long it stays open."""
+    """The note names the transaction once, however long the transaction stays open."""
     counters.send(*increments(3))
     client = begin(counters.connection, counters.topics.commands, [b"?"])
     notes: list[str] = []

@@ -1,4 +1,4 @@
-"""Topics that owners decided have no violations, whatever else legitimately happened to them."""
+"""Topics that owners decided have no violations, also after losses and retention that an operator may cause."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING

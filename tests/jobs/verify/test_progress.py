@@ -53,7 +53,7 @@ def test_share_moves_within_a_partition(words: Heard) -> None:
 
 
 def test_ended_partitions_have_done_all(words: Heard) -> None:
-    """This works even if the network drops the reports."""
+    """The results of ended partitions count even if the network drops the reports."""
     assert told(words, 0, {0: 50}) == (1, 3, 50, 0)
     teller = Talkative(words.address, 1)
     teller.begin(100)
@@ -106,7 +106,7 @@ def decide_again(decided: TopicHarness, words: Address) -> None:
 @pytest.mark.kafka
 @pytest.mark.parametrize("state", [False, True])
 def test_task_tells_of_each_log(decided: TopicHarness, state: bool) -> None:
-    """In the end it has read as many offsets as it announced. Comparing states reads the events twice."""
+    """In the end the task has read as many offsets as it announced. Comparing states reads the events twice."""
     with Heard({0: None}) as words:
         result = prove_partition(replace(planned(decided, state), words=words.address, tell_every=0.0), 0)
         assert result.error is None and result.report.violations == ()

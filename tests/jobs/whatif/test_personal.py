@@ -28,7 +28,7 @@ def again(told: History, other: Aggregate = TALLY, **how: Any) -> list[HistoryDi
 @pytest.mark.parametrize("batch", [1, 2, 100])
 @pytest.mark.parametrize("start", [0, 1, 2, 5])
 def test_erasures_make_no_difference(start: int, batch: int) -> None:
-    """This holds from any command on, in any batches: a key exists where history had a key."""
+    """A simulation from any command on, in any batches, finds a key where history had a key."""
     told = Sealed([says(2, "Ann"), says(1, "Bob", "b"), erase(), erase(), says(1, "Cem"), erase("b")])
     assert again(told, start=start, batch=batch) == []
 

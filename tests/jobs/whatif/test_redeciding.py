@@ -65,7 +65,7 @@ OTHERS = [code(stricter), code(bolder), code(doubling), code(shorter), code(rewo
 @settings(max_examples=40)
 @given(seeds, st.integers(0, 60))
 def test_same_code_makes_no_difference(seed: int, start: int) -> None:
-    """This holds from any command on: states, versions and remembered ids equal the history's."""
+    """A simulation from any command on has the states, versions and remembered ids of history."""
     assert again(History(drawn(seed)), start=start) == []
 
 

@@ -43,7 +43,7 @@ def test_broken_archive_stops_no_broker(archive: ClassArchive, root: Path) -> No
 
 @pytest.mark.nightly
 def test_broker_starts_from_its_archive(archive: ClassArchive, root: Path) -> None:
-    """This test runs in `make nightly`, because writing an archive takes half a minute."""
+    """Only `make nightly` runs this test, because writing an archive takes half a minute."""
     whole = warm_broker(archive.java, print)
     broker = embedded.start_broker(root, brief=True)
     assert whole in mapped(broker.pid)

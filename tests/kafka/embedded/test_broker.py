@@ -102,7 +102,7 @@ def test_topics_survive_killed_broker(root: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and /dev/full")
 def test_full_disk_leaves_no_process(root: Path) -> None:
-    """Without its state file no command would find the broker, and it would block the port for the next start."""
+    """A broker without a state file would not be found by any command, and would block the port for the next start."""
     before = embedded.start_broker(root)
     embedded.stop_broker(root)
     home = files.broker_folder(root)

@@ -11,7 +11,7 @@ from tests.support.waiting import eventually
 
 @pytest.mark.parametrize("brief", [False, True])
 def test_brief_brokers_compile_fast(tmp_path: Path, brief: bool) -> None:
-    """Only brief brokers do, because a longer running broker would stay slower."""
+    """Only brief brokers limit the JIT compiler, because a longer running broker would stay slower."""
     java = tmp_path / "java"
     java.write_text('#!/bin/sh\necho "$@"\n')
     java.chmod(0o700)

@@ -1,4 +1,4 @@
-"""Each change of the records about a deferred command is found, whatever its cause and its effect."""
+"""Each change of the records about a deferred command is found, with any cause and any effect."""
 
 from collections.abc import Callable
 from dataclasses import replace as replaced

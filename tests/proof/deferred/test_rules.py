@@ -1,4 +1,4 @@
-"""Each rule for deferred commands, on its own: the outcomes and entries that violate it, and those that do not."""
+"""Each rule for deferred commands, on its own: outcomes and entries that violate it, and correct records."""
 
 from collections.abc import Mapping
 from typing import Any

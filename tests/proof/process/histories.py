@@ -42,7 +42,7 @@ class History:
         )
 
     def sent(self) -> Found:
-        """The commands of a process manager without faults."""
+        """Return the commands of a process manager without faults."""
         return {
             f"p/t/{offset}@{offset}": {
                 number: [self.place(offset, number)] for number in range(self.counts[offset])

@@ -160,7 +160,7 @@ def test_accepted_losses_are_counted() -> None:
 
 
 def test_loss_ends_where_it_was_accepted() -> None:
-    """Before this offset commands may be missing; from this offset on they may occur twice."""
+    """Commands may be missing before the offset of the acceptance, and may occur twice from this offset on."""
     history = History([1, 1, 1, 1], 0, 4, accepted=2)
     sent = {origin: one for origin, one in history.sent().items() if origin == "p/t/0@0"}
     found = history.judge(sent)

@@ -75,7 +75,7 @@ def test_commands_that_stay_for_ever(told: TopicHarness) -> None:
 
 @pytest.mark.covers("verifiable")
 def test_shard_in_plain_text(told: TopicHarness) -> None:
-    """They are found by their fields, and by known values."""
+    """Values in a shard are found by their fields, and by known texts."""
     state = encode_json(Customer("Somebody", plan="free"))
     keep(shard(told), ann=StoredState(1, 0, 0, state), bob=StoredState(1, 0, 0, state))
     assert "a shard has a plain value in the personal field 'name', of 'ann'" in found(told)

@@ -37,7 +37,7 @@ class Service:
             )
 
     def said(self) -> str:
-        """The output of the run so far, stdout and stderr."""
+        """Return the output of the run so far, stdout and stderr."""
         return self._log.read_text(encoding="utf-8")
 
     def serves(self) -> bool:

@@ -45,11 +45,7 @@ def group_coordinator(brokers: Brokers, service: Service) -> int:
 
 
 def check(brokers: Brokers, service: Service) -> None:
-    """Check that each command has exactly one outcome, and that events and shards equal those of an undisturbed run.
-
-    The check is repeated once all brokers are back. A broker that has just rejoined may still act as leader for a
-    moment and return an old log, or may be unreachable until its port is back.
-    """
+    """Check that each command has exactly one outcome, and that events and shards are as after an undisturbed run."""
     eventually(brokers.whole, PATIENCE)
     until = time.monotonic() + PATIENCE
     while True:

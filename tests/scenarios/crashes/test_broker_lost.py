@@ -72,7 +72,8 @@ def test_broker_killed_mid_transaction_costs_nothing(
 def test_writer_begins_nothing_behind_it(mortal: Broker, single_bank: TopicHarness) -> None:
     """A writer begins no transaction while its previous one is unresolved.
 
-    The previous transaction may have ended on some partitions only. Aborting the next transaction would abort the rest.
+    The previous transaction may have ended on some partitions only. Aborting the next transaction would also abort the
+    previous one on the other partitions.
     """
     log = PartitionLog(mortal.connection, single_bank.topics, 0)
     group = consumer(mortal.connection, group=log.topics.group)

@@ -26,8 +26,7 @@ def increment(id: str) -> Sent:
 
 
 #: Id, time by the broker's clock (ms since the first command), and expected status. The clock of the dedup window is
-#: the
-#: greatest time so far.
+#: the greatest time so far.
 STEPS = [
     ("x", 0, "accepted"),
     ("x", 1, "duplicate"),

@@ -74,7 +74,7 @@ def test_stopping_passes_no_command(decided: TopicHarness) -> None:
 
 
 def test_unseen_aborted_records_must_be_accepted(decided: TopicHarness) -> None:
-    """They can no longer be distinguished from commands. The message states that and names the option to use."""
+    """Deleted aborted records cannot be distinguished from commands. The error names the option to use."""
     end = abort_five(decided)
     shorten(decided, "commands", end)
     error = owned(decided.plan())

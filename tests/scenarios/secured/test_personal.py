@@ -63,7 +63,7 @@ def with_rights(shop: TopicHarness, secured: Secured) -> TopicHarness:
 
 
 def test_owner_wraps_keys_anew(secured: Secured, made: list[User], shop: TopicHarness) -> None:
-    """After `keys rotate`, the owner needs no new ACLs."""
+    """An owner re-wraps keys after `keys rotate` without further ACLs."""
     runner = a_user(made, secured, shop, "run")
     shop.connection = allowed(shop, runner)
     ringed(shop, old=b"m" * 64)

@@ -49,7 +49,7 @@ def test_owner_works_until_its_own_takeover(two: TopicHarness) -> None:
 
 @pytest.mark.covers("one-owner")
 def test_driver_fences_nothing_meanwhile(two: TopicHarness) -> None:
-    """One task of the run ends. The other task continues until the later run takes over its partition."""
+    """A task of the run ends. The other task continues until the later run takes over its partition."""
     plan, context = two.plan(once=False), Cluster(2, works)
     with driven(context, plan, 2, [], next_claim=60.0) as run:
         decide(two, "a", 0)
@@ -68,7 +68,7 @@ def test_driver_fences_nothing_meanwhile(two: TopicHarness) -> None:
 
 
 def test_rest_is_not_kept_for_ever(two: TopicHarness) -> None:
-    """The later run died, or takes no more partitions. The earlier run gives up the rest."""
+    """The later run died, or takes no more partitions. The earlier run gives up its remaining partitions."""
     plan = two.plan(once=False)
     with driven(Cluster(1, works), plan, 1, [], next_claim=0.3) as run:
         decide(two, "a", 0)

@@ -63,7 +63,7 @@ class ServerContract:
         assert rows(place, "SELECT owner FROM cqrs_positions") == [("me",)]
 
     def test_tables_gone_meanwhile_stop(self, place: DatabaseAddress) -> None:
-        """A second rebuild swapped the tables, or cleared the new ones, while the first rebuild filled them."""
+        """A second rebuild swapped the tables, or cleared the new tables, while the first rebuild filled them."""
         logs = {source(0): random_log(0, 60)}
         loaded, live = second_revision(), filled(place, logs)
         new = begin_beside(live, loaded, "new")
