@@ -1,6 +1,6 @@
 """Ask for payment when an order is placed; ship it when it is paid; cancel it when it is not paid in time.
 
-    cqrs process checkout
+    cqrs run --process checkout
 
 A process has no state: an order and its payment have the same id, which is all that it needs to know. The cancellation
 waits from the start: an order that is shipped by then refuses it.

@@ -20,7 +20,6 @@ PANELS = {
     "send": "Work",
     "run": "Work",
     "project": "Work",
-    "process": "Work",
     "serve": "Work",
     "show": "Look",
     "tail": "Look",

@@ -145,12 +145,10 @@ def duration(flag: str, text: str) -> timedelta:
     return parsed(flag, text, parse_duration, "30s")
 
 
-def metrics_at(address: str | None, port: int | None) -> tuple[str, int] | None:
-    """The host and the port of `--metrics-address [HOST:]PORT` or `--metrics-port N`; raises `UsageError`."""
-    if address is not None and port is not None:
-        raise UsageError("--metrics-port says the same as --metrics-address", "give one of them")
+def metrics_at(address: str | None) -> tuple[str, int] | None:
+    """The host and the port of `--metrics-address [HOST:]PORT`; raises `UsageError`."""
     if address is None:
-        return None if port is None else ("127.0.0.1", port)
+        return None
     host, _, number = address.rpartition(":")
     if not (number.isascii() and number.isdigit() and int(number) < 2**16):
         raise UsageError(

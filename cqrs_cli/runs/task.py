@@ -60,7 +60,7 @@ def own(
 
 
 def without_aggregates(processes: ProcessPlan) -> Plan:
-    """The plan of a run that has processes alone."""
+    """Return the plan of a run that has process managers only."""
     return Plan(
         processes.connection,
         {},

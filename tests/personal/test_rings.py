@@ -22,7 +22,7 @@ from tests.support.page import Page
 pytestmark = pytest.mark.kafka
 
 #: What starts Spark, which is in a process of its own, as this one may have a session of the tests.
-SPARK = ("run", "replay", "export", "sql", "process", "verify customer", "whatif")
+SPARK = ("run", "replay", "export", "sql", "verify customer", "whatif")
 
 ON_SPARK = (pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly)
 
@@ -41,7 +41,7 @@ CALLS = {
     "send --dry-run": "send customer ann Register name=A mail=a@b --dry-run",
     "sql": "sql 'SELECT name FROM customer_Registered'",
     "project": "project names --once",
-    "process": "process greeting --once --from beginning",
+    "run --process": "run --process greeting --once --from beginning",
     "verify": "verify customer",
     "keys status": "keys status customer",
     "doctor": "doctor",
@@ -70,7 +70,7 @@ OTHERS_ON_SPARK = [
     "whatif customer --with people.customer",
 ]
 
-_SLOW = ("rebuild", "run", "replay --personal", "export --personal", "sql", "process", "verify")
+_SLOW = ("rebuild", "run", "replay --personal", "export --personal", "sql", "run --process", "verify")
 
 PROCESS = """
 from collections.abc import Iterator

@@ -76,7 +76,8 @@ def to(database: str) -> tuple[str, str]:
 
 def followed_once(project: Project, *processes: str) -> None:
     """Processes that hear all from the beginning, and a projection: begun now, or going on."""
-    project.cqrs("process", *processes, "--from", "beginning", "--once", *LOCAL)
+    named = [word for name in processes for word in ("--process", name)]
+    project.cqrs("run", *named, "--from", "beginning", "--once", *LOCAL)
     project.cqrs("project", "stories", *to(DATABASES[1]), "--once")
 
 

@@ -70,7 +70,7 @@ def project(
 
     cli.timestamped = not sys.stderr.isatty()
     properties = spark.apply(cli)
-    address = metrics_at(metrics_address, None)
+    address = metrics_at(metrics_address)
     settings = cli.settings
     loaded = load_projection(name, settings.root, settings.aggregates)
     place = parse_database(to, settings.root)

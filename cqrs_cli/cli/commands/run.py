@@ -26,14 +26,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MetricsOptions:
-    """The address at which metrics are served."""
-
-    address: MetricsAddress = None
-    port: Annotated[int | None, option("--metrics-port N", "The same, on loopback.", min=1, max=65535)] = None
-
-
-@dataclass(frozen=True)
 class ShardOptions:
     """The place of states."""
 
@@ -74,6 +66,7 @@ class InterventionOptions:
         "cqrs run bank_account --once",
         "cqrs run --reload",
         "cqrs run order payment --process checkout",
+        "cqrs run --process checkout",
         "cqrs run --metrics-address 0.0.0.0:9500",
         "cqrs run --standby",
         "cqrs run --master spark://127.0.0.1:7077 --conf spark.executor.memory=2g",
@@ -87,11 +80,14 @@ def run(
         list[str] | None,
         option(
             "--process NAME",
-            "Run this process, too; without AGGREGATE the default is all.",
+            "Run this process manager, and decide only for AGGREGATE; repeatable.",
             complete=complete_from("processes"),
         ),
     ] = None,
-    no_processes: Annotated[bool, option("--no-processes", "Run none of the project's processes.")] = False,
+    no_processes: Annotated[bool, option("--no-processes", "Run no process manager.")] = False,
+    origin: Annotated[
+        Literal["beginning", "end"], option("--from beginning|end", "Where a new process manager begins.")
+    ] = "end",
     once: Annotated[
         bool, option("--once", "End when what is there now is decided, by whichever run.")
     ] = False,
@@ -101,16 +97,16 @@ def run(
     reload: Annotated[
         bool, option("--reload", "For development: start again when the code changes.")
     ] = False,
+    metrics_address: MetricsAddress = None,
     *,
     shards: ShardOptions,
-    metrics: MetricsOptions,
     interventions: InterventionOptions,
     spark: SparkOptions,
 ) -> int | None:
     """Decide commands and react to events, each exactly once, until stopped.
 
-    Without names it decides for all aggregates and runs all processes; with names for these aggregates alone, and it
-    runs the processes that --process names. cqrs process runs one by itself. Whatever stops a process stops the run.
+    Without names it decides for all aggregates and runs all processes; with names it decides for these aggregates, and
+    runs the processes that --process names. Whatever stops a process stops the run.
 
     Each partition has one owner. A run takes the partitions over from an older run, which then ends with exit status 6,
     also for the aggregates that the newer one was not asked for: it says which, and how to go on for them. With --once
@@ -143,29 +139,38 @@ def run(
     from cqrs_cli.cli.render.progress import RunDisplay, run_result
     from cqrs_cli.following.processes.load import PROCESSES
     from cqrs_cli.runs.assembly import assemble
-    from cqrs_cli.runs.snapshot import Snapshot
 
     for setting, value in failpoints.environment().items():
         cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
-    address, places = metrics_at(metrics.address, metrics.port), interventions.read()
-    known = cli.usable(aggregates)
+    address, places = metrics_at(metrics_address), interventions.read()
+    everything = not (aggregates or process)
+    known = cli.usable(aggregates) if aggregates or everything else {}
     connection = cli.connection()
-    if not aggregates:
+    if everything:
         known = _with_topics(cli, connection, known)
-    reacts = not no_processes and (process or not aggregates)
+    reacts = process or (everything and not no_processes)
     chosen = chosen_processes(cli, connection, process) if reacts else []
-    assembly = assemble(cli.settings, connection, known, chosen, places, once=once, standby=standby)
+    assembly = assemble(
+        cli.settings,
+        connection,
+        known,
+        chosen,
+        places,
+        beginning=origin == "beginning",
+        once=once,
+        standby=standby,
+    )
     note_clock(cli, connection)
     if once and not places:
         left = assembly.left(cli.note)
         if left is None:
-            cli.result(*run_result(Snapshot(time.monotonic())))
+            cli.result(*run_result(assembly.nothing_left()))
             return None
         assembly = left
     packages = [PROCESSES] if assembly.reacting else []
     with (
-        RunDisplay(cli, address) as display,
-        spark_session(cli, "run", known, properties, packages) as (context, slots),
+        RunDisplay(cli, address, decides=bool(known)) as display,
+        spark_session(cli, "run", known or process or (), properties, packages) as (context, slots),
     ):
         tasks = min(assembly.partitions, slots)
         _begin(cli, assembly, tasks, standby)

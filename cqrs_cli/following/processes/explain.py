@@ -43,7 +43,7 @@ def topic_made_again(subscription: Subscription) -> CqrsError:
     """The error for an events topic that is another one than the process has read."""
     return ContradictionError(
         f"{subscription}: the topic was deleted and made again",
-        f"find out why; starting it again names where it can go on: cqrs process {subscription.process}",
+        f"find out why; starting it again names where it can go on: cqrs run --process {subscription.process}",
     )
 
 

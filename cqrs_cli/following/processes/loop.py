@@ -193,4 +193,6 @@ class ReactLoop(Loop):
 
     def _way_out(self, record: Record) -> str:
         source, name = self.session.subscription.source, self.loaded.name
-        return f"cqrs process {name} --skip {name}:{source.aggregate}:{source.partition}@{record.offset}"
+        return (
+            f"cqrs run --process {name} --skip {name}:{source.aggregate}:{source.partition}@{record.offset}"
+        )

@@ -150,7 +150,11 @@ class ProcessProgress:
     def summary(self) -> dict[str, Any]:
         """The part of the processes in the document that `run --once` prints."""
         return {
-            "reactions": {"events": self.events, "commands": self.commands},
+            "reactions": {
+                "events": self.events,
+                "commands": self.commands,
+                "seconds": round(self.seconds, 3),
+            },
             "processes": self.by_process(),
         }
 

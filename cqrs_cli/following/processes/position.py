@@ -136,7 +136,7 @@ def _error(state: SourceState, what: str, onward: int) -> CqrsError:
     place = f"{state.process}:{state.source.aggregate}:{state.source.partition}@{onward}"
     return ContradictionError(
         f"process {state.process}, {state.source.topic} partition {state.source.partition}: {what}",
-        f"find out why; to go on from offset {onward}: cqrs process {state.process} --accept-loss {place}",
+        f"find out why; to go on from offset {onward}: cqrs run --process {state.process} --accept-loss {place}",
     )
 
 

@@ -64,7 +64,7 @@ def check_stop(connection: Connection, prefix: str, tmp_path: Path, then: str, s
     assert stage.error().message == error.message
     assert stage.asked() == before
     skip = f"mine:order:0@{position.offset}"
-    assert error.hint.endswith(f"cqrs process mine --skip {skip}")
+    assert error.hint.endswith(f"cqrs run --process mine --skip {skip}")
     stage.react(skip=[skip])
     stage.react(skip=[skip])  # a flag left in a script
     assert stage.asked() == before + orders(6, 4)
