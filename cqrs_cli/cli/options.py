@@ -100,6 +100,7 @@ MetricsAddress = Annotated[
         "Serve Prometheus metrics, /healthz and /readyz there; without HOST on loopback.",
     ),
 ]
+StateDir = Annotated[Path | None, option("--state-dir DIR", "Folder of the shards, on a local disk.")]
 
 #: Names of the properties that Spark itself hides: the default of its `spark.redaction.regex`.
 _SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)

@@ -45,6 +45,11 @@ class Assembly:
         """The partitions that the run owns."""
         return len(self.plan.partitions()) + (len(self.reacting.subscriptions) if self.reacting else 0)
 
+    @property
+    def names(self) -> list[str]:
+        """The aggregates and process managers of the run."""
+        return [*self.plan.topics, *(self.reacting.processes() if self.reacting else ())]
+
     def __str__(self) -> str:
         parts = [f"deciding for {', '.join(self.plan.topics)}"] if self.plan.topics else []
         parts += [f"running {', '.join(self.reacting.processes())}"] if self.reacting else []

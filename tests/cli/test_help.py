@@ -168,7 +168,6 @@ def completed(words: str, folder: Path) -> str:
         ("cqrs send bank_account acc-42 With", "Withdraw"),
         ("cqrs tail bank_account ev", "events"),
         ("cqrs describe order LineA", "LineAdded"),
-        ("cqrs verify pro", "process"),
         ("cqrs verify bank", "bank_account"),
         ("cqrs certificate m", "make"),
     ],

@@ -1,12 +1,11 @@
 """`cqrs rebuild`: the shards of aggregates, made from the log beside those in use."""
 
-from pathlib import Path
 from typing import Annotated
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames, option
+from cqrs_cli.cli.options import AggregateNames, StateDir, option
 from cqrs_cli.cli.render.rebuild import rebuilding_text, rebuilt_shards
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.words import counted
@@ -24,9 +23,7 @@ from cqrs_cli.words import counted
 def rebuild(
     cli: Cli,
     aggregates: AggregateNames = None,
-    state_dir: Annotated[
-        Path | None, option("--state-dir DIR", "Where shards rest, on a local disk.")
-    ] = None,
+    state_dir: StateDir = None,
     partitions: Annotated[
         int | None,
         option("--partitions N", "As it will be once the aggregate has grown to N partitions.", min=1),

@@ -1,4 +1,4 @@
-"""The progress and the result of processes, and the findings of `cqrs verify process`."""
+"""The progress and the result of processes, and the findings of `cqrs verify --process`."""
 
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ def listening(progress: "ProcessProgress") -> str:
 
 
 def proved(name: str, found: "Reactions") -> Result:
-    """The findings of `cqrs verify process`."""
+    """The findings of `cqrs verify --process`."""
     document = {
         "process": name,
         "events": found.events,

@@ -1,4 +1,4 @@
-"""The data of one partition that `verify --continue` keeps: LMDB files, a file with the rest, and their checksums."""
+"""The data of a partition that `verify --incremental` keeps: LMDB files, a file with the rest, their checksums."""
 
 import shutil
 import zlib

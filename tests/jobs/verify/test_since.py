@@ -1,4 +1,4 @@
-"""`verify --continue`: the folder that verifies go on from, and what it is refused for."""
+"""`verify --incremental`: the folder that verifies go on from, and what it is refused for."""
 
 import re
 import shutil
