@@ -33,7 +33,7 @@ CALLS = {
     "run": "run customer --once",
     "rebuild": "rebuild customer",
     "replay --personal": "replay customer --out out --personal",
-    "export --personal": "export customer events --out out --personal",
+    "export --personal": "export customer --out out --personal",
     "serve --personal-token-file": "serve customer --personal-token-file token",
     "show": "show customer ann",
     "tail": "tail customer events",
@@ -66,7 +66,7 @@ OTHERS = [
 
 OTHERS_ON_SPARK = [
     "replay customer --out replayed",
-    "export customer events --out exported",
+    "export customer --out exported",
     "whatif customer --with people.customer",
 ]
 

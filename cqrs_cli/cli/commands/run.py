@@ -77,6 +77,8 @@ class InterventionOptions:
 def run(
     cli: Cli,
     aggregates: AggregateNames = None,
+    *,
+    processes: ProcessOptions,
     once: Annotated[
         bool, option("--once", "Exit when all present commands and events are handled, by any run.")
     ] = False,
@@ -86,8 +88,6 @@ def run(
     reload: Annotated[bool, option("--reload", "Restart when the code changes, during development.")] = False,
     state_dir: StateDir = None,
     metrics_address: MetricsAddress = None,
-    *,
-    processes: ProcessOptions,
     interventions: InterventionOptions,
     spark: SparkOptions,
 ) -> int | None:

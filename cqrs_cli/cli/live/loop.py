@@ -1,4 +1,4 @@
-"""Looks again and again. The one live display, of `cqrs top` and `cqrs status --watch`: it draws and hears the keys."""
+"""The live display of `cqrs top`: it polls the broker in a thread, draws, and reads the keys."""
 
 import threading
 import time
@@ -94,12 +94,10 @@ def show_live(
     close: Callable[[], None],
     interval: float,
     draw: "Callable[[LiveLook, Look, Choices], RenderableType]",
-    screen: bool = True,
 ) -> None:
     """Draw looks until `q` is pressed, then `close`. Afterwards the terminal is as it was.
 
-    On a `screen` of its own, or in place of what was drawn before. `look` is called in another thread; an error that it
-    raises is raised here, unless the broker is away.
+    `look` is called in another thread; an error that it raises is raised here, unless the broker is away.
     """
     from rich.live import Live
 
@@ -107,9 +105,9 @@ def show_live(
     with (
         Keys() as keys,
         _Watch(look, close, interval) as watch,
-        Live("looking …", console=console, screen=screen, auto_refresh=False) as live,
+        Live("looking …", console=console, screen=True, auto_refresh=False) as live,
     ):
-        shown, drawn = watch.seen, None
+        shown = watch.seen
         while not choices.ended:
             if watch.error is not None:
                 raise watch.error
@@ -117,9 +115,7 @@ def show_live(
                 shown = watch.seen
             if shown.look is not None:
                 seen = shown._replace(trouble=watch.seen.trouble)
-                if screen or (seen, choices) != drawn:  # text that stands still can be selected
-                    live.update(draw(seen, shown.look, choices), refresh=True)
-                drawn = seen, choices
+                live.update(draw(seen, shown.look, choices), refresh=True)
             elif watch.seen.trouble:
                 live.update(f"{watch.seen.trouble}; still trying, q quits", refresh=True)
             for key in keys.pressed(_TICK):
