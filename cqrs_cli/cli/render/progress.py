@@ -61,10 +61,14 @@ class RunDisplay(JobDisplay["Snapshot"]):
             self.cli.note(listening(now.processes))
 
     def is_worth(self, now: "Snapshot") -> bool:
-        """True in a stream; a log is told nothing before the first decision but of a rebuild."""
+        """True in a stream; a log has nothing before the first decision except a rebuild, or before process managers
+        listen.
+        """
+        if self.cli.streaming:
+            return True
         if not self._decides:
             return now.processes is not None and now.processes.listens
-        return self.cli.streaming or now.total("commands") > 0 or now.rebuild() is not None
+        return now.total("commands") > 0 or now.rebuild() is not None
 
     def facts(self, now: "Snapshot") -> tuple[object, ...]:
         """All but the speed."""

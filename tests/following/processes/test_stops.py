@@ -101,7 +101,7 @@ def test_only_what_stopped_is_skipped(stage: Stage) -> None:
 
 @pytest.mark.parametrize("place", ["checkout:order:0", "order:0@3", "checkout:order:7@3", "checkout:x:0@3"])
 def test_other_places_are_refused(stage: Stage, place: str) -> None:
-    with pytest.raises(UsageError, match=r"is not a place in a topic|is not heard in this run"):
+    with pytest.raises(UsageError, match=r"is not a position in a topic|is not heard in this run"):
         stage.plan(skip=[place])
 
 
