@@ -67,7 +67,7 @@ java: $(READY)
 
 # Write class archives once per user, which takes a minute: starting Spark then takes a third of the processor time.
 warm: java
-	@$(BIN)/cqrs warm --executors --quiet
+	@$(BIN)/cqrs warm spark kafka executors --quiet
 
 # Everything at the versions of constraints.txt. uv is several times faster than pip; it comes from PyPI if it is missing.
 $(READY): pyproject.toml constraints.txt

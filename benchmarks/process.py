@@ -1,4 +1,4 @@
-"""Process rate: how fast `cqrs process` turns events into commands, one for each, and how soon they are decided."""
+"""Process rate: how fast a process manager turns events into commands, one for each; and how soon they are decided."""
 
 import argparse
 import statistics
@@ -55,13 +55,14 @@ def _rates(given: argparse.Namespace) -> list[dict[str, object]]:
             (here.root / f"processes/{name}.py").write_text(_PROCESS)
             here.cqrs("init")
             before = here.broker_cpu()
-            done = here.cqrs("process", name, "--once", "--from", "beginning")
-            assert done["commands"] == given.events, done
+            done = here.cqrs("run", "--process", name, "--once", "--from", "beginning")
+            reactions = done["reactions"]
+            assert reactions["commands"] == given.events, done
             each = 1e6 / given.events
             rows.append(
                 {
                     "what": "process",
-                    "events_per_s": done["events"] / done["seconds"],
+                    "events_per_s": reactions["events"] / reactions["seconds"],
                     "cpu_us_per_event": done["cpu_seconds"] * each,
                     "broker_cpu_us_per_event": (here.broker_cpu() - before) * each,
                 }

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from cqrs_cli import errors
-from cqrs_cli.cli.app import CallableGroup, app
+from cqrs_cli.cli.app import app
 from cqrs_cli.cli.main import load_commands
 from cqrs_cli.cli.options import COMMON
 
@@ -65,11 +65,12 @@ def first_sentence(help: str) -> str:
 
 
 def leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Every command that can be called, with the words that call it: also a group with a call of its own."""
+    """Every command that is not a group, with the words that call it."""
     members = getattr(command, "commands", None)
-    if members is None or isinstance(command, CallableGroup):
+    if members is None:
         yield path, command
-    for name in command.list_commands(None) if members else ():
+        return
+    for name in command.list_commands(None):
         yield from leaves(members[name], f"{path} {name}")
 
 

@@ -1,6 +1,6 @@
 """Request payment when an order is placed, ship the order when it is paid, cancel it when it is not paid in time.
 
-    cqrs process checkout
+    cqrs run --process checkout
 
 A process manager has no state. No lookup is needed, because an order and its payment have the same id. The cancellation
 is sent at the start and deferred; an order that was shipped in time rejects the cancellation.

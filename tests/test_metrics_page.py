@@ -23,7 +23,7 @@ from tests.support.harness import TopicHarness
 from tests.support.progress import look, reacting, report
 
 if TYPE_CHECKING:
-    from cqrs_cli.status.metrics import ProcessMetrics, ProjectionMetrics
+    from cqrs_cli.status.metrics import ProjectionMetrics
 
 PAGE = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
@@ -71,12 +71,10 @@ def projecting() -> "ProjectionMetrics":
     return metrics
 
 
-def hearing() -> "ProcessMetrics":
-    """Return the metrics of a run with process managers only."""
-    from cqrs_cli.status.metrics import ProcessMetrics
-
-    metrics = ProcessMetrics()
-    metrics.snapshot = reacting()
+def hearing() -> Metrics:
+    """The metrics of a run that has process managers only."""
+    metrics = Metrics()
+    metrics.snapshot = Snapshot(0.0, processes=reacting())
     return metrics
 
 
@@ -112,7 +110,7 @@ def test_page_names_what_a_process_exposes() -> None:
     }
     assert "with the metrics of its processes and those of the run." in PAGE
     assert registry.get_sample_value("cqrs_ready") == 1
-    metrics.snapshot = reacting(claimed=False)
+    metrics.snapshot = Snapshot(0.0, processes=reacting(claimed=False))
     assert registry.get_sample_value("cqrs_ready") == 0
 
 

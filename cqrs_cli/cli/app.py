@@ -20,7 +20,6 @@ PANELS = {
     "send": "Work",
     "run": "Work",
     "project": "Work",
-    "process": "Work",
     "serve": "Work",
     "show": "Look",
     "tail": "Look",
@@ -87,42 +86,8 @@ class RootGroup(PlainGroup):
         return [name for name in PANELS if name in self.commands]
 
 
-class CallableGroup(PlainGroup):
-    """A command that has subcommands, as `cqrs verify [AGGREGATE]...` has `cqrs verify process NAME`.
-
-    If the first word is the name of a subcommand, the subcommand is called; any other word is an argument of the
-    group's own call. So these names are reserved. After `--` they are ordinary arguments: `cqrs verify -- process`.
-    """
-
-    allow_extra_args = False
-    allow_interspersed_args = True
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] in self.commands:
-            super().parse_args(ctx, [])
-            ctx._protected_args, ctx.args = args[:1], args[1:]  # the result of `TyperGroup.parse_args`
-            return list(ctx.args)
-        given = list(args)
-        super().parse_args(ctx, args)
-        if "--" not in given and not ctx.resilient_parsing:
-            self._refuse_reserved(ctx)
-        return []
-
-    def _refuse_reserved(self, ctx: Any) -> None:
-        """Reject arguments that are names of subcommands: the name may be after an option by mistake."""
-        arguments = [param.name for param in self.params if param.param_type_name == "argument"]
-        for word in (word for name in arguments for word in ctx.params.get(name) or ()):
-            if word in self.commands:
-                path = ctx.command_path
-                ctx.fail(f"{word!r} is a command and comes first: {path} {word}; else write {path} -- {word}")
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        *pieces, commands = super().collect_usage_pieces(ctx)
-        return [*pieces, f"| {commands}"]
-
-
-#: Modules that Typer imports for help although cqrs does not use them. Without Markdown `cqrs --help` takes 20 % less
-#: time, without coloured tracebacks 14 %.
+#: Modules that Typer imports for help and that we do not need. Skipping Markdown saves 20 % of `cqrs --help`, skipping
+#: coloured tracebacks 14 %.
 _UNUSED = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
 
 
@@ -149,8 +114,8 @@ def _plain(params: list[Any]) -> list[Any]:
     return params
 
 
-def group(name: str, help: str, cls: type[PlainGroup] = PlainGroup) -> typer.Typer:
-    """Return a new group of commands. Without a subcommand it prints its help and exits with status 0."""
+def _group(name: str, help: str, cls: type[PlainGroup] = PlainGroup) -> typer.Typer:
+    """A new group of commands. Called without a command it prints its help and ends with 0."""
     made = typer.Typer(
         name=name,
         cls=cls,
@@ -163,9 +128,9 @@ def group(name: str, help: str, cls: type[PlainGroup] = PlainGroup) -> typer.Typ
     return made
 
 
-def subgroup(name: str, help: str, cls: type[PlainGroup] = PlainGroup) -> typer.Typer:
-    """Return a new group of commands below `cqrs`."""
-    made = group(name, help, cls)
+def subgroup(name: str, help: str) -> typer.Typer:
+    """A new group of commands below `cqrs`."""
+    made = _group(name, help)
     app.add_typer(made)
     return made
 
@@ -195,5 +160,5 @@ def _help_when_bare(ctx: typer.Context, version: Annotated[bool, version_option(
         raise typer.Exit
 
 
-app = group("cqrs", "Commands decided exactly once, on Kafka and Spark.", RootGroup)
+app = _group("cqrs", "Commands decided exactly once, on Kafka and Spark.", RootGroup)
 app.callback(invoke_without_command=True, epilog=EPILOG)(_help_when_bare)

@@ -39,26 +39,10 @@ def command(
 
     def register(function: Function) -> Function:
         spelled = name or function.__name__.replace("_", "-")
-        panel = PANELS.get(spelled) if app is root else None  # `cqrs kafka status` is not `cqrs status`
+        panel = PANELS.get(spelled) if app is root else None  # `cqrs keys status` is not `cqrs status`
         described = _unwrapped(function.__doc__)
         listed = app.command(
             spelled, cls=PlainCommand, help=described, epilog=_epilog(examples), rich_help_panel=panel
-        )
-        listed(_read(function))
-        return function
-
-    return register
-
-
-def call(app: typer.Typer, *, examples: Sequence[str]) -> Callable[[Function], Function]:
-    """Register a function as `command` does, for the call of a `CallableGroup` itself."""
-
-    def register(function: Function) -> Function:
-        listed = app.callback(
-            invoke_without_command=True,
-            help=_unwrapped(function.__doc__),
-            epilog=_epilog(examples),
-            rich_help_panel=PANELS.get(app.info.name or ""),
         )
         listed(_read(function))
         return function

@@ -11,7 +11,9 @@ class CommandFilter:
     """The selected commands; without an option, all commands."""
 
     id: Annotated[str | None, option("--id ID", "Only the command with this id.")] = None
-    aggregate_id: Annotated[str | None, option("--aggregate-id ID", "Only commands for this one.")] = None
+    aggregate_id: Annotated[
+        str | None, option("--aggregate-id ID", "Only commands for this aggregate id.")
+    ] = None
     types: Annotated[list[str] | None, option("--type NAME", "Only this command; repeatable.")] = None
 
     def __bool__(self) -> bool:

@@ -85,8 +85,8 @@ class Cli(Printer):
         known = registry.names(self.settings.aggregates, self.settings.root)
         if name not in known and name in process_names(self.settings.root):
             raise UsageError(
-                f"{name} is a process, not an aggregate",
-                f"run it: cqrs process {name}; beside aggregates: cqrs run --process {name}",
+                f"{name} is a process manager, not an aggregate",
+                f"run it: cqrs run --process {name}",
             )
         aggregate = registry.load(name, self.settings.aggregates, self.settings.root)
         self.withholds = self.withholds or aggregate.has_personal_fields

@@ -36,7 +36,7 @@ def argument(metavar: str, help: str, *, complete: Complete | None = None) -> An
 
 BootstrapServer = Annotated[
     str | None,
-    option("-b --bootstrap-server HOST:PORT", "Kafka; unset: the embedded broker.", rich_help_panel=COMMON),
+    option("-b --bootstrap-server HOST:PORT", "Kafka. Default: the embedded broker.", rich_help_panel=COMMON),
 ]
 CommandConfig = Annotated[
     Path | None,
@@ -48,13 +48,13 @@ Properties = Annotated[
     list[str] | None, option("-X KEY=VALUE", "One Kafka client property; repeatable.", rich_help_panel=COMMON)
 ]
 TopicPrefix = Annotated[
-    str | None, option("--topic-prefix TEXT", "Put before every topic's name.", rich_help_panel=COMMON)
+    str | None, option("--topic-prefix TEXT", "Prefix of all topics.", rich_help_panel=COMMON)
 ]
 OutputFormat = Annotated[
-    Literal["text", "json"], option("-o --output text|json", "What stdout gets.", rich_help_panel=COMMON)
+    Literal["text", "json"], option("-o --output text|json", "Format of stdout.", rich_help_panel=COMMON)
 ]
-Quiet = Annotated[bool, option("-q --quiet", "No notes and no progress.", rich_help_panel=COMMON)]
-Verbose = Annotated[bool, option("-v --verbose", "Tracebacks of errors.", rich_help_panel=COMMON)]
+Quiet = Annotated[bool, option("-q --quiet", "Print no notes and no progress.", rich_help_panel=COMMON)]
+Verbose = Annotated[bool, option("-v --verbose", "Print tracebacks of errors.", rich_help_panel=COMMON)]
 Version = Annotated[bool, version_option(COMMON)]
 
 
@@ -86,20 +86,21 @@ complete_aggregate = completing(lambda ctx: Cli().aggregate_names())
 
 
 AggregateName = Annotated[str, argument("AGGREGATE", "The aggregate's name.", complete=complete_aggregate)]
-DryRun = Annotated[bool, option("--dry-run", "Say what would be done, and do nothing.")]
+DryRun = Annotated[bool, option("--dry-run", "Print the plan, and change nothing.")]
 AggregateNames = Annotated[
     list[str] | None, argument("AGGREGATE", "Default: all.", complete=complete_aggregate)
 ]
 
-Master = Annotated[str | None, option("--master URL", "Where Spark runs.", show_default="local[*]")]
+Master = Annotated[str | None, option("--master URL", "Spark's master.", show_default="local[*]")]
 Conf = Annotated[list[str] | None, option("--conf K=V", "A Spark property; repeatable.")]
 MetricsAddress = Annotated[
     str | None,
     option(
         "--metrics-address [HOST:]PORT",
-        "Serve Prometheus metrics, /healthz and /readyz there; without HOST on loopback.",
+        "Serve Prometheus metrics, /healthz and /readyz; without HOST on loopback.",
     ),
 ]
+StateDir = Annotated[Path | None, option("--state-dir DIR", "Folder of the shards, on a local disk.")]
 
 #: The names of properties that Spark redacts: the default of its `spark.redaction.regex`.
 _SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
@@ -145,12 +146,10 @@ def duration(flag: str, text: str) -> timedelta:
     return parsed(flag, text, parse_duration, "30s")
 
 
-def metrics_at(address: str | None, port: int | None) -> tuple[str, int] | None:
-    """Return the host and the port of `--metrics-address [HOST:]PORT` or `--metrics-port N`; raises `UsageError`."""
-    if address is not None and port is not None:
-        raise UsageError("--metrics-port says the same as --metrics-address", "give one of them")
+def metrics_at(address: str | None) -> tuple[str, int] | None:
+    """The host and the port of `--metrics-address [HOST:]PORT`; raises `UsageError`."""
     if address is None:
-        return None if port is None else ("127.0.0.1", port)
+        return None
     host, _, number = address.rpartition(":")
     if not (number.isascii() and number.isdigit() and int(number) < 2**16):
         raise UsageError(

@@ -13,7 +13,7 @@ PersonalValues = Annotated[
     bool,
     option(
         "--personal",
-        "Write the values of personal fields, which no erasure reaches there; else placeholders.",
+        "Write personal values, which no erasure can reach in the files.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Offsets of partitions from a file, as a point in time: `--until @positions.json`, `--at @positions.json`."""
+"""Offsets of partitions from a file, as a place in time: `--at @positions.json`."""
 
 import json
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import Any
 
 from cqrs_cli.errors import UsageError
 
-_SHAPE = 'an offset for each partition, {"0": 1200, "1": 0}, or a file of cqrs certificate make'
+_SHAPE = 'an offset for each partition, {"0": 1200, "1": 0}, or a certificate'
 
 
 class PositionsFile:

@@ -1,4 +1,4 @@
-"""`cqrs send --projected` reads its own write: it waits for a command's events in a projection."""
+"""`cqrs send --wait-for`: read your own write. A command's events are waited for in a projection."""
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import check_sqlalchemy

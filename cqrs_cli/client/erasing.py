@@ -105,5 +105,5 @@ class ErasureFile:
                 os.fsync(file.fileno())
         except OSError as error:
             raise ConfigurationError(
-                f"{self.path} cannot be written: {error.strerror}", "name another one: --ledger FILE"
+                f"{self.path} cannot be written: {error.strerror}", "name another one: --erasures FILE"
             ) from None

@@ -15,6 +15,7 @@ from cqrs_cli.deciding.broker_clock import BrokerClock
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
+from cqrs_cli.kafka.named_place import spell_position
 from cqrs_cli.kafka.write_errors import TopicMadeAgainError
 
 #: Approximate limit on the bytes of the commands that one transaction resubmits.
@@ -82,7 +83,8 @@ class Deferring:
             name, number = session.partition
             raise ContradictionError(
                 f"{error} partition {number} was deleted and created again while it was written to",
-                f"find out why; to go on without what it held: cqrs run --accept-loss {name}:{number}@{at}",
+                "find out why; to go on without what it held: "
+                f"cqrs run --accept-loss {spell_position(number, at, name)}",
             ) from error
         cache.stage(done, at, *transaction.written)
         cache.flush()

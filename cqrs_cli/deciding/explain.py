@@ -7,6 +7,7 @@ from cqrs_cli.errors import ConfigurationError, CqrsError, TakenOverError, Unava
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.named_place import spell_position
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.acls import needs, refusal
@@ -88,5 +89,5 @@ def explain_undecidable(log: PartitionLog, error: BatchTooLarge) -> CqrsError:
     return CqrsError(
         f"{log.place('commands')} offset {error.offset} cannot be decided: {error}",
         "give that record a failed outcome and go on: "
-        f"cqrs run --fail {log.topics.aggregate}:{log.partition}@{error.offset}",
+        f"cqrs run --fail {spell_position(log.partition, error.offset, log.topics.aggregate)}",
     )

@@ -14,6 +14,7 @@ from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding.deferred_fold import closed
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
+from cqrs_cli.kafka.named_place import spell_position
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.ownership.claim import Accepted
 from cqrs_cli.state.errors import REBUILD, AheadError
@@ -142,7 +143,7 @@ def check_reached(
                     f"{log.place('events')} leaves {subject!r} at version {version}, "
                     f"though command {verdict.offset} left it at {verdict.version}: events were lost",
                     "restore the topic; to go on without them: "
-                    f"cqrs run --accept-loss {log.topics.aggregate}:{log.partition}@{onward}",
+                    f"cqrs run --accept-loss {spell_position(log.partition, onward, log.topics.aggregate)}",
                 )
 
 

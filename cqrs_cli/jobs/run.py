@@ -1,5 +1,4 @@
-"""The driver of `cqrs run` and `cqrs process`: all partitions of aggregates and all subscriptions of processes, in one
-run.
+"""The driver of `cqrs run`: all partitions of aggregates, and all that process managers subscribe to, in one run.
 
 The claims carry the progress.
 """
@@ -15,7 +14,7 @@ from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.errors import TakenOverError, UnavailableError
 from cqrs_cli.following.processes.load import PROCESSES
-from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress
+from cqrs_cli.following.processes.plan import ProcessPlan
 from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.driver_place import driver_place
@@ -32,7 +31,6 @@ from cqrs_cli.runs.places import RunPlace, places
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.snapshot import Snapshot
-from cqrs_cli.runs.task import without_aggregates
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -55,23 +53,6 @@ def run_owners(
         heart = Heart(plan.connection, plan.run, progress.seats, plan.timing.beats_for, progress.beats)
         with heart:
             return run_crew(context, Owning(context, plan, processes, progress, show, note), tasks, note)
-
-
-def run_processes(
-    context: "SparkContext",
-    processes: ProcessPlan,
-    tasks: int,
-    show: Callable[[ProcessProgress], None],
-    note: Callable[[str], None],
-) -> ProcessProgress:
-    """Run processes without aggregates; return their progress. Raises the errors of `run_owners`."""
-
-    def show_processes(snapshot: Snapshot) -> None:
-        if snapshot.processes is not None:
-            show(snapshot.processes)
-
-    done = run_owners(context, without_aggregates(processes), tasks, show_processes, note, processes)
-    return done.processes or ProcessProgress(time.monotonic(), {}, {})
 
 
 class Owning(LongWork[Ending[Any], Snapshot]):

@@ -1,4 +1,8 @@
-"""The address of a record in an option: `order:3@250`, or `checkout:order:3@250` for the process manager `checkout`."""
+"""The notation of a position in a log, in options and output: `PARTITION@OFFSET`, after the name of the log.
+
+The name is a topic, `order.events:3@250`, an aggregate, `order:3@250`, or a subscription, `checkout:order:3@250`. Where
+the log is evident the name is left out: `3@250`. Ids in records, such as `3/250`, are another notation, and stored.
+"""
 
 import re
 from typing import NamedTuple
@@ -17,13 +21,18 @@ class NamedPlace(NamedTuple):
     offset: int
 
 
+def spell_position(partition: object, offset: object, log: str = "") -> str:
+    """Return a position in the notation that `parse_place` reads."""
+    return f"{log}:{partition}@{offset}" if log else f"{partition}@{offset}"
+
+
 def parse_place(flag: str, text: str) -> NamedPlace:
-    """Parse the value of the option `flag`; raises `UsageError` for text of another form."""
+    """The position that a flag was given; raises `UsageError` for text of another form."""
     found = _FORM.fullmatch(text)
     if found is None:
         raise UsageError(
-            f"{flag}: {text!r} is not a place in a topic",
-            "write AGGREGATE:PARTITION@OFFSET, e.g. order:3@250, for a process checkout:order:3@250",
+            f"{flag}: {text!r} is not a position in a topic",
+            "write AGGREGATE:PARTITION@OFFSET, e.g. order:3@250, for a process manager checkout:order:3@250",
         )
     return NamedPlace(
         found["process"] or "", found["aggregate"], int(found["partition"]), int(found["offset"])

@@ -1,5 +1,6 @@
 """The assembly of a run: the plan for its aggregates, and the plan for its processes."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -9,11 +10,12 @@ from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.deciding.prepare import prepare
 from cqrs_cli.errors import UsageError
 from cqrs_cli.following.processes.load import LoadedProcess
-from cqrs_cli.following.processes.plan import ProcessPlan
+from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress
 from cqrs_cli.following.processes.prepare import prepare_processes
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.named_place import parse_place
 from cqrs_cli.runs.other_runs import left_to_decide, left_to_react
+from cqrs_cli.runs.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
@@ -43,6 +45,11 @@ class Assembly:
         """The number of partitions that the run owns."""
         return len(self.plan.partitions()) + (len(self.reacting.subscriptions) if self.reacting else 0)
 
+    @property
+    def names(self) -> list[str]:
+        """The aggregates and process managers of the run."""
+        return [*self.plan.topics, *(self.reacting.processes() if self.reacting else ())]
+
     def __str__(self) -> str:
         parts = [f"deciding for {', '.join(self.plan.topics)}"] if self.plan.topics else []
         parts += [f"running {', '.join(self.reacting.processes())}"] if self.reacting else []
@@ -56,6 +63,14 @@ class Assembly:
             return None
         return Assembly(plan or replace(self.plan, topics={}, targets={}), reacting)
 
+    def nothing_left(self) -> Snapshot:
+        """The snapshot of a `--once` run that had nothing to do: every position is at its target."""
+        now, processes = time.monotonic(), None
+        if self.reacting is not None:
+            targets = self.reacting.targets or {}
+            processes = ProcessProgress(now, targets, targets)
+        return Snapshot(now, lags=dict.fromkeys(self.plan.partitions(), 0), processes=processes)
+
 
 def assemble(
     settings: "Settings",
@@ -64,10 +79,14 @@ def assemble(
     processes: Sequence[LoadedProcess],
     interventions: Interventions = Interventions(),
     *,
+    beginning: bool = False,
     once: bool = False,
     standby: bool = False,
 ) -> Assembly:
-    """Return the plans of a run with these aggregates and processes. Raises the errors of `prepare`."""
+    """The run that decides for these aggregates and runs these process managers. Raises as `prepare` does.
+
+    With `beginning` a new process manager begins at the first event, else at the end of the log.
+    """
     losses = {text: parse_place("--accept-loss", text) for text in interventions.accept_loss}
     decided = [text for text, place in losses.items() if not place.process]
     heard = [text for text, place in losses.items() if place.process]
@@ -90,6 +109,7 @@ def assemble(
         connection,
         {one.name: one for one in processes},
         once=once,
+        beginning=beginning,
         skip=interventions.skip,
         accept_loss=heard,
     )

@@ -35,7 +35,9 @@ class Metrics(JobMetrics["Snapshot"]):
         return self.snapshot is not None and self.snapshot.standing_by()
 
     def more(self, look: "Snapshot") -> Iterator[Metric]:
-        """Yield the metrics that the owners measure."""
+        """The metrics that the owners measure themselves; none of a run that has process managers only."""
+        if not look.reports:
+            return
         refused = CounterMetricFamily(
             "cqrs_commands_refused", "Commands rejected or failed, by reason.", labels=(*_PLACE, "reason")
         )

@@ -59,8 +59,9 @@ class Snapshot:
         return dict(sorted(found.items()))
 
     def standing_by(self) -> bool:
-        """True if each partition in which no owner decides waits for another run to end."""
-        return all(step == "standby" for step in self.waiting().values())
+        """True if partitions are not decided, and each of them waits for another run to end."""
+        steps = set(self.waiting().values())
+        return steps == {"standby"}
 
     def unowned_places(self) -> list[str]:
         """Return the names of the partitions without an owner, and of the subscriptions without an owner."""

@@ -63,6 +63,4 @@ def _name(at: RunPlace) -> tuple[str, str]:
 
 
 def _way_on(aggregates: list[str], processes: list[str]) -> str:
-    if not aggregates:
-        return f"cqrs process {' '.join(processes)}"
     return " ".join(["cqrs run", *aggregates, *(f"--process {name}" for name in processes)])

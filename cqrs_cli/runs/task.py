@@ -60,7 +60,7 @@ def own(
 
 
 def without_aggregates(processes: ProcessPlan) -> Plan:
-    """Return the plan of a run that has only processes."""
+    """Return the plan of a run that has process managers only."""
     return Plan(
         processes.connection,
         {},

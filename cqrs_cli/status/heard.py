@@ -34,5 +34,5 @@ def heard_place(found: HeardPartition, topics: ProcessTopics, state_dir: Path) -
         trial=None if trial is None else explain_trial(trial),
         waits_for=waits or None,
         stopped_at=stopped,
-        way_out=f"cqrs process {subscription.process} --skip {subscription.place}@{stopped}",
+        way_out=f"cqrs run --process {subscription.process} --skip {subscription.place}@{stopped}",
     )

@@ -6,12 +6,11 @@ from typing import Generic, Protocol, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
-from cqrs_cli.following.processes.plan import ProcessProgress
 from cqrs_cli.following.projections.plan import ProjectionProgress
 from cqrs_cli.status.columns import COLUMNS, PlaceColumn
 from cqrs_cli.status.columns import Metric as Shown
 from cqrs_cli.status.place import PLACE_KINDS, PlaceKind, PlaceStatus, idle_places
-from cqrs_cli.status.running import places_of_processes, places_of_projection
+from cqrs_cli.status.running import places_of_projection
 from cqrs_cli.version import __version__
 
 
@@ -58,7 +57,7 @@ class JobMetrics(Generic[_L]):
     asked = "Kafka"
     prefix = "cqrs"  # of the metrics of the job itself
     info = "cqrs_run"
-    ready = "1 if the owner of every partition decides."
+    ready = "1 if the owner of every partition decides, and every process has all of its partitions."
 
     def __init__(self) -> None:
         self.snapshot: _L | None = None
@@ -98,15 +97,6 @@ class JobMetrics(Generic[_L]):
         )
         yield from self.more(look)
         yield from families(self.places(look))
-
-
-class ProcessMetrics(JobMetrics[ProcessProgress]):
-    """The metrics of a run without aggregates."""
-
-    ready = "1 if every process hears all of its partitions."
-
-    def places(self, look: ProcessProgress) -> Sequence[PlaceStatus]:
-        return places_of_processes(look)
 
 
 class ProjectionMetrics(JobMetrics[ProjectionProgress]):

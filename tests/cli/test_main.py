@@ -36,8 +36,7 @@ def test_processes_are_told_from_aggregates(cqrs: Cqrs, tmp_path: Path) -> None:
     said = cqrs("run", "checkout", "--once", "-b", "nowhere:1")
     assert said.status == 2
     assert said.err.partition("error: ")[2] == (
-        "checkout is a process, not an aggregate; run it: cqrs process -b nowhere:1 checkout; "
-        "beside aggregates: cqrs run -b nowhere:1 --process checkout\n"
+        "checkout is a process manager, not an aggregate; run it: cqrs run -b nowhere:1 --process checkout\n"
     )
 
 

@@ -45,7 +45,7 @@ def test_other_files_are_refused(tmp_path: Path, found: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("replay", "bank_account", "--until"),
+        ("replay", "bank_account", "--at"),
         ("show", "bank_account", "a", "--at"),
         ("sql", "SELECT 1", "--at"),
     ],

@@ -36,7 +36,7 @@ def test_lines_are_read_back(tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigurationError, match=r"erasures cannot be written: No such file .* --ledger FILE"
+        ConfigurationError, match=r"erasures cannot be written: No such file .* --erasures FILE"
     ):
         ErasureFile(tmp_path / "nowhere" / "erasures")
 

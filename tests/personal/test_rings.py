@@ -21,8 +21,8 @@ from tests.support.page import Page
 
 pytestmark = pytest.mark.kafka
 
-#: Commands that start Spark, in a process of their own, because this process may have a session already.
-SPARK = ("run", "replay", "export", "sql", "process", "verify customer", "whatif")
+#: What starts Spark, which is in a process of its own, as this one may have a session of the tests.
+SPARK = ("run", "replay", "export", "sql", "verify customer", "whatif")
 
 ON_SPARK = (pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly)
 
@@ -33,7 +33,7 @@ CALLS = {
     "run": "run customer --once",
     "rebuild": "rebuild customer",
     "replay --personal": "replay customer --out out --personal",
-    "export --personal": "export customer events --out out --personal",
+    "export --personal": "export customer --out out --personal",
     "serve --personal-token-file": "serve customer --personal-token-file token",
     "show": "show customer ann",
     "tail": "tail customer events",
@@ -41,7 +41,7 @@ CALLS = {
     "send --dry-run": "send customer ann Register name=A mail=a@b --dry-run",
     "sql": "sql 'SELECT name FROM customer_Registered'",
     "project": "project names --once",
-    "process": "process greeting --once --from beginning",
+    "run --process": "run --process greeting --once --from beginning",
     "verify": "verify customer",
     "keys status": "keys status customer",
     "doctor": "doctor",
@@ -66,11 +66,11 @@ OTHERS = [
 
 OTHERS_ON_SPARK = [
     "replay customer --out replayed",
-    "export customer events --out exported",
+    "export customer --out exported",
     "whatif customer --with people.customer",
 ]
 
-_SLOW = ("rebuild", "run", "replay --personal", "export --personal", "sql", "process", "verify")
+_SLOW = ("rebuild", "run", "replay --personal", "export --personal", "sql", "run --process", "verify")
 
 PROCESS = """
 from collections.abc import Iterator

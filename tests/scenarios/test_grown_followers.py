@@ -75,8 +75,9 @@ def to(database: str) -> tuple[str, str]:
 
 
 def followed_once(project: Project, *processes: str) -> None:
-    """Run process managers and a projection once. They start at the beginning, or continue at their positions."""
-    project.cqrs("process", *processes, "--from", "beginning", "--once", *LOCAL)
+    """Processes that hear all from the beginning, and a projection: begun now, or going on."""
+    named = [word for name in processes for word in ("--process", name)]
+    project.cqrs("run", *named, "--from", "beginning", "--once", *LOCAL)
     project.cqrs("project", "stories", *to(DATABASES[1]), "--once")
 
 

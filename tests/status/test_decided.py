@@ -150,11 +150,3 @@ def test_top_shows_the_partitions(place: tuple[str, ...], tmp_path: Path) -> Non
         live.press("q")
         assert live.ended() == 0
         assert "order: topic" in live.read()
-
-
-def test_watched_status_hears_keys(place: tuple[str, ...], tmp_path: Path) -> None:
-    with terminal(tmp_path, "-m", "cqrs_cli", "status", "--watch", *place) as live:
-        live.see("order: topic")
-        live.see("bank_account 0")
-        live.press("q")
-        assert live.ended() == 0

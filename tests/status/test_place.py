@@ -20,9 +20,11 @@ def test_trial_is_remarked_while_commands_wait() -> None:
 
 
 def test_stopped_process_says_the_way_out() -> None:
-    (remark,) = heard(lag=3, trial="tried", stopped_at=7, way_out="cqrs process checkout --skip …").remarks()
+    (remark,) = heard(
+        lag=3, trial="tried", stopped_at=7, way_out="cqrs run --process checkout --skip …"
+    ).remarks()
     assert remark.startswith("process checkout was stopped by order.events:0@7; correct it")
-    assert remark.endswith("leave the event out: cqrs process checkout --skip …")
+    assert remark.endswith("leave the event out: cqrs run --process checkout --skip …")
 
 
 def test_idle_places_are_in_order() -> None:

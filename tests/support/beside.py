@@ -148,7 +148,7 @@ class Beside:
         assert {name: (version, events) for name, version, events in rows} == {
             name: (version, version) for name, version in versions.items()
         }
-        self._project.cqrs("verify", "process", "openings")  # would end with 5
+        self._project.cqrs("verify", "--process", "openings")  # would end with 5
 
     def _revive(self) -> None:
         for companion in self._companions.values():

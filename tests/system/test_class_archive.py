@@ -110,8 +110,8 @@ def test_warm_writes_no_archive_twice(capfd: pytest.CaptureFixture[str]) -> None
         {"program": "Spark", "archive": str(spark), "bytes": 6},
         {"program": "an executor", "archive": str(executor), "bytes": 6},
     ]
-    for more, expected in (([], said[:1]), (["--executors"], said)):
-        assert main(["warm", "--no-kafka", *more, "-o", "json"]) == 0
+    for more, expected in (([], said[:1]), (["executors"], said)):
+        assert main(["warm", "spark", *more, "-o", "json"]) == 0
         assert [json.loads(line) for line in capfd.readouterr().out.splitlines()] == expected
 
 

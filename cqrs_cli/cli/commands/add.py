@@ -47,20 +47,16 @@ _IMPORTS = {
 @command(
     app,
     "add",
-    examples=[
-        "cqrs add invoice",
-        "cqrs add billing --process invoice",
-        "cqrs add totals --projection invoice",
-    ],
+    examples=["cqrs add invoice", "cqrs add billing --process invoice"],
 )
 def add_to_project(
     cli: Cli,
-    name: Annotated[str, argument("NAME", "A new aggregate's name, like bank_account.")],
+    name: Annotated[str, argument("NAME", "The new name, like bank_account.")],
     heard: Annotated[
         str | None,
         option(
             "--process AGGREGATE",
-            "Add a process of this name, which hears the aggregate.",
+            "Add a process manager that subscribes to this aggregate.",
             complete=complete_aggregate,
         ),
     ] = None,
@@ -68,12 +64,12 @@ def add_to_project(
         str | None,
         option(
             "--projection AGGREGATE",
-            "Add a projection of this name, which takes the aggregate's events.",
+            "Add a projection of this aggregate's events.",
             complete=complete_aggregate,
         ),
     ] = None,
 ) -> None:
-    """Add an aggregate, a process or a projection to this project, with its test, to be rewritten."""
+    """Add a sample aggregate, process manager or projection, with its test, to this project."""
     from cqrs_cli import scaffold
 
     root, package = cli.settings.root, cli.settings.aggregates

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cqrs_cli.cli.app import subgroup
+from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName, argument, option
+from cqrs_cli.cli.options import AggregateName, option
 from cqrs_cli.cli.output import job_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.errors import ConfigurationError, UsageError
@@ -22,54 +22,41 @@ if TYPE_CHECKING:
 #: The rights of a certificate, which holds no values: what the umask leaves of these.
 _RIGHTS = 0o666
 
-certificate = subgroup("certificate", "Hashes of all that an aggregate's topics hold: make them, check them.")
-
-
-@command(certificate, "make", examples=["cqrs certificate make bank_account november.json"])
-def make_certificate(
-    cli: Cli,
-    aggregate: AggregateName,
-    file: Annotated[Path, argument("FILE", "A new file.")],
-    *,
-    spark: SparkOptions,
-) -> None:
-    """Read and hash all records of an aggregate's topics, on Spark, and write the hashes. Nothing is proved.
-
-    A certificate holds the topics' ids, the partitions' ends, and a SHA-256 for each 10,000 offsets of each.
-    """
-    properties = spark.apply(cli)
-    _check_target(file)
-    _certify(cli, aggregate, properties, target=file)
-
 
 @command(
-    certificate,
-    "check",
+    app,
     examples=[
-        "cqrs certificate check bank_account november.json",
-        "cqrs certificate check bank_account november.json --make december.json",
+        "cqrs certificate bank_account --out november.json",
+        "cqrs certificate bank_account --check november.json",
     ],
 )
-def check_certificate(
+def certificate(
     cli: Cli,
     aggregate: AggregateName,
-    file: Annotated[Path, argument("FILE", "A certificate of its topics.")],
-    target: Annotated[Path | None, option("--make FILE", "Make a new certificate at the same time.")] = None,
+    out: Annotated[Path | None, option("--out FILE", "Write a certificate to this new file.")] = None,
+    check: Annotated[Path | None, option("--check FILE", "Compare the topics with this certificate.")] = None,
     *,
     spark: SparkOptions,
 ) -> None:
-    """Find what has changed in an aggregate's topics since a certificate was made; ends with 5 if anything has.
+    """Hash all records of an aggregate's topics, on Spark, and write or check a certificate.
 
-    It reads the records again, on Spark, and names each stretch that was altered, cut off or replaced. Records that
-    retention has deleted since are counted; of events that is a change. With --make the records are read once.
+    A certificate contains the topics' ids, the ends of the partitions, and a SHA-256 for each 10,000 offsets.
+
+    With --check the command names each range of offsets that was altered, truncated or replaced, and exits with 5.
+    Records that retention has deleted are counted; a deleted event is a change. With both options the records are read
+    once.
     """
     properties = spark.apply(cli)
-    earlier = read_earlier(cli, aggregate, file)
-    if target is not None:
-        _check_target(target)
-    done = _certify(cli, aggregate, properties, earlier, file, target)
+    if out is None and check is None:
+        raise UsageError(
+            "nothing to do with the hashes", "write them: --out FILE; compare them: --check FILE"
+        )
+    earlier = None if check is None else read_earlier(cli, aggregate, check)
+    if out is not None:
+        _check_target(out)
+    done = _certify(cli, aggregate, properties, earlier, check, out)
     if done.changes:
-        what = f"{counted(len(done.changes), 'change')} in the topics of {aggregate} since {file}"
+        what = f"{counted(len(done.changes), 'change')} in the topics of {aggregate} since {check}"
         raise done.changes[0].error(what, aggregate)
 
 
@@ -112,7 +99,7 @@ def read_earlier(cli: Cli, aggregate: str, file: Path) -> "Certificate":
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}", "name a certificate") from None
     except ValueError as error:
-        make = f"make one: cqrs certificate make {aggregate} FILE"
+        make = f"make one: cqrs certificate {aggregate} --out FILE"
         raise UsageError(f"{file} is not a certificate: {error}", make) from None
     wanted = {cli.topics(aggregate).name(kind) for kind in KINDS}
     if wanted != found.topics.keys():

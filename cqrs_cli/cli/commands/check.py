@@ -16,24 +16,23 @@ if TYPE_CHECKING:
 
 @command(
     app,
-    examples=["cqrs check", "cqrs check --write", "cqrs check bank_account --log -o json"],
+    examples=["cqrs check", "cqrs check --write"],
 )
 def check(
     cli: Cli,
     aggregates: AggregateNames = None,
-    write: Annotated[bool, option("--write", "Write schemas/AGGREGATE.json, whatever has changed.")] = False,
-    log: Annotated[bool, option("--log", "Read all events of the log, too, on Spark.")] = False,
+    write: Annotated[bool, option("--write", "Update schemas/AGGREGATE.json.")] = False,
+    log: Annotated[bool, option("--log", "Read all stored events, too, on Spark.")] = False,
     *,
     spark: SparkOptions,
 ) -> int:
-    """Check that the code reads what was written before: for CI, and before you commit.
+    """Check that the code can read what older code has written, before you commit and in CI.
 
-    It compares the aggregates with schemas/AGGREGATE.json, which --write brings up to date: commit them. Red is what
-    events on the log or clients would trip over: an event, field or value that is gone or renamed, a new field without
-    default, another type; each is named with what to do. Amber is a change that only has to be written, and a changed
-    evolve under the same revision. Ends with 1 on red.
+    It compares the aggregates with schemas/AGGREGATE.json, which --write updates: commit these files. Red changes
+    break stored events or clients; each has a remedy, and the command exits with 1. Amber changes only need --write,
+    or concern an evolve that changed under the same revision.
 
-    With --log it reads every event, and names type, partition and offset of those that the code cannot read.
+    --log reads every stored event, too, and names the events that the code cannot read.
     """
     from cqrs_cli.cli.render.check import checked, gravest
     from cqrs_cli.doctor.contracts import compare, write_contract

@@ -17,20 +17,22 @@ if TYPE_CHECKING:
 
     Keep = Callable[[FailedCommand], bool]
 
-Before = Annotated[str | None, option("--before TIME", "Only those before this time: 30d, or a time.")]
+_BEFORE = option("--before TIME", "Only dead letters before this time: 30d ago, or a time.")
 
 
 @dataclass(frozen=True)
 class LetterFilter(CommandFilter):
     """The dead letters that are meant; without an option all of them."""
 
-    reasons: Annotated[list[str] | None, option("--reason REASON", "Only for this one; repeatable.")] = None
-    since: Annotated[str | None, option("--since TIME", "Only those from this time on: 2h, or a time.")] = (
+    reasons: Annotated[list[str] | None, option("--reason REASON", "Only for this reason; repeatable.")] = (
         None
     )
-    before: Before = None
+    since: Annotated[
+        str | None, option("--since TIME", "Only dead letters since this time: 2h ago, or a time.")
+    ] = None
+    before: Annotated[str | None, _BEFORE] = None
     unsettled: Annotated[
-        bool, option("--open", "Only the last of each command, and none that was decided since.")
+        bool, option("--open", "Only the last of each command that was not decided since.")
     ] = False
 
     def keep(self, aggregate: str) -> "Keep":
@@ -56,35 +58,29 @@ class LetterFilter(CommandFilter):
         return keep
 
 
-dead_letters = subgroup("dead-letters", "The commands that failed: look at them, send them again, drop them.")
+dead_letters = subgroup("dead-letters", "Failed commands: list, retry or drop them.")
 
 
 @command(
     dead_letters,
     "list",
     examples=[
-        "cqrs dead-letters list bank_account",
-        "cqrs dead-letters list bank_account --reason HANDLER_ERROR --since 1d -o json",
         "cqrs dead-letters list bank_account --open",
+        "cqrs dead-letters list bank_account --id 0198f2c4-7c1e-7b8a-9d55-0d6f3a1b2c3d --full",
     ],
 )
-def list_letters(cli: Cli, aggregate: AggregateName, wanted: LetterFilter) -> None:
-    """List the commands that failed, by time.
+def list_letters(
+    cli: Cli,
+    aggregate: AggregateName,
+    wanted: LetterFilter,
+    full: Annotated[bool, option("--full", "Print each record as it was sent, too.")] = False,
+) -> None:
+    """List failed commands, by time.
 
-    The dead letter of a command that was sent again stays: --open leaves out those whose command was decided since, for
-    which it reads the outcomes.
+    A dead letter remains after its command was retried. --open reads the outcomes, too, and leaves out dead letters
+    whose command was decided since.
     """
-    _print(cli, _letters(cli, aggregate, wanted), bool(wanted))
-
-
-@command(
-    dead_letters,
-    "show",
-    examples=["cqrs dead-letters show bank_account --id 0198f2c4-7c1e-7b8a-9d55-0d6f3a1b2c3d"],
-)
-def show_letters(cli: Cli, aggregate: AggregateName, wanted: LetterFilter) -> None:
-    """Show the commands that failed, each with its record as it was sent."""
-    _print(cli, _letters(cli, aggregate, wanted), bool(wanted), whole=True)
+    _print(cli, _letters(cli, aggregate, wanted), bool(wanted), full)
 
 
 @command(
@@ -99,14 +95,13 @@ def retry_letters(
     cli: Cli,
     aggregate: AggregateName,
     wanted: LetterFilter,
-    everything: Annotated[bool, option("--all", "Without a filter: retry every one.")] = False,
+    everything: Annotated[bool, option("--all", "Retry all commands, without a filter.")] = False,
     rehearse: DryRun = False,
 ) -> None:
-    """Send the commands that failed again.
+    """Send failed commands again, to be decided now.
 
-    A command keeps its id: it is decided once, however often that is repeated, for as long as its outcome is
-    remembered. `notbefore` is left out: it is decided now. What is not a command that can be read is not sent. The dead
-    letter stays.
+    A command keeps its id. Within the dedup window a repeated retry is a duplicate, so each command is decided once.
+    The attribute notbefore is removed. A record that is not a readable command is not sent. The dead letter remains.
     """
     if not (wanted or everything):
         raise UsageError("retry what?", "narrow it down (cqrs dead-letters retry --help), or --all")
@@ -121,19 +116,17 @@ def retry_letters(
 def drop_letters(
     cli: Cli,
     aggregate: AggregateName,
-    before: Before = None,
-    everything: Annotated[bool, option("--all", "Drop every one.")] = False,
+    before: Annotated[str, _BEFORE],
     rehearse: DryRun = False,
 ) -> None:
-    """Drop the oldest dead letters.
+    """Delete the oldest dead letters.
 
-    Kafka deletes records from a log's beginning alone, so there is no other filter than --before.
+    Kafka deletes records only from the beginning of a partition, so --before is the only filter. `--before 0s`
+    deletes all dead letters.
     """
     from cqrs_cli.client.queries.dead_letters import oldest_letters
 
     wanted = LetterFilter(before=before)
-    if not (wanted or everything):
-        raise UsageError("drop what?", "--before TIME, or --all")
     found = oldest_letters(_letters(cli, aggregate, LetterFilter()), wanted.keep(aggregate))
     if rehearse:
         _rehearse(cli, found, bool(wanted), "drop")
@@ -163,12 +156,12 @@ def _letters(cli: Cli, aggregate: str, wanted: LetterFilter) -> "Iterator[Failed
     return letters(lambda one: keep(one) and is_open(one))
 
 
-def _print(cli: Cli, found: "Iterator[FailedCommand]", narrowed: bool, whole: bool = False) -> int:
+def _print(cli: Cli, found: "Iterator[FailedCommand]", narrowed: bool, full: bool = False) -> int:
     from cqrs_cli.cli.render.dead_letters import letter, whole_letter
 
     count = 0
     for count, one in enumerate(found, 1):  # noqa: B007
-        cli.result(*(whole_letter if whole else letter)(one))
+        cli.result(*(whole_letter if full else letter)(one))
     cli.flush()
     if not count:
         cli.note("no dead letter is like that" if narrowed else "there are no dead letters")

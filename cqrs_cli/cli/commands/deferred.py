@@ -22,10 +22,11 @@ class DeferralFilter(CommandFilter):
     """The deferred commands that are meant; without an option all of them."""
 
     reason: Annotated[
-        Literal["NOT_YET", "LATER"] | None, option("--reason NOT_YET|LATER", "Only what waits for this.")
+        Literal["NOT_YET", "LATER"] | None,
+        option("--reason NOT_YET|LATER", "Only commands deferred for this reason."),
     ] = None
     before: Annotated[
-        str | None, option("--before TIME", "Only what is due before: 1h from now, or a time.")
+        str | None, option("--before TIME", "Only commands due before this time: 1h from now, or a time.")
     ] = None
 
     def keep(self, aggregate: str) -> "Callable[[Deferral], bool]":
@@ -40,7 +41,7 @@ class DeferralFilter(CommandFilter):
         )
 
 
-deferred = subgroup("deferred", "The commands that wait: list, release or cancel them.")
+deferred = subgroup("deferred", "Deferred commands: list, release or cancel them.")
 
 
 @command(
@@ -52,15 +53,15 @@ deferred = subgroup("deferred", "The commands that wait: list, release or cancel
     ],
 )
 def list_deferred(cli: Cli, aggregate: AggregateName, wanted: DeferralFilter) -> None:
-    """List the commands that wait, by due time.
+    """List deferred commands, by due time.
 
-    A command is `parked` until it is due, then `released` until it is decided; or `cancelled`. Personal fields have
-    placeholders.
+    A command is `parked` until it is due, then `released` until it is decided, or `cancelled`. Personal fields have
+    redacted values.
     """
     _print(cli, aggregate, _waiting(cli, aggregate, wanted), bool(wanted))
 
 
-Everything = Annotated[bool, option("--all", "Without a filter: every one.")]
+Everything = Annotated[bool, option("--all", "All commands, without a filter.")]
 
 
 @command(
@@ -75,9 +76,9 @@ def release_deferred(
     everything: Everything = False,
     rehearse: DryRun = False,
 ) -> None:
-    """Have commands that wait decided now.
+    """Release deferred commands, to be decided now.
 
-    It sends a command for each, which the aggregate's owner decides.
+    It sends a request for each command; the owner releases the command.
     """
     _request(cli, aggregate, wanted, everything, rehearse, "release")
 
@@ -97,10 +98,10 @@ def cancel_deferred(
     everything: Everything = False,
     rehearse: DryRun = False,
 ) -> None:
-    """Have commands that wait end rejected, CANCELLED.
+    """Cancel deferred commands: their outcome is rejected, CANCELLED.
 
-    It sends a command for each, which the aggregate's owner decides: one that is being decided meanwhile may be too
-    late to cancel. Its outcome says so.
+    It sends a request for each command. If the command is being decided meanwhile, the request comes too late, and
+    its outcome reports this.
     """
     _request(cli, aggregate, wanted, everything, rehearse, "cancel")
 

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 _MISSING = "It needs SQLAlchemy: pip install 'cqrs-cli[projections]'"
 
 
-@command(app, examples=["cqrs demo", "cqrs demo -o json"])
+@command(app, examples=["cqrs demo"])
 def demo(cli: Cli) -> None:
-    """Watch commands being decided: on Spark, against a real Kafka. A bank's, and an order's whose time runs out.
+    """Play a tour: commands of a bank, and an order that times out, decided on Spark and Kafka.
 
-    It plays in a project and on a Kafka of its own, in .cqrs/demo: your topics are not touched, and what it starts is
-    stopped again. With -b or --command-config it takes that broker, and topics whose names begin with "demo.".
+    The tour uses its own project and embedded Kafka in .cqrs/demo, and stops the broker at its end. With -b or
+    --command-config it uses that broker, and topics with the prefix "demo.".
 
-    Ends with 1 if a command ends otherwise than the story says, or if the replay differs.
+    The command exits with 1 if an outcome or the replay differs from the expected one.
     """
     from cqrs_cli.demo import project
 

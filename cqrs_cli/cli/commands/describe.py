@@ -21,12 +21,7 @@ def _messages(ctx: typer.Context) -> Iterable[str]:
 
 @command(
     app,
-    examples=[
-        "cqrs describe",
-        "cqrs describe bank_account",
-        "cqrs describe bank_account Deposit -o json",
-        "cqrs describe --asyncapi",
-    ],
+    examples=["cqrs describe bank_account", "cqrs describe bank_account Deposit -o json"],
 )
 def describe(
     cli: Cli,
@@ -35,13 +30,15 @@ def describe(
     ] = None,
     command: Annotated[
         str | None,
-        argument("COMMAND", "One of its commands, events or its state.", complete=completing(_messages)),
+        argument("COMMAND", "A command, an event or the state.", complete=completing(_messages)),
     ] = None,
-    asyncapi: Annotated[bool, option("--asyncapi", "An AsyncAPI 3 document of topics and messages.")] = False,
+    asyncapi: Annotated[
+        bool, option("--asyncapi", "Print an AsyncAPI 3 document of topics and messages.")
+    ] = False,
 ) -> None:
-    """Describe commands, events and state: their fields with types, defaults and values, as the code has them.
+    """Describe commands, events and states: fields, types, defaults and values.
 
-    With -o json it is JSON Schema. Needs no broker.
+    With -o json it prints JSON Schema. It needs no broker.
     """
     from cqrs_cli.cli.render import describe as render
     from cqrs_cli.core.aggregate import json_schema

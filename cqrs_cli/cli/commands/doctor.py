@@ -33,7 +33,6 @@ _NEEDED_FOR_EVENTS = {"settings", "aggregates", "broker", "data path", "acls"}
     app,
     examples=[
         "cqrs doctor",
-        "cqrs doctor -b kafka-1:9092 --command-config client.properties -o json",
         "cqrs doctor --gateway https://cqrs.example --token-file /run/secrets/cqrs-token",
     ],
 )
@@ -43,34 +42,21 @@ def doctor(
         Role | None,
         option(
             "--for send|run|read|init|repartition",
-            "Judge what only these commands need; default: send and run.",
+            "Check the permissions of these commands. Default: send and run.",
         ),
     ] = None,
-    gateway: Annotated[
-        str | None, option("--gateway URL", "Check the gateway that serves there, too.")
-    ] = None,
-    token_file: Annotated[
-        Path | None, option("--token-file FILE", "The token that this gateway wants.")
-    ] = None,
+    gateway: Annotated[str | None, option("--gateway URL", "Check the gateway at this address, too.")] = None,
+    token_file: Annotated[Path | None, option("--token-file FILE", "The gateway's token.")] = None,
 ) -> int:
-    """Check Java, Python, Spark, limits, broker, clock, topics, transactions, ACLs and events. It changes nothing.
+    """Check Java, Python, Spark, limits, broker, topics, permissions, events, keys and checkpoints.
 
-    The code must be able to read the events: it looks at the oldest and the newest of each partition. Processes are
-    checked, too: their code, the topic of their positions, and what they need to be allowed. Of partitions it says what
-    cqrs status remarks: a command on trial, an event that stopped a process, what is waited for. Of checkpoints it
-    names the age and lag of each partition's newest one; a small file is written to their store and removed. Where
-    fields are personal, the ring must be there, and have the master keys of all keys, which are read; none is shown.
+    It changes nothing, except a small file that it writes to the checkpoint store and deletes. Each failure has a
+    remedy.
 
-    Where the cluster has an authorizer, a missing permission is a failure, too: one that send or run needs, or with
-    --for one that those commands need; read stands for show, tail, trace, replay, export, verify, status, top and
-    send --dry-run.
+    --for selects the permissions to check; read stands for show, tail, trace, replay, export, verify, status and top.
+    With --gateway it checks a running gateway, too.
 
-    With --gateway it asks that gateway (cqrs serve) whether it is alive and has caught up, whether it wants a token and
-    takes the one in the file, and whether it serves this project's aggregates, with this version and this code. It does
-    not tell of which cluster.
-
-    Ends with 0 when nothing failed, else with the exit code of the first failure: 4 for Java, the broker or the
-    gateway, 3 for settings, topics or folders, 5 for events or keys.
+    The command exits with 0, or with the exit code of the first failure. docs/operations.md lists the checks.
     """
     from cqrs_cli.doctor.check import exit_code, fail
     from cqrs_cli.doctor.gateway import parse_gateway

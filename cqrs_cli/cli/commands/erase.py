@@ -17,49 +17,41 @@ if TYPE_CHECKING:
 
 @command(
     app,
-    examples=[
-        "cqrs erase customer c-42",
-        "cqrs erase customer c-42 --dry-run",
-        "cqrs erase customer c-42 --ledger /var/lib/shop/erasures.ndjson -o json",
-        "cqrs erase --file erasures.ndjson",
-    ],
+    examples=["cqrs erase customer c-42 --dry-run", "cqrs erase --file erasures.ndjson"],
 )
 def erase(
     cli: Cli,
-    aggregate: Annotated[str | None, argument("AGGREGATE", "Its name.", complete=complete_aggregate)] = None,
-    id: Annotated[str | None, argument("ID", "Which one of them.")] = None,
-    wait: Annotated[bool, option("--wait/--no-wait", "Print what was decided.")] = True,
+    aggregate: Annotated[
+        str | None, argument("AGGREGATE", "The aggregate's name.", complete=complete_aggregate)
+    ] = None,
+    id: Annotated[str | None, argument("ID", "The aggregate's id.")] = None,
+    wait: Annotated[bool, option("--wait/--no-wait", "Wait for the outcome, and print it.")] = True,
     rehearse: DryRun = False,
-    ledger: Annotated[
+    erasures: Annotated[
         Path | None,
         option(
-            "--ledger FILE",
-            "Add a line for this erasure there.",
+            "--erasures FILE",
+            "Append this erasure to this file.",
             show_default="erasures.ndjson in the project's folder",
         ),
     ] = None,
     file: Annotated[
-        str | None, option("--file FILE", "Erase once more what these lines name; - is stdin.")
+        str | None, option("--file FILE", "Repeat the erasures of this file; - is stdin.")
     ] = None,
-    timeout: Annotated[str, option("TIME", "Longest wait for the next outcome.")] = "30s",
+    timeout: Annotated[str, option("TIME", "Maximum wait for the next outcome.")] = "30s",
 ) -> None:
-    """Erase the personal fields of an aggregate: its key ends, and nothing that was sealed with it can be read again.
+    """Erase the personal fields of an aggregate: delete its data key, so that nobody can decrypt them.
 
-    The aggregate goes on, with placeholders. What it was asked is printed as `cqrs send --wait` does; without a key
-    there was nothing to erase, and it is unchanged. Events from before a field was marked are plain text and stay: it
-    says how many there are. docs/personal.md says where else personal data rest, and when they are gone.
+    The aggregate remains, with redacted values. Events that were written before a field was personal stay in plain
+    text; the command counts them.
 
-    Each erasure adds a line to a file: aggregate, id, time and the key's id. Keep that file apart from backups of the
-    cluster; after one was restored, before anybody reads: cqrs erase --file erasures.ndjson. What was erased over HTTP,
-    by a program or by a process has no line there. All that was erased is in the log, and --file takes what this
-    prints, too: cqrs tail AGGREGATE events --type cqrs.Erased -o json.
-
-    With --dry-run it says what there is of the aggregate, and changes nothing.
+    It appends the erasure to a file. After a restore from a backup, repeat the erasures with --file, before readers
+    start. docs/personal.md lists the places of personal data.
     """
     patience = duration("--timeout", timeout).total_seconds() if wait else None
     if file is not None:
-        if aggregate is not None or id is not None or rehearse or ledger is not None:
-            raise UsageError("with --file the lines say everything", "leave out what belongs to one erasure")
+        if aggregate is not None or id is not None or rehearse or erasures is not None:
+            raise UsageError("--file has the erasures", "leave out the options of a single erasure")
         return _erase_again(cli, file, patience)
     if aggregate is None or id is None:
         raise UsageError("AGGREGATE and ID are needed, or --file", "see cqrs erase --help")
@@ -69,7 +61,7 @@ def erase(
     require_personal(loaded)
     if rehearse:
         return _rehearse(cli, loaded, id)
-    kept = ErasureFile(cli.settings.root / ERASURES if ledger is None else ledger)
+    kept = ErasureFile(cli.settings.root / ERASURES if erasures is None else erasures)
     if patience is None:
         return _erase(cli, aggregate, id, kept)
     return _erase_and_wait(cli, loaded, id, kept, patience)

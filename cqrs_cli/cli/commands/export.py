@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName, argument, option
+from cqrs_cli.cli.options import AggregateName, option
 from cqrs_cli.cli.output import job_text
 from cqrs_cli.cli.personal import PersonalValues, check_personal
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
@@ -17,30 +17,27 @@ from cqrs_cli.words import counted
 @command(
     app,
     examples=[
-        "cqrs export bank_account events --out events",
-        "cqrs export bank_account events --out events --format jsonl -o json",
+        "cqrs export bank_account --out events",
+        "cqrs export bank_account --out events --format jsonl",
     ],
 )
 def export(
     cli: Cli,
     aggregate: AggregateName,
-    kind: Annotated[Literal["events"], argument("TOPIC", "events.")],
     out: Annotated[str, option("--out DIR", "A new folder, or a URL that Spark can write to.")],
     format: Annotated[
-        Literal["parquet", "jsonl"], option("--format parquet|jsonl", "Of the files.")
+        Literal["parquet", "jsonl"], option("--format parquet|jsonl", "Format of the files.")
     ] = "parquet",
     personal: PersonalValues = False,
     *,
     spark: SparkOptions,
 ) -> None:
-    """Write all committed events to files, on Spark.
+    """Write all committed events of an aggregate to files, on Spark.
 
-    In Parquet each event has its place, version, time (a timestamp), id, type, subject, causation, correlation,
-    traceparent and tracestate, and each type of event a column of its name with its fields, by their types; it is null
-    in the rows of other types. Old events are as their upcasters give them. In JSON Lines each is the CloudEvent that
-    was written. Personal fields have placeholders, unless --personal is given: what is exported cannot be erased.
+    In Parquet, each event type has a column with its fields; docs/insight.md lists the other columns. JSON Lines
+    contain the CloudEvents as they were written. Personal fields have redacted values without --personal.
 
-    The folder appears complete or not at all. Ends with 5 if there is an event that the code cannot read.
+    The folder appears complete or not at all. The command exits with 5 if the code cannot read an event.
     """
     from cqrs_cli.jobs.export.driver import export_events, plan_export
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames, option
+from cqrs_cli.cli.options import AggregateNames, DryRun, option
 from cqrs_cli.cli.result import table
 from cqrs_cli.column import Column
 from cqrs_cli.errors import ConfigurationError, UsageError
@@ -22,37 +22,32 @@ if TYPE_CHECKING:
 
 @command(
     app,
-    examples=[
-        "cqrs init",
-        "cqrs init bank_account --partitions 12",
-        "cqrs init --dry-run -o json",
-        "cqrs init --manifests strimzi --kafka shop",
-    ],
+    examples=["cqrs init bank_account --partitions 12", "cqrs init --strimzi shop"],
 )
 def init(
     cli: Cli,
     aggregates: AggregateNames = None,
-    partitions: Annotated[int | None, option("N", "Of each new topic. Default: 4.", min=1)] = None,
-    dry_run: Annotated[bool, option("--dry-run", "Say what would be done, and do nothing.")] = False,
-    manifests: Annotated[
-        Literal["strimzi"] | None, option("--manifests strimzi", "Print manifests for Kubernetes instead.")
+    partitions: Annotated[int | None, option("N", "Partitions of each new topic. Default: 4.", min=1)] = None,
+    dry_run: DryRun = False,
+    strimzi: Annotated[
+        str | None, option("--strimzi KAFKA", "Print Strimzi manifests for this Kafka resource instead.")
     ] = None,
-    kafka: Annotated[str | None, option("--kafka NAME", "Their Kafka resource. Default: kafka.")] = None,
 ) -> int | None:
-    """Create the topics of aggregates. Those that exist are checked and left as they are.
+    """Create the topics of aggregates; check existing topics, and leave them unchanged.
 
-    Without names also the topic of each process's positions. Ends with 3 when a topic is set up wrongly; also when an
-    aggregate's code cannot be used, which is left out.
+    Without names it also creates the topic of each process manager's positions. The command exits with 3 if a topic
+    has wrong settings, or if the code of an aggregate cannot be used.
 
-    With --manifests strimzi it asks no broker and makes nothing: it prints these topics as KafkaTopic, with the
-    settings for three brokers, and a KafkaUser for each of run, send and read, with the ACLs that cqrs doctor wants.
+    --strimzi contacts no broker. It prints a KafkaTopic for each topic, with settings for three brokers, and a
+    KafkaUser for each of run, send and read.
     """
     if partitions is not None:
         cli.flags["partitions"] = partitions
-    _check_manifests(manifests, kafka, dry_run)
+    if strimzi is not None and dry_run:
+        raise UsageError("--strimzi prints manifests, and creates nothing", "leave out --dry-run")
     chosen = cli.usable(aggregates)
-    if manifests is not None:
-        _print_manifests(cli, chosen, kafka or "kafka", bool(aggregates))
+    if strimzi is not None:
+        _print_manifests(cli, chosen, strimzi, bool(aggregates))
         return None
     processes = [] if aggregates else _processes(cli)
     connection = _connection(cli, dry_run)
@@ -77,14 +72,6 @@ def _columns(dry_run: bool) -> "Sequence[Column[Made]]":
         Column("partitions", header="partitions"),
         Column("result", header="dry run" if dry_run else "result", text=lambda one: said.get(one, one)),
     )
-
-
-def _check_manifests(manifests: str | None, kafka: str | None, dry_run: bool) -> None:
-    """Raise `UsageError` for flags that contradict each other."""
-    if kafka is not None and manifests is None:
-        raise UsageError("--kafka is for manifests", "add --manifests strimzi, or leave it out")
-    if manifests is not None and dry_run:
-        raise UsageError("--manifests makes nothing anyway", "leave out --dry-run")
 
 
 def _print_manifests(cli: Cli, chosen: "Mapping[str, Aggregate]", kafka: str, named: bool) -> None:

@@ -1,11 +1,12 @@
 """`cqrs kafka`: the embedded broker of the project, by hand. Other commands start it when they need it."""
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cqrs_cli.cli.app import subgroup
+from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import argument
 from cqrs_cli.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -14,40 +15,40 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.embedded.broker import Broker
 
 
-kafka = subgroup("kafka", "The embedded Kafka of this project: start, stop, look.")
+@command(app, examples=["cqrs kafka start", "cqrs kafka -o json"])
+def kafka(
+    cli: Cli,
+    action: Annotated[
+        Literal["start", "stop"] | None, argument("start|stop", "Default: report whether the broker runs.")
+    ] = None,
+) -> int:
+    """Start or stop the project's embedded Kafka, or report whether it runs.
 
+    `start` waits until the broker serves; the first start downloads it. `stop` keeps the topics, in .cqrs/kafka.
+    Without an action the command prints the broker's address, and exits with 4 if it does not run.
 
-@command(kafka, examples=["cqrs kafka start", "cqrs kafka start -o json"])
-def start(cli: Cli) -> None:
-    """Start the project's broker and wait until it serves. The first time ever it is downloaded."""
-    root = _root(cli)
-    broker = cli.broker()
-    cli.result(*_broker(root, broker))
-
-
-@command(kafka, examples=["cqrs kafka stop"])
-def stop(cli: Cli) -> None:
-    """Stop the project's broker. Its topics stay, in .cqrs/kafka."""
+    Other commands start the broker when they need it.
+    """
     from cqrs_cli.kafka.embedded import broker as embedded
 
     root = _root(cli)
+    if action == "stop":
+        _stop(cli, root)
+        return 0
+    broker = cli.broker() if action == "start" else embedded.broker_status(root)
+    cli.result(*_broker(root, broker))
+    return 0 if broker else UnavailableError.exit_code
+
+
+def _stop(cli: Cli, root: "Path") -> None:
+    from cqrs_cli.kafka.embedded import broker as embedded
+
     with ExitStack() as shown:
         working = cli.working("stopping the embedded Kafka")
         stopped = embedded.stop_broker(root, lambda: shown.enter_context(working))
     document, _ = _broker(root, None)
     text = "stopped" if stopped else "the embedded Kafka was not running"
     cli.result({**document, "stopped": stopped}, text)
-
-
-@command(kafka, "status", examples=["cqrs kafka status", "cqrs kafka status -o json"])
-def kafka_status(cli: Cli) -> int:
-    """Say whether the project's broker runs, and where; exit 4 when it does not."""
-    from cqrs_cli.kafka.embedded import broker as embedded
-
-    root = _root(cli)
-    broker = embedded.broker_status(root)
-    cli.result(*_broker(root, broker))
-    return 0 if broker else UnavailableError.exit_code
 
 
 def _root(cli: Cli) -> "Path":

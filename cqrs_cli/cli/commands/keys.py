@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
     from cqrs_cli.keys.address import KeyRingAddress
 
-keys = subgroup("keys", "The ring of master keys: whoever has it may read personal fields.")
+keys = subgroup("keys", "The keyring, whose owner can decrypt personal fields.")
 
 
 @command(keys, "init", examples=["cqrs keys init"])
 def init_ring(cli: Cli) -> None:
-    """Make the ring of master keys that the setting personal_keys names.
+    """Create the keyring that the setting personal_keys names.
 
-    At file:PATH it writes a new file that only its owner may read, with one key of 64 random bytes, named by its month.
-    A file that is there stays as it is. Of env:NAME and exec:COMMAND it says what is to be put there.
+    For file:PATH it writes a new file, private to its owner, with one key-encryption key of 64 random bytes. It never
+    replaces a file. For env:NAME and exec:COMMAND it prints the content to store.
     """
     from cqrs_cli.keys.ring_file import make_ring_file
 
@@ -33,11 +33,13 @@ def init_ring(cli: Cli) -> None:
 
 @command(keys, "rotate", examples=["cqrs keys rotate"])
 def rotate_ring(cli: Cli) -> None:
-    """Put a new master key first in the ring: keys are put under it from then on.
+    """Add a new key-encryption key (KEK) to the keyring, for all new data keys.
 
-    At file:PATH the file is replaced. Of env:NAME and exec:COMMAND it says what is to be done. The old master keys
-    stay behind the new one. Runs read the ring when they start: start them again. While idle, owners put all keys under
-    the new master key; cqrs keys status says when nothing is under an old one any more, and it can be destroyed.
+    For file:PATH it replaces the file. For env:NAME and exec:COMMAND it prints the change to make. The old KEKs stay
+    in the keyring.
+
+    Restart the runs afterwards: they read the keyring at their start. Owners re-encrypt all data keys when they are
+    idle. cqrs keys status reports when an old KEK can be destroyed.
     """
     from cqrs_cli.keys.ring_file import rotate_ring_file
 
@@ -46,12 +48,12 @@ def rotate_ring(cli: Cli) -> None:
 
 @command(keys, "status", examples=["cqrs keys status", "cqrs keys status customer -o json"])
 def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
-    """Count the keys under each master key, and say which master keys can be destroyed.
+    """Count the data keys under each key-encryption key (KEK), and name the KEKs that can be destroyed.
 
-    It reads the keys topics of these aggregates, by default of all that have personal fields. A master key is needed as
-    long as a key is under it, or a record that another one has replaced: compaction removes that within hours.
+    It reads the keys topics; by default of all aggregates with personal fields. A KEK is needed until compaction has
+    removed the last record that it encrypts, within hours after a rotation.
 
-    Ends with 5 when the ring lacks a master key under which a key is. Without a ring it only counts.
+    The command exits with 5 if the keyring lacks a KEK that is in use.
     """
     from cqrs_cli.cli.render.keys import free_master, keys_in_use
     from cqrs_cli.kafka.masters_in_use import masters_in_use

@@ -12,27 +12,25 @@ from cqrs_cli.cli.options import argument, option
 #: The step before all others where the project has a `pyproject.toml`.
 _INSTALL = "python -m pip install -e '.[dev]'"
 
-Folder = Annotated[Path, argument("DIR", "A new folder, or an empty one.")]
+Folder = Annotated[Path, argument("DIR", "A new or an empty folder.")]
 
 
-Bare = Annotated[bool, option("--bare", "An aggregate, its test and cqrs.toml: nothing else.")]
+Bare = Annotated[bool, option("--bare", "Create only an aggregate, its test and cqrs.toml.")]
 Named = Annotated[
     str | None,
-    option(
-        "--aggregate NAME", "Begin with an aggregate of this name, to be rewritten; else with an example."
-    ),
+    option("--aggregate NAME", "Start with a sample aggregate of this name. Default: the example inventory."),
 ]
 
 
 @command(
     app,
-    examples=["cqrs new shop", "cqrs new .", "cqrs new hotel --aggregate room", "cqrs new shop --bare"],
+    examples=["cqrs new shop", "cqrs new hotel --aggregate room"],
 )
 def new(cli: Cli, folder: Folder, bare: Bare = False, aggregate: Named = None) -> None:
-    """Make a project of your own: an aggregate and its tests, and what runs, checks and ships it.
+    """Create a project: an aggregate with its tests, and the files to run, check and ship it.
 
-    That is a package with strict types, a Makefile, an image and a compose file, a CI workflow, pre-commit, and a
-    README of its own. `cqrs add` adds aggregates, processes and projections.
+    The project has a typed package, a Makefile, an image, a compose file, a CI workflow, pre-commit and a README.
+    cqrs add adds aggregates, process managers and projections.
     """
     from cqrs_cli.scaffold import BARE, FILES, INVENTORY, create, first_aggregate
 

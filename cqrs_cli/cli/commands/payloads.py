@@ -1,11 +1,11 @@
 """`cqrs payloads`: the store of large payloads."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from cqrs_cli.cli.app import subgroup
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import argument, option
+from cqrs_cli.cli.options import AggregateNames, DryRun
 from cqrs_cli.cli.result import Result
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.words import counted
@@ -17,20 +17,19 @@ if TYPE_CHECKING:
 payloads = subgroup("payloads", "The store of large payloads.")
 
 
-@command(payloads, examples=["cqrs payloads gc --dry-run", "cqrs payloads gc bank_account -o json"])
+@command(payloads, examples=["cqrs payloads gc --dry-run"])
 def gc(
     cli: Cli,
-    names: Annotated[
-        list[str] | None, argument("AGGREGATE", "Only the payloads of these; default: of all.")
-    ] = None,
-    rehearse: Annotated[bool, option("--dry-run", "Count them, and change nothing.")] = False,
+    names: AggregateNames = None,
+    rehearse: DryRun = False,
 ) -> None:
-    """Remove the payloads that no record refers to: commands, events, dead letters and what is deferred are read.
+    """Delete payloads that no record refers to.
 
-    A payload that is unused and older than a day is put aside, into a folder where it is still read; a call a day later
-    deletes it. One that has got its record meanwhile is brought back. Call it once a day.
+    It reads commands, events, dead letters and deferred commands. A payload without reference that is older than a
+    day moves to a folder where it remains readable; a call a day later deletes it, or restores it if it has a
+    reference by then. Call the command once a day.
 
-    One cluster's records must be all that refers to the store: another's are not read.
+    All records that refer to the store must be in one cluster.
     """
     from cqrs_cli.client.queries.payloads import named_payloads
     from cqrs_cli.core.messages.payload_reference import payload_folder

@@ -26,38 +26,34 @@ if TYPE_CHECKING:
 @command(
     app,
     examples=[
-        "cqrs project recent_orders",
-        "cqrs project recent_orders --to sqlite:///orders.db --once",
+        "cqrs project recent_orders --once",
         "cqrs project recent_orders --to postgresql://shop@db-1/shop",
-        "cqrs project recent_orders --to mariadb://shop@db-1/shop",
-        "cqrs project recent_orders --to duckdb:///orders.duckdb --once",
-        "cqrs project recent_orders --rebuild",
-        "cqrs project recent_orders --metrics-address 9600",
     ],
 )
 def project(
     cli: Cli,
     name: Annotated[
-        str, argument("NAME", "Its file in `projections`.", complete=complete_from("projections"))
+        str,
+        argument("NAME", "The projection, a file in `projections`.", complete=complete_from("projections")),
     ],
     to: Annotated[
         str, option("--to URL", "The database: SQLite, PostgreSQL, MariaDB or DuckDB.")
     ] = "sqlite:///projections.db",
-    once: Annotated[bool, option("--once", "Fill them from what is there now, then end.")] = False,
+    once: Annotated[bool, option("--once", "Handle the present events, then exit.")] = False,
     rebuild: Annotated[
-        bool, option("--rebuild", "Fill new tables from the first event on, then exchange them.")
+        bool, option("--rebuild", "Fill shadow tables from the first event, then swap them in.")
     ] = False,
     metrics_address: MetricsAddress = None,
     *,
     spark: SparkOptions,
 ) -> None:
-    """Keep a read model in a database, each event exactly once, until stopped.
+    """Fill a projection in a database with each event exactly once, until stopped.
 
-    Rows and the position are one transaction, so they agree after any crash. A later `cqrs project` of the same tables
-    takes them over, and the earlier one ends with exit status 6. When the projection's revision was raised, or with
-    --rebuild, new tables are filled beside the present ones, which are served meanwhile, and exchanged at once. A
-    password is not part of the URL: it stands in ~/.pgpass or PGPASSWORD, for MariaDB in ~/.my.cnf or MYSQL_PWD. A
-    database or broker that is away is waited for; with --once for a minute, and then the exit status is 4.
+    Rows and position share one transaction. A later cqrs project of the same tables takes over; the earlier one exits
+    with 6. After a change of the revision, or with --rebuild, it fills shadow tables and swaps them in.
+
+    It waits for a database or broker that is down; with --once for a minute, then it exits with 4.
+    docs/projections.md explains passwords and databases.
     """
     check_sqlalchemy()
     from cqrs_cli.cli.render.display import RecordsDisplay
@@ -70,7 +66,7 @@ def project(
 
     cli.timestamped = not sys.stderr.isatty()
     properties = spark.apply(cli)
-    address = metrics_at(metrics_address, None)
+    address = metrics_at(metrics_address)
     settings = cli.settings
     loaded = load_projection(name, settings.root, settings.aggregates)
     place = parse_database(to, settings.root)

@@ -1,12 +1,11 @@
 """`cqrs rebuild`: the shards of aggregates, made from the log beside those in use."""
 
-from pathlib import Path
 from typing import Annotated
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames, option
+from cqrs_cli.cli.options import AggregateNames, StateDir, option
 from cqrs_cli.cli.render.rebuild import rebuilding_text, rebuilt_shards
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.words import counted
@@ -16,33 +15,25 @@ from cqrs_cli.words import counted
     app,
     examples=[
         "cqrs rebuild bank_account",
-        "cqrs rebuild",
-        "cqrs rebuild bank_account -o json",
         "cqrs rebuild bank_account --partitions 12 --state-dir /var/lib/cqrs/grown",
     ],
 )
 def rebuild(
     cli: Cli,
     aggregates: AggregateNames = None,
-    state_dir: Annotated[
-        Path | None, option("--state-dir DIR", "Where shards rest, on a local disk.")
-    ] = None,
+    state_dir: StateDir = None,
     partitions: Annotated[
         int | None,
-        option("--partitions N", "As it will be once the aggregate has grown to N partitions.", min=1),
+        option("--partitions N", "Fold the shards for N partitions, before cqrs repartition.", min=1),
     ] = None,
 ) -> None:
-    """Make the shards of this machine from the log, beside the old ones, which serve meanwhile.
+    """Fold new shards from the log, while the old ones serve.
 
-    A process for each core folds a partition. When all shards are whole they take the places of the old ones, which are
-    set aside; after Ctrl-C or an error the old ones are as they were. It needs no Spark, and disk for both.
+    It uses one process per core, no Spark, and disk for both. When all new shards are complete they replace the old
+    ones, which are quarantined. An active run continues with the old shards; the next run starts with the new ones.
+    So rebuild with new code that invalidates shards before you start it.
 
-    A run that is at work goes on with the old ones until it ends, and the next one begins with the new ones and folds
-    what came since. So new code that makes shards useless, as a higher revision does, can be prepared for: rebuild with
-    it, then start it.
-
-    With --partitions, before cqrs repartition, it makes the shards of one aggregate that is going to grow: a run with
-    this --state-dir then folds only what came since. Ends with 2 for a number to which it cannot grow.
+    With --partitions it prepares the shards of one aggregate for cqrs repartition.
     """
     import time
 

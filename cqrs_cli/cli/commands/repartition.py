@@ -13,31 +13,24 @@ from cqrs_cli.cli.render.repartition import grown_topics, growth_preview
 @command(
     app,
     "repartition",
-    examples=[
-        "cqrs repartition bank_account --partitions 12 --dry-run",
-        "cqrs repartition bank_account --partitions 12",
-    ],
+    examples=["cqrs repartition bank_account --partitions 12 --dry-run"],
 )
 def repartition_aggregate(
     cli: Cli,
     aggregate: AggregateName,
     partitions: Annotated[
-        int, option("--partitions N", "Of each topic from now on: a multiple of today's.", min=1)
+        int, option("--partitions N", "New number of partitions, a multiple of the present number.", min=1)
     ],
     rehearse: DryRun = False,
 ) -> None:
-    """Let an aggregate grow to more partitions. Its topics grow now, while it decides; the next run splits.
+    """Raise the number of an aggregate's partitions to a multiple, while it decides.
 
-    Nobody is stopped: the run at work goes on by the old number, and clients that still send by it are forwarded. The
-    next run takes over as in a deploy, and each partition gives its children the keys that are theirs. Until then the
-    new partitions wait, with what is sent to them. cqrs status says how far each partition is.
+    The topics grow now. The active run continues with the old number. The next run takes over, and splits each
+    partition. cqrs status shows the progress.
 
-    With --dry-run it says which partitions split into which, how many events and deferred commands move, and how long
-    making the shards takes. The same call again completes a growth that ended half-way, and adopts topics that were
-    grown by hand. Of two operators the first one's number counts.
-
-    It ends with 2 for fewer partitions, and for a number that is not a multiple; with 3 for the setting partitioner =
-    off, while a run of an older version is at work, and if another operator came first.
+    Repeat the command to complete a repartitioning that was interrupted, or that was made by hand. With --dry-run it
+    prints the splits, and the events and deferred commands that move. docs/operations.md explains the steps and the
+    exit codes.
     """
     from cqrs_cli.deciding.repartition import plan_growth, read_standing, repartition
     from cqrs_cli.scans.growth import growth_work

@@ -18,55 +18,45 @@ from cqrs_cli.errors import UsageError
 @command(
     app,
     examples=[
-        "cqrs replay bank_account",
-        "cqrs replay bank_account --until 2026-11-21T01:02:03Z",
-        "cqrs replay bank_account --until @positions.json",
+        "cqrs replay bank_account --at 2026-11-21T01:02:03Z",
         "cqrs replay bank_account --out accounts --format json",
     ],
 )
 def replay(
     cli: Cli,
     aggregate: AggregateName,
-    until: Annotated[
+    at: Annotated[
         str | None,
         option(
-            "--until TIME|@FILE",
-            "As it was then: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 2h ago, or at the offsets in a file.",
+            "--at TIME|@FILE",
+            "Fold up to a time, 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 2h ago, or to the offsets in a file.",
         ),
     ] = None,
-    out: Annotated[str | None, option("--out DIR", "Write id, version, time and state of each.")] = None,
+    out: Annotated[
+        str | None, option("--out DIR", "Write id, version, time and state of each aggregate.")
+    ] = None,
     format: Annotated[
         Literal["parquet", "json"] | None,
-        option("--format parquet|json", "Of what --out writes. Default: parquet."),
+        option("--format parquet|json", "Format of the files. Default: parquet."),
     ] = None,
     personal: PersonalValues = False,
-    check: Annotated[bool, option("--check", "Now verify --state.", hidden=True)] = False,
     *,
     spark: SparkOptions,
 ) -> None:
-    """Rebuild all aggregates of a type from their events, on Spark.
+    """Fold all events of an aggregate type, on Spark, and print a digest of the states.
 
-    The digest sums up ids, versions and states; equal digests mean equal aggregates. At a time each aggregate is
-    everything up to its last version whose time is not later. A file holds an offset of the events for each partition,
-    {"0": 1200, "1": 0}, below which they count, or is a certificate (cqrs certificate make).
+    Equal digests mean equal ids, versions and states. With --at, each aggregate has the last version that is not
+    later; a file contains an offset for each partition, or is a certificate.
 
-    Aggregates that memory has no room for wait on disk (TMPDIR) until the others are done: a task takes half of the
-    machine's or container's memory, shared by its cores.
-
-    --out writes one row for each: JSON Lines with the state as an object, or Parquet with a column for each of its
-    fields, by its type; one that has no type of a column (a union, say) is a string of JSON. Personal fields have
-    placeholders, unless --personal is given: the files cannot be erased. The digest is the same.
+    --out writes a row for each aggregate: JSON Lines, or Parquet with a column for each field of the state. Personal
+    fields have redacted values without --personal. docs/insight.md explains memory and files.
     """
     from cqrs_cli.jobs.replay.driver import parts_for, plan_replay, replay_events
 
-    if check:
-        raise UsageError(
-            "replay has no --check", f"compare with the live shards: cqrs verify {aggregate} --state"
-        )
     properties = spark.apply(cli)
     settings = cli.settings
-    positions = positions_of("--until", until, cli.topics(aggregate).events)
-    then = _moment(until) if positions is None else None
+    positions = positions_of("--at", at, cli.topics(aggregate).events)
+    then = _moment(at) if positions is None else None
     target = optional_target(out, format)
     loaded, topics = cli.aggregate(aggregate), cli.topics(aggregate)
     if personal and target is None:
@@ -86,7 +76,7 @@ def replay(
     cli.result(*replayed(aggregate, then or positions, done, target))
 
 
-def _moment(until: str | None) -> str | None:
+def _moment(at: str | None) -> str | None:
     from cqrs_cli.core.messages.timestamps import rfc3339
 
-    return None if until is None else rfc3339(moment("--until", until))
+    return None if at is None else rfc3339(moment("--at", at))

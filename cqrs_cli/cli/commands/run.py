@@ -3,14 +3,13 @@
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import MetricsAddress, argument, complete_from, metrics_at, option
+from cqrs_cli.cli.options import AggregateNames, MetricsAddress, StateDir, complete_from, metrics_at, option
 from cqrs_cli.cli.spark_session import LONG_LIVED, SparkOptions, spark_session
 from cqrs_cli.errors import TakenOverError, UsageError
 from cqrs_cli.words import counted, rough_time
@@ -26,39 +25,40 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MetricsOptions:
-    """The address at which metrics are served."""
+class ProcessOptions:
+    """The process managers of the run."""
 
-    address: MetricsAddress = None
-    port: Annotated[int | None, option("--metrics-port N", "The same, on loopback.", min=1, max=65535)] = None
-
-
-@dataclass(frozen=True)
-class ShardOptions:
-    """The place of states."""
-
-    state_dir: Annotated[Path | None, option("--state-dir DIR", "Where shards rest, on a local disk.")] = None
-    store: Annotated[
-        Literal["lmdb", "memory"] | None,
-        option("--store lmdb|memory", "Keep states on disk, or in memory alone."),
+    process: Annotated[
+        list[str] | None,
+        option(
+            "--process NAME",
+            "Run this process manager; repeatable.",
+            complete=complete_from("processes"),
+        ),
     ] = None
+    no_processes: Annotated[bool, option("--no-processes", "Run no process manager.")] = False
+    origin: Annotated[
+        Literal["beginning", "end"], option("--from beginning|end", "First event of a new process manager.")
+    ] = "end"
 
 
 @dataclass(frozen=True)
 class InterventionOptions:
-    """The places where an operator has the run go on."""
+    """Operator overrides: continue after a loss, skip an event, fail a command."""
 
     accept_loss: Annotated[
         list[str] | None,
         option(
-            "--accept-loss [PROCESS:]AGG:P@OFFSET", "Go on from there, though commands or events are lost."
+            "--accept-loss [PROCESS:]AGG:P@OFFSET",
+            "Continue at this offset although records are lost; repeatable.",
         ),
     ] = None
     skip: Annotated[
-        list[str] | None, option("--skip PROCESS:AGG:P@OFFSET", "Leave out the event that stopped a process.")
+        list[str] | None,
+        option("--skip PROCESS:AGG:P@OFFSET", "Skip the event that stopped it; repeatable."),
     ] = None
     fail: Annotated[
-        list[str] | None, option("--fail AGG:P@OFFSET", "Give this command a failed outcome; repeatable.")
+        list[str] | None, option("--fail AGG:P@OFFSET", "Fail this command without deciding it; repeatable.")
     ] = None
 
     def read(self) -> "Interventions":
@@ -71,62 +71,35 @@ class InterventionOptions:
     app,
     examples=[
         "cqrs run",
-        "cqrs run bank_account --once",
-        "cqrs run --reload",
-        "cqrs run order payment --process checkout",
-        "cqrs run --metrics-address 0.0.0.0:9500",
-        "cqrs run --standby",
-        "cqrs run --master spark://127.0.0.1:7077 --conf spark.executor.memory=2g",
-        "cqrs run bank_account --accept-loss bank_account:3@250",
+        "cqrs run order payment --process checkout --once",
     ],
 )
 def run(
     cli: Cli,
-    aggregates: Annotated[list[str] | None, argument("AGGREGATE", "Which to decide for; none: all.")] = None,
-    process: Annotated[
-        list[str] | None,
-        option(
-            "--process NAME",
-            "Run this process, too; without AGGREGATE the default is all.",
-            complete=complete_from("processes"),
-        ),
-    ] = None,
-    no_processes: Annotated[bool, option("--no-processes", "Run none of the project's processes.")] = False,
+    aggregates: AggregateNames = None,
+    *,
+    processes: ProcessOptions,
     once: Annotated[
-        bool, option("--once", "End when what is there now is decided, by whichever run.")
+        bool, option("--once", "Exit when all present commands and events are handled, by any run.")
     ] = False,
     standby: Annotated[
-        bool, option("--standby", "Begin only when the run at work ends or is silent.")
+        bool, option("--standby", "Keep state warm, and take over when the active run fails.")
     ] = False,
-    reload: Annotated[
-        bool, option("--reload", "For development: start again when the code changes.")
-    ] = False,
-    *,
-    shards: ShardOptions,
-    metrics: MetricsOptions,
+    reload: Annotated[bool, option("--reload", "Restart when the code changes, during development.")] = False,
+    state_dir: StateDir = None,
+    metrics_address: MetricsAddress = None,
     interventions: InterventionOptions,
     spark: SparkOptions,
 ) -> int | None:
-    """Decide commands and react to events, each exactly once, until stopped.
+    """Decide commands, and run process managers, until stopped.
 
-    Without names it decides for all aggregates and runs all processes; with names for these aggregates alone, and it
-    runs the processes that --process names. cqrs process runs one by itself. Whatever stops a process stops the run.
+    Without names, the run takes all aggregates and process managers. With AGGREGATE or --process it takes only these.
 
-    Each partition has one owner. A run takes the partitions over from an older run, which then ends with exit status 6,
-    also for the aggregates that the newer one was not asked for: it says which, and how to go on for them. With --once
-    it takes over nothing from a run that decides: it waits for it, and begins itself where nothing moves. With
-    --standby it holds everything ready, begins when the run at work ends or is silent for standby_after, and stands by
-    again instead of ending when another run takes over. The first
-    Ctrl-C (or SIGTERM, SIGHUP) stops cleanly; everything committed is whole.
-
-    With -o json it streams JSON Lines: progress, once a second while something changes, notes as they come, and the
-    end; --once prints one document.
-
-    With --reload it watches the Python files of aggregates and processes. It does not go on with code that cannot be
-    loaded, that does not read events of before, or whose evolve changed under the same revision: it says why, and keeps
-    the run as it is. With --store memory evolve may change: the states are made from the log at each start.
+    A newer run takes over the partitions of an older one, which then exits with code 6. Ctrl-C stops the run cleanly.
+    With -o json the run prints its progress as JSON Lines. docs/operations.md explains takeovers, --standby and the
+    overrides, docs/processes.md the process managers.
     """
-    if no_processes and process:
+    if processes.no_processes and processes.process:
         raise UsageError("--no-processes and --process do not go together", "leave one of them out")
     if standby and (once or reload):
         raise UsageError(
@@ -135,37 +108,28 @@ def run(
     cli.timestamped = not sys.stderr.isatty()
     cli.streaming = cli.output == "json" and not once
     properties = LONG_LIVED | spark.apply(cli)
-    cli.flags.update(state_dir=shards.state_dir, store=shards.store)
+    cli.flags.update(state_dir=state_dir)
     if reload:
         return _reload(cli, aggregates, once)
     from cqrs_cli.cli.clocks import note_clock
-    from cqrs_cli.cli.processes import chosen_processes
     from cqrs_cli.cli.render.progress import RunDisplay, run_result
     from cqrs_cli.following.processes.load import PROCESSES
-    from cqrs_cli.runs.assembly import assemble
-    from cqrs_cli.runs.snapshot import Snapshot
 
     for setting, value in failpoints.environment().items():
         cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
-    address, places = metrics_at(metrics.address, metrics.port), interventions.read()
-    known = cli.usable(aggregates)
-    connection = cli.connection()
-    if not aggregates:
-        known = _with_topics(cli, connection, known)
-    reacts = not no_processes and (process or not aggregates)
-    chosen = chosen_processes(cli, connection, process) if reacts else []
-    assembly = assemble(cli.settings, connection, known, chosen, places, once=once, standby=standby)
-    note_clock(cli, connection)
+    address, places = metrics_at(metrics_address), interventions.read()
+    assembly = _assemble(cli, aggregates, processes, places, once, standby)
+    note_clock(cli, assembly.plan.connection)
     if once and not places:
         left = assembly.left(cli.note)
         if left is None:
-            cli.result(*run_result(Snapshot(time.monotonic())))
+            cli.result(*run_result(assembly.nothing_left()))
             return None
         assembly = left
     packages = [PROCESSES] if assembly.reacting else []
     with (
-        RunDisplay(cli, address) as display,
-        spark_session(cli, "run", known, properties, packages) as (context, slots),
+        RunDisplay(cli, address, decides=bool(assembly.plan.topics)) as display,
+        spark_session(cli, "run", assembly.names, properties, packages) as (context, slots),
     ):
         tasks = min(assembly.partitions, slots)
         _begin(cli, assembly, tasks, standby)
@@ -175,6 +139,38 @@ def run(
     else:
         cli.result(*run_result(done))
     return None
+
+
+def _assemble(
+    cli: Cli,
+    aggregates: list[str] | None,
+    processes: ProcessOptions,
+    interventions: "Interventions",
+    once: bool,
+    standby: bool,
+) -> "Assembly":
+    """The plans of the aggregates and process managers that are named; without names of all."""
+    from cqrs_cli.cli.processes import chosen_processes
+    from cqrs_cli.runs.assembly import assemble
+
+    everything = not (aggregates or processes.process)
+    known = cli.usable(aggregates) if aggregates or everything else {}
+    connection = cli.connection()
+    if everything:
+        known = _with_topics(cli, connection, known)
+    reacts = processes.process or (everything and not processes.no_processes)
+    chosen = chosen_processes(cli, connection, processes.process) if reacts else []
+    beginning = processes.origin == "beginning"
+    return assemble(
+        cli.settings,
+        connection,
+        known,
+        chosen,
+        interventions,
+        beginning=beginning,
+        once=once,
+        standby=standby,
+    )
 
 
 def _with_topics(

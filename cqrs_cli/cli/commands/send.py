@@ -32,84 +32,68 @@ def _commands(ctx: typer.Context) -> Iterable[str]:
 @command(
     app,
     examples=[
-        "cqrs send bank_account acc-42 Open owner=Ada",
         "cqrs send bank_account acc-42 Deposit amount:=100 --wait",
-        "cqrs send bank_account acc-42 Withdraw amount=30 --expect 2 --expires 30s",
-        "cqrs send bank_account acc-42 Deposit amount:=100 --projected all_events",
-        "cqrs send bank_account acc-42 Withdraw amount=30 --dry-run",
-        "cqrs send bank_account acc-42 Withdraw amount=30 --not-before 3d --wait",
         "cqrs send --file commands.ndjson --wait -o json",
     ],
 )
 def send(
     cli: Cli,
-    aggregate: Annotated[str | None, argument("AGGREGATE", "Its name.", complete=complete_aggregate)] = None,
-    id: Annotated[str | None, argument("ID", "Which one of them.")] = None,
-    command: Annotated[str | None, argument("COMMAND", "What to do.", complete=completing(_commands))] = None,
+    aggregate: Annotated[
+        str | None, argument("AGGREGATE", "The aggregate's name.", complete=complete_aggregate)
+    ] = None,
+    id: Annotated[str | None, argument("ID", "The aggregate's id.")] = None,
+    command: Annotated[
+        str | None, argument("COMMAND", "The command's name.", complete=completing(_commands))
+    ] = None,
     fields: Annotated[
         list[str] | None,
-        argument("FIELD", "field=text, converted to its type, or field:=json; field[key]=text within."),
+        argument("FIELD", "field=text, converted to the field's type; field:=json; field[key]=text."),
     ] = None,
-    file: Annotated[str | None, option("FILE", "Commands, one JSON object a line; - is stdin.")] = None,
+    file: Annotated[
+        str | None, option("FILE", "Send the commands of this file, one JSON object a line; - is stdin.")
+    ] = None,
     expect: Annotated[str | None, option("V", "Expected version: any, none, exists, N or >=N.")] = None,
-    command_id: Annotated[str | None, option("--id ID", "Idempotency key; unset: a new UUIDv7.")] = None,
-    correlation: Annotated[str | None, option("ID", "Correlation id.")] = None,
+    command_id: Annotated[str | None, option("--id ID", "The command's id. Default: a new UUIDv7.")] = None,
+    correlation: Annotated[str | None, option("ID", "The correlation id.")] = None,
     expires: Annotated[
         str | None,
         option(
-            "TIME", "Reject it if decided later: 30s from now, 2026-11-21T01:02:03Z, or 2026-11-21 (UTC)."
+            "TIME",
+            "Reject the command after this time: 30s from now, 2026-11-21T01:02:03Z, or 2026-11-21 (UTC).",
         ),
     ] = None,
     not_before: Annotated[
-        str | None, option("--not-before TIME", "Decide it then: 3d from now, or 2026-11-21T01:02:03Z.")
+        str | None,
+        option("--not-before TIME", "Defer the command to this time: 3d from now, or 2026-11-21T01:02:03Z."),
     ] = None,
-    traceparent: Annotated[
-        str | None, option("--traceparent TRACE", "W3C trace, handed on to events and outcome.")
-    ] = None,
-    tracestate: Annotated[
-        str | None, option("--tracestate STATE", "What tracers add to it; handed on with it.")
-    ] = None,
-    wait: Annotated[bool, option("--wait", "Print what was decided.")] = False,
+    wait: Annotated[bool, option("--wait", "Wait for the outcome, and print it.")] = False,
     projected: Annotated[
         str | None,
         option(
-            "--projected NAME",
+            "--wait-for PROJECTION",
             "As --wait, and wait until this projection has the events.",
             complete=complete_from("projections"),
         ),
     ] = None,
     database: Annotated[str, option("--to URL", "The projection's database.")] = "sqlite:///projections.db",
     rehearse: Annotated[
-        bool, option("--dry-run", "Decide here and now, print outcome and events, send nothing.")
+        bool, option("--dry-run", "Decide on this machine, print outcome and events, send nothing.")
     ] = False,
-    timeout: Annotated[str, option("TIME", "Longest wait for the next outcome.")] = "30s",
+    timeout: Annotated[str, option("TIME", "Maximum wait for the next outcome.")] = "30s",
 ) -> None:
-    """Send a command, or many from a file.
+    """Send a command, or the commands of a file.
 
-    A field that is an object is filled by name, customer[name]=Ada; a list takes its field again, tag=a tag=b, or
-    lines[0][sku]=tea. cqrs describe AGGREGATE has them all.
+    An object is filled by name, customer[name]=Ada, and a list by repetition, tag=a tag=b, or by index,
+    lines[0][sku]=tea. A line of --file is a CloudEvent, or has at least type, subject and data.
 
-    A line of FILE is a CloudEvent, or has type, subject and data, and id and source are filled in. Lines are sent as
-    they are read and judged when they are decided; one that is not a command, or has an attribute that is nearly a
-    known one (expectedversoin), ends with exit 2 and says how many were sent.
-
-    With --wait each outcome is printed; exit 7 if one of them is not accepted, unchanged, deferred, or a duplicate of
-    those, and 8 if none comes in time. A deferred command has another outcome once it is due. After a second without
-    one it says so if nobody decides: no run ever did, or it stopped. A run that was killed looks as if it still worked.
-
-    With --projected a query that is begun after it sees what the command changed.
-
-    With --dry-run the code decides here, against the state that `cqrs show` shows; of a file each command sees those
-    before it. Nothing is sent, and the exit status is that of --wait. A command that would be deferred is shown with
-    the time at which it is due. What is decided later may differ: other commands may come before it.
+    With --wait the command exits with 7 if a command was rejected or failed, and with 8 if no outcome comes in time.
+    --dry-run decides against the present state, and exits like --wait. docs/messages.md lists all attributes.
     """
     patience = duration("--timeout", timeout).total_seconds() if wait or projected else None
     if file is not None:
-        given = (expect, command_id, correlation, expires, not_before, traceparent, tracestate, projected)
+        given = (expect, command_id, correlation, expires, not_before, projected)
         if any((aggregate, id, command, fields, *given)):
-            raise UsageError(
-                "with --file the lines say everything", "leave out what belongs to a single command"
-            )
+            raise UsageError("--file has the commands", "leave out the options of a single command")
         from cqrs_cli.cli.commands.send_file import dry_run_file, send_file
 
         return dry_run_file(cli, file) if rehearse else send_file(cli, file, patience)
@@ -131,8 +115,6 @@ def send(
         correlation=correlation,
         expiry=None if expires is None else deadline("--expires", expires),
         not_before=None if not_before is None else deadline("--not-before", not_before),
-        traceparent=traceparent,
-        tracestate=tracestate,
     )
     composed = compose(loaded, id, command, fields or [], attributes)
     if rehearse:

@@ -16,38 +16,36 @@ from cqrs_cli.errors import ConfigurationError
     app,
     examples=[
         "cqrs serve",
-        "cqrs serve bank_account --port 8080",
-        "cqrs serve --read-only",
         "cqrs serve --host 0.0.0.0 --allow-host cqrs.example --token-file /run/secrets/cqrs-token",
     ],
 )
 def serve(
     cli: Cli,
     aggregates: AggregateNames = None,
-    host: Annotated[str, option("--host HOST", "Listen at this address of the machine.")] = "127.0.0.1",
-    port: Annotated[int, option("--port PORT", "Listen there; 0: a free one.", min=0, max=65535)] = 8080,
-    read_only: Annotated[bool, option("--read-only", "Take no commands.")] = False,
+    host: Annotated[str, option("--host HOST", "Listen on this address.")] = "127.0.0.1",
+    port: Annotated[
+        int, option("--port PORT", "Listen on this port; 0 takes a free port.", min=0, max=65535)
+    ] = 8080,
+    read_only: Annotated[bool, option("--read-only", "Accept no commands.")] = False,
     token_file: Annotated[
-        Path | None, option("--token-file FILE", "A bearer token that every request needs.")
+        Path | None, option("--token-file FILE", "Bearer token that every request needs.")
     ] = None,
     erase_token_file: Annotated[
-        Path | None, option("--erase-token-file FILE", "Another bearer token: who has it may erase as well.")
+        Path | None, option("--erase-token-file FILE", "Second bearer token, which also permits erasing.")
     ] = None,
     personal_token_file: Annotated[
         Path | None,
-        option(
-            "--personal-token-file FILE", "Another bearer token: who has it sees personal fields as well."
-        ),
+        option("--personal-token-file FILE", "Third bearer token, which also shows personal fields."),
     ] = None,
     allow_host: Annotated[
-        list[str] | None, option("--allow-host NAME", "A name by which it is reached. Repeat for several.")
+        list[str] | None, option("--allow-host NAME", "Host name of the gateway; repeatable.")
     ] = None,
 ) -> None:
-    """Serve states, histories, events and commands over HTTP, and a page to look at them, until stopped.
+    """Serve states, histories, events and commands over HTTP, and a page to view them, until stopped.
 
-    The states are folded from the events into folders of its own, so a read asks no owner and no broker. A command is
-    sent to its topic and answered with its outcome, which a `cqrs run` decides. GET /openapi.json describes everything
-    for programs. Where others can reach it, it needs a token, and something in front of it that does TLS.
+    The gateway folds events into its own replicas, so a read needs no owner and no broker. It sends commands to their
+    topics, and answers with the outcome. GET /openapi.json describes the API. A gateway that other machines can reach
+    needs a token, and a proxy with TLS.
     """
     try:
         import starlette  # noqa: F401

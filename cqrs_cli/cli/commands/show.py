@@ -18,35 +18,28 @@ LONG = 200_000
 
 @command(
     app,
-    examples=[
-        "cqrs show bank_account acc-42",
-        "cqrs show bank_account acc-42 --history",
-        "cqrs show bank_account acc-42 --at 3",
-        "cqrs show bank_account acc-42 --at 2026-11-21T01:02:03Z -o json",
-        "cqrs show bank_account acc-42 --at 2h",
-        "cqrs show bank_account acc-42 --at @positions.json",
-    ],
+    examples=["cqrs show bank_account acc-42 --history", "cqrs show bank_account acc-42 --at 2h"],
 )
 def show(
     cli: Cli,
     aggregate: AggregateName,
-    id: Annotated[str, argument("ID", "Which one of them.")],
+    id: Annotated[str, argument("ID", "The aggregate's id.")],
     at: Annotated[
         str | None,
         option(
             "VERSION|TIME|@FILE",
-            "As it was at a version, a time (2026-11-21T01:02:03Z, 2026-11-21, 2h ago), or offsets in a file.",
+            "Show an earlier state: at a version, a time (2026-11-21T01:02:03Z, 2026-11-21, 2h ago), or offsets.",
         ),
     ] = None,
-    history: Annotated[bool, option("--history", "Its events, too.")] = False,
+    history: Annotated[bool, option("--history", "Show its events, too.")] = False,
 ) -> None:
-    """Show an aggregate's state and version, folded from its committed events.
+    """Show the state and the version of an aggregate, folded from its committed events.
 
-    An aggregate that does not exist has version 0 and the initial state. At a time it is everything up to its last
-    version whose time is not later. A file holds an offset of the events for each partition, {"0": 1200, "1": 0}, below
-    which they count, or is a certificate (cqrs certificate make). All events of its partition are read for this.
+    An aggregate that does not exist has version 0 and the initial state. At a time, it has the last version that is
+    not later. A file contains an offset for each partition, {"0": 1200, "1": 0}, or is a certificate (cqrs
+    certificate).
 
-    Who has no ring of keys (personal_keys) sees placeholders in personal fields.
+    Without a keyring, personal fields have redacted values.
     """
     from cqrs_cli.client import history as queries
     from cqrs_cli.core.sealed_events import event_marks

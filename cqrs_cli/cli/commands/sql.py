@@ -27,41 +27,34 @@ Format = Literal["table", "csv", "json", "parquet"]
     examples=[
         'cqrs sql "SELECT status, reason, count(*) FROM bank_account_outcomes GROUP BY ALL"',
         'cqrs sql "SELECT sum(balance) FROM bank_account_state" --at 2026-11-01',
-        'cqrs sql "SELECT sum(balance) FROM bank_account_state" --at @november.json',
-        "cqrs sql --file report.sql --format csv",
-        'cqrs sql "SELECT * FROM bank_account_Deposited" --format parquet --out deposits',
-        "cqrs sql",
     ],
 )
 def sql(
     cli: Cli,
-    query: Annotated[str | None, argument("QUERY", "Spark SQL. Default: from stdin, or at a prompt.")] = None,
-    file: Annotated[Path | None, option("--file FILE", "Take the queries from it.")] = None,
+    query: Annotated[str | None, argument("QUERY", "Spark SQL. Default: read stdin, or prompt.")] = None,
     at: Annotated[
         str | None,
         option(
             "--at TIME|@FILE",
-            "States as they were then: 2h ago, 2026-11-21, RFC 3339, or at the offsets in a file.",
+            "Query the states at a time, 2h ago, 2026-11-21, RFC 3339, or at the offsets in a file.",
         ),
     ] = None,
     format: Annotated[
         Format | None, option("--format table|csv|json|parquet", "Default: table; with -o json: json.")
     ] = None,
-    out: Annotated[str | None, option("--out DIR", "Write the answer there: csv, json or parquet.")] = None,
+    out: Annotated[
+        str | None, option("--out DIR", "Write the result to this folder as csv, json or parquet.")
+    ] = None,
     *,
     spark: SparkOptions,
 ) -> None:
-    """Ask a project's topics and states with Spark SQL.
+    """Query topics and states with Spark SQL.
 
-    For each aggregate there are the views order_commands, order_events, order_outcomes, order_state (id, version, time
-    and a column for each field of the state) and one for each type of event with its fields as columns, order_Placed.
-    SHOW VIEWS lists them, DESCRIBE order_state their columns. A query reads what is committed when it is planned.
+    Each aggregate has the views order_commands, order_events, order_outcomes and order_state, and a view for each
+    event type, order_Placed. SHOW VIEWS lists them. A query reads the records that are committed when it is planned.
 
-    A file of --at holds an offset of the events for each partition, {"0": 1200, "1": 0}, below which they count, for
-    the aggregate whose states are asked for, or is a certificate (cqrs certificate make).
-
-    Several queries are parted by semicolons. At a prompt, Tab completes the names of views; a query ends with a
-    semicolon. A table shows the first 1,000 rows; json is a line for each row. Times are in UTC.
+    Semicolons separate queries on stdin. At the prompt, Tab completes names, and a semicolon ends a query. A table
+    shows 1,000 rows; times are in UTC. docs/insight.md explains the columns and --at.
     """
     from cqrs_cli.core.messages.timestamps import rfc3339
     from cqrs_cli.jobs.sql import PRIVATE, SqlSession, split_queries
@@ -74,7 +67,7 @@ def sql(
     if cut is not None:
         cut.check(cli.topics(name).events for name in cli.aggregate_names())
     then = None if at is None else rfc3339(moment("--at", at)) if cut is None else cut.of
-    text = _text(query, file)
+    text = query if query is not None or sys.stdin.isatty() else sys.stdin.read()
     queries = [] if text is None else split_queries(text)
     if text is not None and not queries:
         raise UsageError("there is no query", 'write one: cqrs sql "SELECT …"')
@@ -107,20 +100,6 @@ def _shape(cli: Cli, format: Format | None, out: str | None) -> Format:
 def _file_format(shape: Format) -> Literal["csv", "json", "parquet"]:
     assert shape != "table"
     return shape
-
-
-def _text(query: str | None, file: Path | None) -> str | None:
-    """The queries, None if they come at a prompt; raises `UsageError` for a file that cannot be read."""
-    if query is not None and file is not None:
-        raise UsageError("a query and --file", "give one of them")
-    if file is not None:
-        try:
-            return file.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise UsageError(f"cannot read {file}: {error}", "name a file of SQL") from None
-    if query is not None:
-        return query
-    return None if sys.stdin.isatty() else sys.stdin.read()
 
 
 def _source_flags(cli: Cli) -> dict[str, str]:

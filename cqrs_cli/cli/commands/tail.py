@@ -21,12 +21,8 @@ if TYPE_CHECKING:
 @command(
     app,
     examples=[
-        "cqrs tail bank_account outcomes --follow",
         "cqrs tail bank_account events --aggregate-id acc-42",
-        "cqrs tail bank_account commands -n 10 -o json",
-        "cqrs tail bank_account dead-letters --from 10m",
-        "cqrs tail bank_account outcomes -f --status rejected --reason VERSION_CONFLICT",
-        "cqrs tail bank_account events --partition 3 --from 250 -n 1",
+        "cqrs tail bank_account outcomes -f --status rejected",
     ],
 )
 def tail(
@@ -40,37 +36,35 @@ def tail(
         str | None,
         option(
             "--from WHERE",
-            "beginning, end, an offset, or a time: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 10m ago.",
+            "Start at beginning, end, an offset, or a time: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 10m ago.",
         ),
     ] = None,
-    since: Annotated[str | None, option("--since WHERE", "The same, as other commands spell a time.")] = None,
     count: Annotated[
-        int | None, option("-n --lines N", "The last N; with --from the first N.", min=0)
+        int | None, option("-n --lines N", "Print the last N records; with --from the first N.", min=0)
     ] = None,
-    follow: Annotated[bool, option("-f --follow", "Go on with what comes.")] = False,
-    aggregate_id: Annotated[
-        str | None, option("--aggregate-id ID", "Only this one's (by record key).")
-    ] = None,
+    follow: Annotated[bool, option("-f --follow", "Continue with new records.")] = False,
+    aggregate_id: Annotated[str | None, option("--aggregate-id ID", "Only records with this key.")] = None,
     types: Annotated[
-        list[str] | None, option("--type NAME", "Only of this command or event; repeatable.")
+        list[str] | None, option("--type NAME", "Only this command or event; repeatable.")
     ] = None,
     statuses: Annotated[
-        list[str] | None, option("--status STATUS", "Only outcomes with this one; repeatable.")
+        list[str] | None, option("--status STATUS", "Only outcomes with this status; repeatable.")
     ] = None,
     reasons: Annotated[
-        list[str] | None, option("--reason REASON", "Only what was refused for this one; repeatable.")
+        list[str] | None,
+        option("--reason REASON", "Only outcomes and dead letters with this reason; repeatable."),
     ] = None,
     partitions: Annotated[
-        list[int] | None, option("--partition P", "Only of this one; repeatable.", min=0)
+        list[int] | None, option("--partition P", "Only this partition; repeatable.", min=0)
     ] = None,
 ) -> None:
-    """Print committed records: from the beginning to the present end, if nothing else is said; with --follow those that
-    come from now on, and before them the last N with -n.
+    """Print the committed records of a topic, from its beginning to its present end.
 
-    Records of several partitions are printed in the order of their timestamps, within a partition in that of the log;
-    with --follow as they come. With --from and -n it ends after N records, also when following. Each partition
-    counts its own offsets: with --partition one is a place. A topic that is deleted or made again ends --follow with
-    exit status 5.
+    With --follow it prints the records that come from now on; -n prints the last N records before them. With --from
+    and -n it exits after N records.
+
+    Records of several partitions are sorted by their timestamps, except new records with --follow. An offset in
+    --from counts in each partition. If a followed topic is deleted or recreated, the command exits with 5.
     """
     from cqrs_cli.cli.opener import opener_of
     from cqrs_cli.cli.record_filter import record_filter
@@ -78,13 +72,10 @@ def tail(
     from cqrs_cli.kafka.tailing import Origin
 
     cli.check_aggregates(aggregate)
-    if start is not None and since is not None:
-        raise UsageError("--from and --since say the same", "give one of them")
-    flag, start = ("--from", start) if since is None else ("--since", since)
     try:
         origin = Origin.parse(start or ("end" if follow and count is None else "beginning"))
     except ValueError as error:
-        raise UsageError(f"{flag}: {error}", "give beginning, end, an offset or a time") from None
+        raise UsageError(f"--from: {error}", "give beginning, end, an offset or a time") from None
     topics = cli.topics(aggregate)
     topic = topics.name(kind)
     key = None if aggregate_id is None else aggregate_id.encode(errors="surrogateescape")

@@ -20,21 +20,14 @@ if TYPE_CHECKING:
 def top(
     cli: Cli,
     aggregates: AggregateNames = None,
-    every: Annotated[str, option("TIME", "How often to look.")] = "1s",
+    every: Annotated[str, option("TIME", "Polling interval.")] = "1s",
 ) -> None:
-    """Watch all partitions live: rates, lag, latency, owners and reasons; q ends it.
+    """Watch lag, rates, latency, owners and reasons of all partitions live; q quits.
 
-    Rates are those between the last two looks, not averages. Oldest is the age of the first command that waits; latency
-    is what the last decided command took, from the broker's clock to the owner's. Reasons are of the last minute, of at
-    most 500 outcomes for each partition and look. It says so where a command is on trial, takes long, or is hidden by
-    an open transaction, and what owners and processes of this machine wait for. While partitions grow, it says what
-    each has come to.
+    Rates are those since the last poll. Without names it shows process managers, too, as "checkout < order 0".
+    docs/operations.md explains the columns.
 
-    Without names it shows processes, too, a row for each partition of events that one hears, as "checkout < order 0":
-    sent are the events that came, decided those that it has read. A narrow terminal shows fewer columns.
-
-    Keys sort the rows (n, s, d, r, l, o), fold them by aggregate (a), pause (p) and quit (q). It needs a terminal; off
-    one use cqrs status.
+    The keys n, s, d, r, l and o sort, a groups by aggregate, p pauses. It needs a terminal: programs use cqrs status.
     """
     interval = duration("--every", every).total_seconds()
     if interval < 0.1:

@@ -15,32 +15,29 @@ from cqrs_cli.errors import CqrsError
     examples=[
         "cqrs trace order-9",
         "cqrs trace 0198f2c4-7c1e-7b8a-9d55-0d6f3a1b2c3d --since 7d",
-        "cqrs trace order-9 --aggregate order --aggregate bank_account -o json",
     ],
 )
 def trace(
     cli: Cli,
-    wanted: Annotated[
-        str, argument("ID", "Of a correlation or a command; if there is none, of an aggregate.")
-    ],
+    wanted: Annotated[str, argument("ID", "Id of a correlation, a command or an aggregate.")],
     since: Annotated[
-        str, option("TIME", "Search from then on: 7d ago, 2026-11-21T01:02:03Z, 2026-11-21 (UTC).")
+        str, option("TIME", "Search records since this time: 7d ago, 2026-11-21T01:02:03Z, 2026-11-21 (UTC).")
     ] = "1d",
     aggregates: Annotated[
         list[str] | None,
         option(
             "--aggregate AGGREGATE",
-            "Search only its topics; repeatable. Unset: all of the project.",
+            "Search only this aggregate; repeatable. Default: all.",
             complete=complete_aggregate,
         ),
     ] = None,
 ) -> None:
-    """Show all that belongs together: commands, their outcomes, events and dead letters, over all aggregates.
+    """Show the commands, outcomes, events and dead letters of a correlation, over all aggregates.
 
-    It begins with what names the id as its own, its cause or its correlation, and goes on with all that has the same
-    correlation. If nothing does, it looks for aggregates with this id, and shows what belongs to their commands. What
-    came of a command stands below it, and a command below the event that caused it. All records of all topics since the
-    time given are read for this: it says how many. Ends with 1 if nothing is found.
+    ID is the id of a correlation or a command; else the id of an aggregate, whose commands are followed. An outcome
+    is shown below its command, and a command below the event that caused it.
+
+    It reads all records since --since, and prints how many. The command exits with 1 if it finds nothing.
     """
     from cqrs_cli.cli.opener import opener_of
     from cqrs_cli.cli.render.queries.trace import searched_text, trace_document, trace_text

@@ -1,129 +1,110 @@
-"""`cqrs verify`: prove that an aggregate's topics, or what a process sent, keep every promise."""
+"""`cqrs verify`: prove that an aggregate's topics, or the commands of a process manager, keep every promise."""
 
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from cqrs_cli.cli.app import CallableGroup, subgroup
-from cqrs_cli.cli.command import call, command
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import argument, complete_from, completing, duration, option
+from cqrs_cli.cli.options import AggregateNames, complete_from, duration, option
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
+    from cqrs_cli.following.processes.load import LoadedProcess
     from cqrs_cli.jobs.verify.driver import Verified
     from cqrs_cli.scans.verify.plan import ProofPlan
-
-verify = subgroup("verify", "Prove that every promise was kept.", CallableGroup)
-
-
-def _names(ctx: typer.Context) -> list[str]:
-    """Aggregates, and as the first word the commands of the group."""
-    commands = [] if ctx.params.get("aggregates") else [*getattr(ctx.command, "commands", {})]
-    return [*commands, *Cli().aggregate_names()]
 
 
 @dataclass(frozen=True)
 class ProofOptions:
-    """The topics that a proof takes in, and the earlier proof that it goes on from."""
+    """The checks of a verification, and the earlier verification that it continues."""
 
-    state: Annotated[bool, option("--state", "Fold the events and compare with the live shards.")] = False
+    state: Annotated[bool, option("--state", "Compare the folded events with the shards, too.")] = False
     longest_window: Annotated[
-        str | None, option("--longest-window DURATION", "Of dedup_window, if it was longer once.")
+        str | None, option("--longest-window DURATION", "The longest dedup_window that was ever set.")
     ] = None
     kept: Annotated[
-        str | None,
-        option(
-            "--continue FOLDER/",
-            "Go on from the last verify that had this folder; begin one. It is written with a slash.",
-        ),
+        str | None, option("--incremental DIR", "Continue after the last verify with this folder.")
     ] = None
-
     erased: Annotated[
-        bool, option("--erased", "Prove that what was erased is gone, in topics and files.")
+        bool, option("--erased", "Verify instead that erased data is gone from topics and files.")
     ] = False
-    look_in: Annotated[
-        list[str] | None, option("--look-in PATH", "With --erased: a file or folder to look into, too.")
+    scan_paths: Annotated[
+        list[str] | None,
+        option("--scan-path PATH", "Search this file or folder for erased data; repeatable."),
     ] = None
 
     def check(self, aggregates: list[str]) -> None:
         """Raise `UsageError` for options that do not go together."""
         if self.erased and (self.state or self.kept is not None):
-            raise UsageError("--erased is a proof of its own", "leave out --state and --continue")
-        if self.look_in and not self.erased:
-            raise UsageError("--look-in looks for what was erased", "add --erased")
+            raise UsageError("--erased is a verification of its own", "leave out --state and --incremental")
+        if self.scan_paths and not self.erased:
+            raise UsageError("--scan-path searches for erased data", "add --erased")
+        if not aggregates and (self.state or self.erased or self.kept is not None or self.longest_window):
+            raise UsageError(
+                "--state, --longest-window, --incremental and --erased need an aggregate", "name it"
+            )
         if self.kept is None:
             return
         if self.state:
             raise UsageError(
-                "--state folds all events, --continue reads the new ones only", "run one of them"
+                "--state folds all events, --incremental reads the new ones only", "run one of them"
             )
         if len(aggregates) != 1:
-            raise UsageError("a folder of --continue is for one aggregate", "name it")
-        if "/" not in self.kept:
-            raise UsageError(
-                f"--continue {self.kept}: a folder is written with a slash", f"write --continue {self.kept}/"
-            )
+            raise UsageError("a folder of --incremental is for one aggregate", "name it")
 
 
-@call(
-    verify,
-    examples=[
-        "cqrs verify bank_account",
-        "cqrs verify",
-        "cqrs verify bank_account --state",
-        "cqrs verify bank_account -o json",
-        "cqrs verify bank_account --continue proved/",
-        "cqrs verify customer --erased --look-in projections.db",
-    ],
-)
-def verify_aggregates(
+@command(app, examples=["cqrs verify bank_account --state", "cqrs verify --process checkout"])
+def verify(
     cli: Cli,
-    aggregates: Annotated[
-        list[str] | None, argument("AGGREGATE", "Default: all.", complete=completing(_names))
+    aggregates: AggregateNames = None,
+    processes: Annotated[
+        list[str] | None,
+        option(
+            "--process NAME",
+            "Verify the commands of this process manager; repeatable.",
+            complete=complete_from("processes"),
+        ),
     ] = None,
     *,
     proof: ProofOptions,
     spark: SparkOptions,
 ) -> None:
-    """Prove that the topics of aggregates keep every promise, on Spark; ends with 5 if not, naming each place.
+    """Verify from the topics alone that each promise was kept; exit with 5 if not.
 
-    Every decided command has one outcome and no other has; events follow from commands, complete, with versions from 1
-    on, one after the other, and the aggregate's code can read each; expected versions held; repetitions point to what
-    they repeat; what failed is kept. Run it with the code that the owners run; they may be at work meanwhile. Commands
-    that retention has deleted are counted, and what came of them is proved.
+    Without names it verifies all aggregates, on Spark, while runs may be active. With --process it verifies that a
+    process manager sent exactly the commands that its events require.
 
-    It needs little memory, and temporary disk (TMPDIR): 400 bytes for each command, with --state what the shards take.
-    An id that was decided again within dedup_window is a violation, and so is a repetition of what was decided before
-    it. Where the window was changed, give the shortest there ever was, and with --longest-window the longest.
-
-    With --continue only what came since the last verify is read. FOLDER keeps how far it came, versions, remembered ids
-    and what is open: 100 bytes for each aggregate, 400 for each command within dedup_window. Counts and violations add
-    up: one that was found stays, and every later verify names it and ends with 5. A record that contradicts what was
-    proved before makes its partition be proved from its beginning. FOLDER is for these topics and settings alone, also
-    once their partitions have grown; the workers need it, too.
-
-    With --erased it proves, here and without Spark, that nothing is left of the aggregates that were erased: no ended
-    key, no personal value in plain text in topics, shards, checkpoints, payloads and files that you name. In files it
-    looks for values that commands still tell. It names what goes with retention, and when. TMPDIR holds a checkpoint.
-
-    The names of the commands below are reserved: an aggregate called process is proved by `cqrs verify -- process`.
+    Each violation names its record. docs/insight.md explains --state, --incremental and dedup windows,
+    docs/personal.md --erased, docs/processes.md --process.
     """
+    properties = spark.apply(cli)
+    names = list(dict.fromkeys(aggregates or (() if processes else cli.chosen(None))))
+    proof.check(names)
+    loaded = _loaded(cli, processes or ())
+    errors = _verify_processes(cli, loaded)
+    if names and proof.erased:
+        errors += _prove_erased(cli, names, proof)
+    elif names:
+        errors += _verify_aggregates(cli, names, proof, properties)
+    cli.flush()
+    if errors:
+        raise max(errors, key=lambda error: error.exit_code)
+
+
+def _verify_aggregates(
+    cli: Cli, names: list[str], proof: ProofOptions, properties: dict[str, str]
+) -> list[CqrsError]:
+    """Print the findings on Spark; the errors that they are are returned."""
     from cqrs_cli.cli.render.verify import proving_text
     from cqrs_cli.jobs.verify.driver import proved_by, verify_topics
     from cqrs_cli.scans.verify.since import resumed_from
 
-    properties = spark.apply(cli)
-    names = list(dict.fromkeys(aggregates or cli.chosen(None)))
-    proof.check(names)
-    if proof.erased:
-        _prove_erased(cli, names, proof)
-        return
     plans = {name: _plan(cli, name, proof) for name in names}
     errors: list[CqrsError] = []
     with ExitStack() as stack:
@@ -136,48 +117,40 @@ def verify_aggregates(
             with cli.working(f"proving {name}") as say:
                 done = verify_topics(context, plan, lambda now: say(proving_text(name, now, cli.is_live)))  # noqa: B023
             errors += _print(cli, name, done)
-    _conclude(cli, errors)
+    return errors
 
 
-@command(verify, "process", examples=["cqrs verify process checkout"])
-def prove_processes(
-    cli: Cli,
-    names: Annotated[
-        list[str] | None, argument("NAME", "Its file in `processes`.", complete=complete_from("processes"))
-    ] = None,
-) -> None:
-    """Prove what processes sent; ends with 5 if not all is as it has to be.
-
-    Every event below the process's position has the commands that react gives for it, each once and where it belongs,
-    and no other event has any. It reads the topics on this machine, without Spark: 600 bytes of memory for each command
-    that is still there.
-    """
-    from cqrs_cli.cli.render.process import proved
+def _loaded(cli: Cli, names: "Sequence[str]") -> "dict[str, LoadedProcess]":
+    """The process managers with these names; raises before anything is verified."""
     from cqrs_cli.following.processes.load import load_process
+
+    settings = cli.settings
+    return {name: load_process(name, settings.root, settings.aggregates) for name in names}
+
+
+def _verify_processes(cli: Cli, processes: "Mapping[str, LoadedProcess]") -> list[CqrsError]:
+    """Print the findings on the commands of process managers; the errors that they are are returned."""
+    from cqrs_cli.cli.render.process import proved
     from cqrs_cli.following.processes.verify import verify_process
 
-    if not names:
-        raise UsageError(
-            "which process?", "name it; an aggregate that is called process: cqrs verify -- process"
-        )
-    settings, errors = cli.settings, list[CqrsError]()
-    processes = {name: load_process(name, settings.root, settings.aggregates) for name in names}
+    errors: list[CqrsError] = []
     for name, loaded in processes.items():
         with cli.working("reading the positions") as say:
-            found = verify_process(cli.connection(), settings, loaded, say)
+            found = verify_process(cli.connection(), cli.settings, loaded, say)
         cli.result(*proved(name, found))
+        cli.flush()
         if found.count:
             what = f"{counted(found.count, 'violation')} in what process {name} sent"
             errors.append(ContradictionError(what, "docs/processes.md says what each means"))
-    _conclude(cli, errors)
+    return errors
 
 
-def _prove_erased(cli: Cli, names: list[str], proof: ProofOptions) -> None:
-    """Print what is left of erased aggregates; raises the error that it is."""
+def _prove_erased(cli: Cli, names: list[str], proof: ProofOptions) -> list[CqrsError]:
+    """Print the erased data that is still there; the errors that it is are returned."""
     from cqrs_cli.cli.render.erased import proved_erased
     from cqrs_cli.scans.erased.prove import prove_erased
 
-    errors, paths = list[CqrsError](), [Path(one).absolute() for one in proof.look_in or ()]
+    errors, paths = list[CqrsError](), [Path(one).absolute() for one in proof.scan_paths or ()]
     for name in names:
         aggregate = cli.aggregate(name)
         if not aggregate.has_personal_fields:
@@ -189,13 +162,7 @@ def _prove_erased(cli: Cli, names: list[str], proof: ProofOptions) -> None:
         if done.count:
             what = f"{counted(done.count, 'violation')}: something is left of what was erased from {name}"
             errors.append(ContradictionError(what, "docs/personal.md says what each means"))
-    _conclude(cli, errors)
-
-
-def _conclude(cli: Cli, errors: list[CqrsError]) -> None:
-    cli.flush()
-    if errors:
-        raise max(errors, key=lambda error: error.exit_code)
+    return errors
 
 
 def _plan(cli: Cli, aggregate: str, proof: ProofOptions) -> "ProofPlan":

@@ -8,41 +8,45 @@ from typing import Annotated
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import option
+from cqrs_cli.cli.options import argument, completing
+from cqrs_cli.errors import UsageError
+
+#: The programs that start faster from an archive.
+PROGRAMS = ("spark", "kafka", "executors")
 
 
-@command(
-    app, "warm", examples=["cqrs warm", "cqrs warm --executors", "cqrs warm --no-kafka", "cqrs warm -o json"]
-)
+@command(app, "warm", examples=["cqrs warm", "cqrs warm spark executors"])
 def warm_command(
     cli: Cli,
-    kafka: Annotated[
-        bool, option("--kafka/--no-kafka", "Fetch the embedded Kafka, and write its archive, too.")
-    ] = True,
-    executors: Annotated[
-        bool, option("--executors", "Write the archive of a cluster's executors, too.")
-    ] = False,
+    programs: Annotated[
+        list[str] | None,
+        argument(
+            "spark|kafka|executors", "Default: spark and kafka.", complete=completing(lambda _: PROGRAMS)
+        ),
+    ] = None,
 ) -> None:
-    """Make every later start of Spark and of the embedded Kafka faster on this machine.
+    """Make later starts of Spark and of the embedded Kafka faster on this machine.
 
-    Spark then takes two thirds of the processor time to start, the embedded Kafka little more than half. Writes a class
-    data archive of each, 150 MB and 50 MB, to the user's cache (CQRS_CACHE_DIR, else cqrs in XDG_CACHE_HOME), for the
-    Java, the PySpark and the Kafka that commands use. This takes most of a minute, once. An archive that is there
-    already is left as it is; after a new Java or PySpark call it again. Whoever builds an image calls it there, with
-    --no-kafka where the brokers are elsewhere.
+    It writes a class data archive for each program to the user's cache, or to CQRS_CACHE_DIR, once. Call it again after
+    an upgrade of Java, PySpark or Kafka. In an image, warm `spark` only if the brokers run elsewhere.
 
-    With --executors it writes a third one, 60 MB, for the executors of a standalone cluster: call it so on each of its
-    machines, and on the driver's. All need the cache, the Java and the PySpark at the same place.
+    `executors` is for the executors of a standalone cluster: call it on each worker machine and on the driver's.
+    docs/install.md lists sizes and times.
     """
+    for program in programs or ():
+        if program not in PROGRAMS:
+            raise UsageError(f"there is no program {program!r} to warm", f"there are: {', '.join(PROGRAMS)}")
     from cqrs_cli.jobs.warm import warm_executors, warm_spark
     from cqrs_cli.kafka.embedded.warm import warm_broker
     from cqrs_cli.system.java import find_java
 
     java = find_java()
-    _warm(cli, "Spark", partial(warm_spark, java), "Spark's JVM: half a minute")
-    if executors:
+    chosen = programs or ["spark", "kafka"]
+    if "spark" in chosen:
+        _warm(cli, "Spark", partial(warm_spark, java), "Spark's JVM: half a minute")
+    if "executors" in chosen:
         _warm(cli, "an executor", partial(warm_executors, java), "executors")
-    if kafka:
+    if "kafka" in chosen:
         _warm(cli, "the embedded Kafka", partial(warm_broker, java))
 
 

@@ -19,44 +19,44 @@ from cqrs_cli.errors import UsageError
     app,
     examples=[
         "cqrs whatif bank_account --with drafts.bank_account",
-        "cqrs whatif bank_account --with drafts/bank_account.py --since 7d",
-        "cqrs whatif bank_account --with drafts.bank_account --since 2026-11-01 --until 2026-11-08 --out difference",
+        "cqrs whatif bank_account --with drafts.bank_account --since 2026-11-01 --at 2026-11-08",
     ],
 )
 def whatif(
     cli: Cli,
     aggregate: AggregateName,
-    module: Annotated[str, option("--with MODULE", "The other code: drafts.bank_account, or its file.")],
+    module: Annotated[
+        str, option("--with MODULE", "The other decider: a module, drafts.bank_account, or its file.")
+    ],
     since: Annotated[
-        str | None, option("--since TIME", "Commands from then on: 7d ago, 2026-11-21, or RFC 3339.")
+        str | None,
+        option("--since TIME", "Decide commands since this time: 7d ago, 2026-11-21, or RFC 3339."),
     ] = None,
-    until: Annotated[
-        str | None, option("--until TIME", "Commands up to then. Default: all decided ones.")
+    at: Annotated[
+        str | None, option("--at TIME", "Decide commands up to this time. Default: all decided commands.")
     ] = None,
-    out: Annotated[str | None, option("--out DIR", "Write every difference: a row for each.")] = None,
+    out: Annotated[str | None, option("--out DIR", "Write a row for each difference.")] = None,
     format: Annotated[
         Literal["parquet", "json"] | None,
-        option("--format parquet|json", "Of what --out writes. Default: parquet."),
+        option("--format parquet|json", "Format of the files. Default: parquet."),
     ] = None,
     *,
     spark: SparkOptions,
 ) -> None:
-    """Decide the commands of the past again with other code, on Spark, and tell what would differ.
+    """Decide past commands again with other code, on Spark, and report the differences.
 
-    The other code is a module of the project with a decider, in a folder. It begins with the aggregates as they were at
-    --since, folded by itself, and with the ids that were remembered then; each command is decided as an owner would,
-    one after the other, by the clock of its own time. Nothing is written to any topic.
+    The other decider starts with the aggregates as they were at --since, folded by its own code. Each command is
+    decided with the clock of its own time. No topic is written.
 
-    An outcome differs in status, reason, code or the words of a business rule; events in their types or fields; else a
-    version may. Aggregates are compared as they are at the end: today's code on the events that were written, the other
-    code on those it makes. Commands that were given up, or on which workers died, are not asked again.
+    It compares outcomes, events, versions and the final states. docs/insight.md explains each difference, and which
+    commands are not decided again.
     """
     from cqrs_cli import registry
     from cqrs_cli.jobs.whatif import decide_all_again, plan_whatif
 
     properties = spark.apply(cli)
     settings = cli.settings
-    begin, end = _range(since, until)
+    begin, end = _range(since, at)
     target = optional_target(out, format)
     cli.aggregate(aggregate)
     dotted = _dotted(module, settings.root)
@@ -79,14 +79,14 @@ def whatif(
     cli.result(*decided_again(aggregate, dotted, done, target))
 
 
-def _range(since: str | None, until: str | None) -> tuple[int | None, int | None]:
+def _range(since: str | None, at: str | None) -> tuple[int | None, int | None]:
     """The times of the flags, in ms; raises `UsageError` for a range that holds nothing."""
     begin = None if since is None else moment("--since", since)
-    end = None if until is None else moment("--until", until)
+    end = None if at is None else moment("--at", at)
     if begin is not None and begin > time.time_ns() // 1_000_000:
         raise UsageError(f"--since {since} lies ahead", "give a time that is past")
     if begin is not None and end is not None and begin > end:
-        raise UsageError(f"--since {since} is after --until {until}", "exchange them")
+        raise UsageError(f"--since {since} is after --at {at}", "exchange them")
     return begin, end
 
 

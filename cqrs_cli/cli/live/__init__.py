@@ -1,1 +1,1 @@
-"""The live display of `cqrs top` and `cqrs status --watch`. `model` is pure, `loop` polls, `screen` draws."""
+"""The live display of `cqrs top`. `model` is pure, `loop` looks, `screen` draws."""

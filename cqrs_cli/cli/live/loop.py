@@ -1,4 +1,4 @@
-"""Polls repeatedly: the live display of `cqrs top` and `cqrs status --watch`, which draws and reads the keys."""
+"""The live display of `cqrs top`: it polls the broker in a thread, draws, and reads the keys."""
 
 import threading
 import time
@@ -94,12 +94,10 @@ def show_live(
     close: Callable[[], None],
     interval: float,
     draw: "Callable[[LiveLook, Look, Choices], RenderableType]",
-    screen: bool = True,
 ) -> None:
     """Draw snapshots until `q` is pressed, then call `close`. The terminal's mode is restored.
 
-    `screen`: draw on a separate screen, else replace the last drawing. `look` is called in another thread; its error is
-    raised here, unless the broker is away.
+    `look` is called in another thread; an error that it raises is raised here, unless the broker is away.
     """
     from rich.live import Live
 
@@ -107,9 +105,9 @@ def show_live(
     with (
         Keys() as keys,
         _Watch(look, close, interval) as watch,
-        Live("looking …", console=console, screen=screen, auto_refresh=False) as live,
+        Live("looking …", console=console, screen=True, auto_refresh=False) as live,
     ):
-        shown, drawn = watch.seen, None
+        shown = watch.seen
         while not choices.ended:
             if watch.error is not None:
                 raise watch.error
@@ -117,9 +115,7 @@ def show_live(
                 shown = watch.seen
             if shown.look is not None:
                 seen = shown._replace(trouble=watch.seen.trouble)
-                if screen or (seen, choices) != drawn:  # unchanged text can be selected
-                    live.update(draw(seen, shown.look, choices), refresh=True)
-                drawn = seen, choices
+                live.update(draw(seen, shown.look, choices), refresh=True)
             elif watch.seen.trouble:
                 live.update(f"{watch.seen.trouble}; still trying, q quits", refresh=True)
             for key in keys.pressed(_TICK):

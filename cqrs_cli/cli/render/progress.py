@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import PLAIN_EVERY
 from cqrs_cli.cli.render.display import JobDisplay
-from cqrs_cli.cli.render.process import listening
+from cqrs_cli.cli.render.process import listening, reacted_text
 from cqrs_cli.cli.result import Result
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.words import counted
@@ -24,21 +24,23 @@ STREAM_EVERY = 1.0
 class RunDisplay(JobDisplay["Snapshot"]):
     """Shows snapshots of a run."""
 
-    def __init__(self, cli: Cli, metrics: tuple[str, int] | None = None) -> None:
-        """`metrics`: the host and port of the endpoint."""
+    def __init__(self, cli: Cli, metrics: tuple[str, int] | None = None, decides: bool = True) -> None:
+        """`metrics`: host and port to serve them at; `decides`: the run decides, else it runs processes only."""
         from cqrs_cli.runs.metrics import Metrics
 
         super().__init__(cli, None if metrics is None else (metrics, Metrics()))
         self.every = STREAM_EVERY if cli.streaming else PLAIN_EVERY
-        self.began = time.monotonic()
+        self.began, self._decides = time.monotonic(), decides
         self._listens = False
         self._largest: Rebuild | None = None  # the current rebuild at its largest number of events
 
     def done(self, now: "Snapshot") -> int:
-        return now.total("commands")
+        if self._decides or now.processes is None:
+            return now.total("commands")
+        return now.processes.position
 
     def line(self, now: "Snapshot") -> str:
-        return progress_line(now, self.rate)
+        return progress_line(now, self.rate) if self._decides else reaction_line(now, self.rate)
 
     def say(self, now: "Snapshot") -> None:
         if not self.cli.streaming:
@@ -59,8 +61,14 @@ class RunDisplay(JobDisplay["Snapshot"]):
             self.cli.note(listening(now.processes))
 
     def is_worth(self, now: "Snapshot") -> bool:
-        """True in a stream; in a log, True only during a rebuild or after the first decision."""
-        return self.cli.streaming or now.total("commands") > 0 or now.rebuild() is not None
+        """True in a stream; a log has nothing before the first decision except a rebuild, or before process managers
+        listen.
+        """
+        if self.cli.streaming:
+            return True
+        if not self._decides:
+            return now.processes is not None and now.processes.listens
+        return now.total("commands") > 0 or now.rebuild() is not None
 
     def facts(self, now: "Snapshot") -> tuple[object, ...]:
         """Return all facts except the speed."""
@@ -81,6 +89,12 @@ def progress_line(snapshot: "Snapshot", rate: float) -> str:
     if snapshot.processes is not None:
         speed += "".join(f" · {name} lag {lag:,}" for name, lag in snapshot.processes.lags().items())
     return f"{rebuilding} · {speed}" if rebuilding else speed
+
+
+def reaction_line(snapshot: "Snapshot", rate: float) -> str:
+    """The line of a run without aggregates: its speed, and the lag of each process."""
+    lags = {} if snapshot.processes is None else snapshot.processes.lags()
+    return " · ".join([f"{rate:,.0f} records/s", *(f"{name} lag {lag:,}" for name, lag in lags.items())])
 
 
 def _shards(rebuild: "Rebuild") -> str:
@@ -118,12 +132,11 @@ def run_result(done: "Snapshot") -> Result:
 
     Its seconds are from the first commit to the last: a run may wait longer than it decides.
     """
-    sums = done.summary()
-    parts = ", ".join(f"{sums[name]:,} {name}" for name in STATUSES)
-    decided, events = counted(sums["commands"], "command"), counted(sums["events"], "event")
-    text = f"{decided} decided within {sums['seconds']:g} s: {parts}; {events}"
+    sums, texts = done.summary(), []
+    if done.counts or done.lags or done.processes is None:
+        parts = ", ".join(f"{sums[name]:,} {name}" for name in STATUSES)
+        decided, events = counted(sums["commands"], "command"), counted(sums["events"], "event")
+        texts.append(f"{decided} decided within {sums['seconds']:g} s: {parts}; {events}")
     if done.processes is not None:
-        from cqrs_cli.cli.render.process import reacted
-
-        text += f"; {', '.join(done.processes.lags())}: {reacted(done.processes).text}"
-    return Result(sums, text)
+        texts.append(f"{', '.join(done.processes.lags())}: {reacted_text(done.processes)}")
+    return Result(sums, "; ".join(texts))

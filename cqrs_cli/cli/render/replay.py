@@ -19,7 +19,7 @@ def replaying_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
 
 
 def replayed(
-    aggregate: str, until: str | Mapping[int, int] | None, done: "Replayed", target: "Target | None"
+    aggregate: str, at: str | Mapping[int, int] | None, done: "Replayed", target: "Target | None"
 ) -> Result:
     """Return the result of a replay: the number of events, the time up to which they are folded, and the folder."""
     from cqrs_cli.core.digest import as_hex
@@ -30,7 +30,7 @@ def replayed(
         "aggregates": total.aggregates,
         "events": total.events,
         "digest": digest,
-        "until": until,
+        "at": at,
         "seconds": round(done.seconds, 3),
     }
     speed = f"{total.events / max(done.seconds, 0.001):,.0f} a second"

@@ -14,6 +14,7 @@ from cqrs_cli.core.messages.reasons import REMEMBERED, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.named_place import spell_position
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 
@@ -60,7 +61,7 @@ def failed_commands(
             rfc3339(record.timestamp),
             told.get("cqrs.reason", ""),
             told.get("cqrs.message", ""),
-            f"{told.get('cqrs.partition', '')}@{told.get('cqrs.offset', '')}",
+            spell_position(told.get("cqrs.partition", ""), told.get("cqrs.offset", "")),
             plain,
             command,
         )

@@ -43,7 +43,7 @@ def topic_made_again(subscription: Subscription) -> CqrsError:
     """Return the error for a recreated events topic."""
     return ContradictionError(
         f"{subscription}: the topic was deleted and made again",
-        f"find out why; starting it again names where it can go on: cqrs process {subscription.process}",
+        f"find out why; starting it again names where it can go on: cqrs run --process {subscription.process}",
     )
 
 

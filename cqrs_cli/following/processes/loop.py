@@ -19,6 +19,7 @@ from cqrs_cli.following.processes.load import PROCESSES, LoadedProcess
 from cqrs_cli.following.processes.session import ReactSession
 from cqrs_cli.kafka.event_tail import PartitionTail, Tell
 from cqrs_cli.kafka.keys_log import event_opener
+from cqrs_cli.kafka.named_place import spell_position
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.ownership.claim import progressed
 from cqrs_cli.ownership.loop import Loop
@@ -188,8 +189,9 @@ class ReactLoop(Loop):
 
     def _place(self, record: Record) -> str:
         source = self.session.subscription.source
-        return f"{source.topic}:{source.partition}@{record.offset}"
+        return spell_position(source.partition, record.offset, source.topic)
 
     def _way_out(self, record: Record) -> str:
         source, name = self.session.subscription.source, self.loaded.name
-        return f"cqrs process {name} --skip {name}:{source.aggregate}:{source.partition}@{record.offset}"
+        position = spell_position(source.partition, record.offset, f"{name}:{source.aggregate}")
+        return f"cqrs run --process {name} --skip {position}"

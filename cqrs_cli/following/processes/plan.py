@@ -150,7 +150,11 @@ class ProcessProgress:
     def summary(self) -> dict[str, Any]:
         """Return the section about process managers in the JSON document of `run --once`."""
         return {
-            "reactions": {"events": self.events, "commands": self.commands},
+            "reactions": {
+                "events": self.events,
+                "commands": self.commands,
+                "seconds": round(self.seconds, 3),
+            },
             "processes": self.by_process(),
         }
 

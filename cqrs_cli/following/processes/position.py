@@ -8,6 +8,7 @@ from msgspec import Struct
 from cqrs_cli.deciding.position import check_place
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.kafka.named_place import spell_position
 from cqrs_cli.ownership.claim import Claim
 
 
@@ -133,10 +134,10 @@ def position_contradiction(state: SourceState) -> CqrsError | None:
 
 def _error(state: SourceState, what: str, onward: int) -> CqrsError:
     onward = min(max(onward, state.start), state.end)
-    place = f"{state.process}:{state.source.aggregate}:{state.source.partition}@{onward}"
+    place = spell_position(state.source.partition, onward, f"{state.process}:{state.source.aggregate}")
     return ContradictionError(
         f"process {state.process}, {state.source.topic} partition {state.source.partition}: {what}",
-        f"find out why; to go on from offset {onward}: cqrs process {state.process} --accept-loss {place}",
+        f"find out why; to go on from offset {onward}: cqrs run --process {state.process} --accept-loss {place}",
     )
 
 
@@ -150,7 +151,7 @@ def check_skip(state: SourceState, skip: int) -> None:
         return
     where = "it is new" if found is None else f"it stands at {found.offset}"
     raise UsageError(
-        f"process {state.process} was not stopped by event {state.source.partition}@{skip} of"
+        f"process {state.process} was not stopped by event {spell_position(state.source.partition, skip)} of"
         f" {state.source.topic}: {where}",
         "leave out --skip: only the event that ended a process can be skipped",
     )

@@ -72,7 +72,7 @@ class ProcessUse(NamedTuple):
 
 
 def process_needs(topics: ProcessTopics, sources: Iterable[str], targets: Iterable[str]) -> list[RequiredAcl]:
-    """Return the ACLs that a process manager needs: `sources` are topics of events, `targets` topics of commands.
+    """The ACLs that a process manager needs: `sources` are topics of events, `targets` topics of commands.
 
     A lineage topic exists only after a repartitioning, but without an ACL a user cannot find out whether it exists.
     """
@@ -92,5 +92,5 @@ def process_refusal(missing: Sequence[RequiredAcl]) -> ConfigurationError:
         return missing[0].denied()
     listed = "; ".join(map(str, missing))
     return ConfigurationError(
-        f"not allowed, which cqrs process needs: {listed}", "docs/processes.md says how to grant each"
+        f"not allowed, which a process manager needs: {listed}", "docs/processes.md says how to grant each"
     )

@@ -1,6 +1,4 @@
-"""The checkpoint files of one partition for `verify --continue`: LMDB files, and a file with the other data and all
-checksums.
-"""
+"""The data of a partition that `verify --incremental` keeps: LMDB files, a file with the rest, their checksums."""
 
 import shutil
 import zlib

@@ -1,4 +1,4 @@
-"""`verify --continue FOLDER/`: the checkpoint on disk, from which the next verification continues.
+"""`verify --incremental DIR`: what a verify leaves on disk, so that the next one goes on from there.
 
 A verification writes a new generation: a folder in FOLDER, with a folder for each partition. This contains the versions
 and ids in LMDB, the index entries that are still needed, and one file with the other data and the checksums.
@@ -100,7 +100,7 @@ def _read_head(folder: Path, proved: Proved) -> _Head | None:
         others = [one.name for one in folder.iterdir() if not _is_ours(one)]
         if others:
             raise UsageError(
-                f"{folder} is not a folder of verify --continue: it holds {sorted(others)[0]}",
+                f"{folder} is not a folder of verify --incremental: it holds {sorted(others)[0]}",
                 "name a new folder",
             )
         return None

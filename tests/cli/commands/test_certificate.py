@@ -10,11 +10,15 @@ from tests.cli.conftest import Cqrs
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["make", "bank_account", "cqrs.toml"], "cqrs.toml exists; name a new file"),
-        (["check", "bank_account", "nowhere"], "cannot read nowhere: No such file"),
-        (["check", "bank_account", "cqrs.toml"], "make one: cqrs certificate make bank_account FILE"),
-        (["check", "bank_account", "other"], "is a certificate of counter.events, not of the topics of bank"),
-        (["check", "counter", "own", "--make", "cqrs.toml"], "cqrs.toml exists; name a new file"),
+        (["bank_account", "--out", "cqrs.toml"], "cqrs.toml exists; name a new file"),
+        (["bank_account"], "write them: --out FILE; compare them: --check FILE"),
+        (["bank_account", "--check", "nowhere"], "cannot read nowhere: No such file"),
+        (["bank_account", "--check", "cqrs.toml"], "make one: cqrs certificate bank_account --out FILE"),
+        (
+            ["bank_account", "--check", "other"],
+            "is a certificate of counter.events, not of the topics of bank",
+        ),
+        (["counter", "--check", "own", "--out", "cqrs.toml"], "cqrs.toml exists; name a new file"),
     ],
 )
 def test_a_wrong_certificate_ends_with_2(
@@ -30,6 +34,6 @@ def test_a_wrong_certificate_ends_with_2(
 
 
 def test_an_unwritable_certificate_ends_with_3(cqrs: Cqrs) -> None:
-    said = cqrs("certificate", "make", "bank_account", "nowhere/then.json")
+    said = cqrs("certificate", "bank_account", "--out", "nowhere/then.json")
     assert (said.status, said.out) == (3, "")
     assert "cannot write nowhere/then.json" in said.err

@@ -124,4 +124,4 @@ def test_log_names_unreadable_events(cqrs: Check, connection: Connection, prefix
         ("counter.WasReset", 1, 3, 1),
     ]
     text = cqrs("check", "--log", *broker).out
-    assert "partition 1 offset 1: the code knows no event counter.Counted" in text
+    assert "1@1: the code knows no event counter.Counted" in text

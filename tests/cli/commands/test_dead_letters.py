@@ -74,7 +74,7 @@ def test_letters_are_listed_and_retried(failing: Cqrs) -> None:
         ("c-b", "UNKNOWN_TYPE"),
     ]
     for narrow in (["--id", "c-a"], ["--aggregate-id", "a"]):
-        (one,) = failing("dead-letters", "show", "bank_account", "-o", "json", *narrow).lines
+        (one,) = failing("dead-letters", "list", "bank_account", "--full", "-o", "json", *narrow).lines
         assert one["record"]["message"]["id"] == "c-a"
     assert failing("dead-letters", "list", "bank_account", "--before", "1h").out == ""
     assert failing("dead-letters", "list", "bank_account", "--reason", "EXPIRED").status == 2
@@ -91,12 +91,19 @@ def test_letters_are_listed_and_retried(failing: Cqrs) -> None:
 def test_dropped_letters_are_gone(failing: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> None:
     """A dropped letter is no violation, like letters deleted by retention."""
     assert failing("dead-letters", "drop", "bank_account").status == 2
-    assert failing("dead-letters", "drop", "bank_account", "--all", "--id", "c-a").status == 2
-    assert len(failing("dead-letters", "drop", "bank_account", "--all", "--dry-run", "-o", "json").lines) == 3
+    assert failing("dead-letters", "drop", "bank_account", "--before", "0s", "--id", "c-a").status == 2
+    assert (
+        len(
+            failing("dead-letters", "drop", "bank_account", "--before", "0s", "--dry-run", "-o", "json").lines
+        )
+        == 3
+    )
     assert failing("dead-letters", "drop", "bank_account", "--before", "1h", "-o", "json").lines == [
         {"dropped": 0}
     ]
-    assert failing("dead-letters", "drop", "bank_account", "--all", "-o", "json").lines == [{"dropped": 3}]
+    assert failing("dead-letters", "drop", "bank_account", "--before", "0s", "-o", "json").lines == [
+        {"dropped": 3}
+    ]
     assert failing("dead-letters", "list", "bank_account").out == ""
     assert TopicHarness(connection, prefix, tmp_path, "bank_account", partitions=2).violations() == []
 

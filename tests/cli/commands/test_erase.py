@@ -139,7 +139,7 @@ def test_dry_runs_say_what_there_is(shop: Cqrs, customers: Customers, tmp_path: 
 
 def test_nobody_need_wait(shop: Cqrs, customers: Customers, tmp_path: Path) -> None:
     ledger = tmp_path / "apart.ndjson"
-    done = shop("erase", "customer", "c-1", "--no-wait", "--ledger", str(ledger))
+    done = shop("erase", "customer", "c-1", "--no-wait", "--erasures", str(ledger))
     assert (done.status, done.out[:23]) == (0, "sent cqrs.Erase to c-1 ")
     assert [one["id"] for one in lines_of(ledger)] == ["c-1"]
 
@@ -185,10 +185,10 @@ def test_wrong_calls_send_nothing(cqrs: Cqrs, shop: Cqrs, customers: Customers, 
     file.write_text('{"aggregate":"nobody","id":"c-1"}\n')
     calls = {
         ("customer",): "AGGREGATE and ID are needed, or --file",
-        ("customer", "c-1", "--file", str(file)): "with --file the lines say everything",
+        ("customer", "c-1", "--file", str(file)): "--file has the erasures",
         ("--file", str(file)): "no aggregate 'nobody'",
         ("--file", "nothing"): "nothing cannot be read",
-        ("customer", "c-1", "--ledger", "no/where"): "no/where cannot be written",
+        ("customer", "c-1", "--erasures", "no/where"): "no/where cannot be written",
     }
     for call, complaint in calls.items():
         done = shop("erase", *call)

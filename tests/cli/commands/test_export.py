@@ -8,13 +8,12 @@ from tests.cli.conftest import Cqrs
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["bank_account", "events"], "missing option '--out'"),
-        (["bank_account", "commands", "--out", "new"], "commands"),
-        (["bank_account", "events", "--out", "full"], "full exists and is not empty; name a new folder"),
-        (["bank_account", "events", "--out", "full/file"], "full/file is a file; name a folder after --out"),
-        (["acount", "events", "--out", "new"], "known: bank_account"),
-        (["bank_account", "events", "--out", "new", "--personal"], "bank_account has no personal fields"),
-        (["bank_account", "events", "--out", "new", "--conf", "x"], "--conf x: no value"),
+        (["bank_account"], "missing option '--out'"),
+        (["bank_account", "--out", "full"], "full exists and is not empty; name a new folder"),
+        (["bank_account", "--out", "full/file"], "full/file is a file; name a folder after --out"),
+        (["acount", "--out", "new"], "known: bank_account"),
+        (["bank_account", "--out", "new", "--personal"], "bank_account has no personal fields"),
+        (["bank_account", "--out", "new", "--conf", "x"], "--conf x: no value"),
     ],
 )
 def test_a_wrong_call_ends_with_2(cqrs: Cqrs, tmp_path: Path, arguments: list[str], complaint: str) -> None:

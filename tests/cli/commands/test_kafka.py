@@ -16,7 +16,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_status_of_stopped_brokers_exits_4(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["kafka", "status", "-o", "json"]) == 4
+    assert main(["kafka", "-o", "json"]) == 4
     document = json.loads(capfd.readouterr().out)
     assert document["running"] is False
     assert document["bootstrap_server"] is None
@@ -28,9 +28,11 @@ def test_stopping_twice_is_fine(project: Path, capfd: pytest.CaptureFixture[str]
     assert capfd.readouterr() == ("the embedded Kafka was not running\n", "")
 
 
-@pytest.mark.parametrize("command", ["start", "stop", "status"])
-def test_another_broker_is_refused(project: Path, command: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["kafka", command, "-b", "127.0.0.1:9092"]) == 2
+@pytest.mark.parametrize("action", [["start"], ["stop"], []])
+def test_another_broker_is_refused(
+    project: Path, action: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["kafka", *action, "-b", "127.0.0.1:9092"]) == 2
     assert capfd.readouterr().err.endswith("is about the embedded broker of this project; leave out -b\n")
 
 
@@ -59,7 +61,7 @@ def test_running_brokers_say_where(
     monkeypatch.chdir(kafka_root)
     assert main(["kafka", "start", "-o", "json"]) == 0
     started = json.loads(capfd.readouterr().out)
-    assert main(["kafka", "status", "-o", "json"]) == 0
+    assert main(["kafka", "-o", "json"]) == 0
     assert json.loads(capfd.readouterr().out) == started
     assert started["running"] is True
     assert started["version"] == EMBEDDED.version

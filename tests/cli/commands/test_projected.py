@@ -1,4 +1,4 @@
-"""`cqrs send --projected`: a later query sees the effect of the command."""
+"""`cqrs send --wait-for`: what a query that is begun after it sees."""
 
 import threading
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from tests.support import AGGREGATES
 from tests.support.deciding import Owner
 
 pytestmark = pytest.mark.kafka
-OPEN = ("send", "bank_account", "acc-42", "Open", "owner=Ada", "--projected", "opened")
+OPEN = ("send", "bank_account", "acc-42", "Open", "owner=Ada", "--wait-for", "opened")
 
 
 class Projecting:

@@ -12,8 +12,6 @@ from tests.cli.conftest import Cqrs
     ("arguments", "complaint"),
     [
         (["--", " ; "], "there is no query"),
-        (["SELECT 1", "--file", "x.sql"], "a query and --file; give one of them"),
-        (["--file", "x.sql"], "cannot read x.sql"),
         (["SELECT 1", "--at", "soon"], "--at: not a time: 'soon'"),
         (["SELECT 1", "--at", "@full/file"], "--at: full/file has no offsets of events here"),
         (["SELECT 1", "--format", "parquet"], "parquet needs a folder; name one: --out DIR"),

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 from msgspec.structs import replace
 
-from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.kafka import clients, offsets
+from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.ownership import standing
 from cqrs_cli.ownership.claim import Claim, Counts
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
@@ -99,55 +97,6 @@ def pause_by(monkeypatch: pytest.MonkeyPatch, pause: Callable[[float], None]) ->
     """Call `pause` instead of the command's `sleep`. Other threads sleep as usual."""
     sleep, tested = time.sleep, threading.get_ident()
     monkeypatch.setattr(time, "sleep", lambda s: pause(s) if threading.get_ident() == tested else sleep(s))
-
-
-class Ended(KeyboardInterrupt):
-    """Ctrl-C, in a test."""
-
-
-def test_watch_looks_until_interrupted(
-    connection: Connection, decided: Cqrs, prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each refresh prints a line with its time and the speed since the previous line. A lost broker does not end it."""
-    topics = Topics("bank_account", prefix)
-    looks = iter(range(4))
-
-    def sleep(_: float) -> None:
-        number = next(looks)
-        if number == 3:
-            raise Ended
-        counts = Counts(accepted=100 * number, last=1)
-        claimed(connection, topics, Claim(5, "run-1", 0, 0, 1, "topic-id", 2, counts))
-        monkeypatch.setattr(standing, "committed", away if number == 1 else offsets.committed)
-
-    def away(*_: object) -> None:
-        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
-
-    pause_by(monkeypatch, sleep)
-    said = decided("status", "bank_account", "--watch", "-o", "json")
-    assert said.status == 130
-    first, second = said.lines
-    assert (first["commands"], first["per_second"]) == (0, 0.0)
-    assert second["commands"] == 200 and second["per_second"] > 0
-    assert parse_timestamp(first["time"]) < parse_timestamp(second["time"])
-
-
-def test_watched_tables_have_times(decided: Cqrs, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = iter(range(2))
-
-    def sleep(_: float) -> None:
-        if next(looks) == 1:
-            raise Ended
-
-    pause_by(monkeypatch, sleep)
-    said = decided("status", "bank_account", "-w")
-    assert said.status == 130
-    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\npartition ", said.out)
-
-
-def test_watch_sums_up_no_states(cqrs: Cqrs) -> None:
-    said = cqrs("status", "--watch", "--digest")
-    assert said.status == 2 and "leave out --digest or --watch" in said.err
 
 
 def test_shards_of_earlier_topics_are_hidden(

@@ -92,7 +92,6 @@ def test_tail_filters_by_aggregate_id(decided: Cqrs) -> None:
         (("dead-letters", "--reason", "INVALID_ENVELOPE"), 1),
         (("dead-letters", "--reason", "TOO_LARGE"), 0),
         (("events", "--from", "1h"), 5),
-        (("events", "--since", "1h"), 5),
     ],
 )
 def test_tail_prints_what_is_wanted(decided: Cqrs, arguments: tuple[str, ...], records: int) -> None:
@@ -107,8 +106,6 @@ def test_tail_prints_what_is_wanted(decided: Cqrs, arguments: tuple[str, ...], r
         (("outcomes", "--status", "fine"), "--status: there is no 'fine'; there are: accepted, unchanged,"),
         (("outcomes", "--reason", "no"), "--reason: there is no 'no'; there are: VERSION_CONFLICT,"),
         (("outcomes", "--from", "soon"), "--from: not a time: 'soon'"),
-        (("outcomes", "--since", "soon"), "--since: not a time: 'soon'"),
-        (("outcomes", "--since", "1h", "--from", "2h"), "--from and --since say the same"),
     ],
 )
 def test_impossible_wishes_end_with_2(on_broker: Cqrs, arguments: tuple[str, ...], said: str) -> None:

@@ -8,15 +8,13 @@ from tests.cli.conftest import Cqrs
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["bank_account", "--continue", "x/", "--state"], "--state folds all events, --continue reads"),
-        (["--continue", "x/"], "a folder of --continue is for one aggregate"),
-        (["bank_account", "--continue", "yesterday"], "a folder is written with a slash; write --continue"),
-        (["bank_account", "--erased", "--state"], "--erased is a proof of its own"),
-        (["bank_account", "--look-in", "x"], "--look-in looks for what was erased; add --erased"),
-        (["--state", "process", "checkout"], "'process' is a command and comes first: cqrs verify process"),
-        (["counter", "process"], "else write cqrs verify -- process; see cqrs verify --help"),
-        (["process"], "which process?; name it; an aggregate that is called process: cqrs verify -- process"),
-        (["--", "process"], "no aggregate 'process'"),
+        (["bank_account", "--incremental", "x", "--state"], "--state folds all events, --incremental reads"),
+        (["--incremental", "x"], "a folder of --incremental is for one aggregate"),
+        (["bank_account", "--erased", "--state"], "--erased is a verification of its own"),
+        (["bank_account", "--scan-path", "x"], "--scan-path searches for erased data; add --erased"),
+        (["--process", "checkout", "--state"], "--erased need an aggregate; name it"),
+        (["process"], "no aggregate 'process'"),
+        (["--process", "nothing"], "no process 'nothing'"),
     ],
 )
 def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
@@ -28,5 +26,4 @@ def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: s
 def test_nothing_is_made_of_a_time(cqrs: Cqrs, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     assert cqrs("verify", "bank_account", "--since", "yesterday").status == 2
-    assert cqrs("verify", "bank_account", "--continue", "yesterday").status == 2
     assert sorted(tmp_path.iterdir()) == before

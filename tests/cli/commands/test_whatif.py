@@ -11,10 +11,10 @@ from tests.cli.conftest import Cqrs
         (["--with", "/elsewhere/code.py"], "/elsewhere/code.py is not in the project"),
         (["--with", "aggregates.counter", "--since", "2999-01-01"], "--since 2999-01-01 lies ahead"),
         (
-            ["--with", "aggregates.counter", "--since", "1h", "--until", "2h"],
-            "--since 1h is after --until 2h",
+            ["--with", "aggregates.counter", "--since", "1h", "--at", "2h"],
+            "--since 1h is after --at 2h",
         ),
-        (["--with", "aggregates.counter", "--until", "soon"], "--until: not a time: 'soon'"),
+        (["--with", "aggregates.counter", "--at", "soon"], "--at: not a time: 'soon'"),
         (["--with", "aggregates.counter", "--format", "json"], "--format is of what --out writes"),
     ],
 )

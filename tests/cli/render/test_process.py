@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.render.progress import RunDisplay
+from cqrs_cli.cli.render.progress import RunDisplay, run_result
 from cqrs_cli.following.processes.plan import ProcessProgress, Subscription
 from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.runs.snapshot import Snapshot
 from tests.cli.conftest import Cqrs
 from tests.support.progress import snapshot
 
@@ -28,3 +29,12 @@ def test_listening_is_no_warning(cqrs: Cqrs) -> None:
 
     (said,) = cqrs("run", "counter", connect=connection).err.splitlines()
     assert " info: checkout: listening; what is recorded from now on is reacted to" in said
+
+
+def test_result_without_aggregates_names_positions() -> None:
+    at = Subscription("checkout", EventPartition("order", "order.events", 0))
+    done = Snapshot(0.0, processes=ProcessProgress(0.0, {at: 7}, {at: 9}, events=5, commands=4, seconds=2.0))
+    document, text = run_result(done)
+    assert text == "checkout: 5 events led to 4 commands in 2 s; at 7 of 9 records"
+    assert document["reactions"] == {"events": 5, "commands": 4, "seconds": 2.0}
+    assert document["processes"]["checkout"] == {"lag": 2, "positions": {"order.events": {"0": 7}}}

@@ -59,7 +59,7 @@ def test_plain_content_types_are_not_shown() -> None:
 
 def test_text_sums_up_an_event() -> None:
     said = record_line(1, Record(7, 1000, b"acc", EVENT))
-    assert said == '1970-01-01T00:00:01.000Z  1/7  acc  v3  a.Opened  {"owner":"Ada"}'
+    assert said == '1970-01-01T00:00:01.000Z  1@7  acc  v3  a.Opened  {"owner":"Ada"}'
 
 
 def test_text_names_a_payload() -> None:

@@ -31,7 +31,7 @@ def test_process_shown_is_right(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", TEST], cwd=tmp_path, check=True)
 
 
-@pytest.mark.parametrize("line", [*CONSOLE, "cqrs process checkout --skip checkout:order:3@250"])
+@pytest.mark.parametrize("line", [*CONSOLE, "cqrs run --process checkout --skip checkout:order:3@250"])
 def test_calls_shown_are_calls(line: str) -> None:
     assert isinstance(parse(shlex.split(line)[1:]), Call)
 

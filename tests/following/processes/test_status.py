@@ -51,7 +51,7 @@ def test_event_that_stopped_is_shown(stage: Stage, capsys: pytest.CaptureFixture
     assert at is not None and f"--skip checkout:order:0@{at}" in error.hint
     text = " ".join(shown(stage, capsys).split())
     assert f"process checkout was stopped by {stage.events}:0@{at}" in text
-    assert f"cqrs process checkout --skip checkout:order:0@{at}" in text
+    assert f"cqrs run --process checkout --skip checkout:order:0@{at}" in text
 
 
 @pytest.fixture

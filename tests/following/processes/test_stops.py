@@ -64,7 +64,7 @@ def check_stop(connection: Connection, prefix: str, tmp_path: Path, then: str, s
     assert stage.error().message == error.message
     assert stage.asked() == before
     skip = f"mine:order:0@{position.offset}"
-    assert error.hint.endswith(f"cqrs process mine --skip {skip}")
+    assert error.hint.endswith(f"cqrs run --process mine --skip {skip}")
     stage.react(skip=[skip])
     stage.react(skip=[skip])  # the option was left in a script
     assert stage.asked() == before + orders(6, 4)
@@ -101,7 +101,7 @@ def test_only_what_stopped_is_skipped(stage: Stage) -> None:
 
 @pytest.mark.parametrize("place", ["checkout:order:0", "order:0@3", "checkout:order:7@3", "checkout:x:0@3"])
 def test_other_places_are_refused(stage: Stage, place: str) -> None:
-    with pytest.raises(UsageError, match=r"is not a place in a topic|is not heard in this run"):
+    with pytest.raises(UsageError, match=r"is not a position in a topic|is not heard in this run"):
         stage.plan(skip=[place])
 
 

@@ -1,4 +1,4 @@
-"""`cqrs verify process` on real topics."""
+"""`cqrs verify --process` on real topics."""
 
 import json
 from pathlib import Path
@@ -74,12 +74,12 @@ def test_planted_commands_are_found(
     monkeypatch.chdir(stage.root)
     server = ["-b", stage.connection.bootstrap_server, "--topic-prefix", stage.prefix]
     capfd.readouterr()
-    assert main(["verify", "process", "checkout", "-o", "json", *server]) == 5
+    assert main(["verify", "--process", "checkout", "-o", "json", *server]) == 5
     said = json.loads(capfd.readouterr().out.splitlines()[0])
     assert said["violation_count"] == 3 and said["commands"] == 12
     text = "; ".join(said["violations"])
     assert "command 0 was sent 2 times" in text and "/9/9/0@7: there is no such event" in text
-    assert main(["verify", "process", "checkout", "order", *server]) == 2
+    assert main(["verify", "--process", "checkout", "--process", "order", *server]) == 2
 
 
 def test_target_that_has_grown_is_clean(stage: Stage) -> None:

@@ -41,8 +41,8 @@ def classes_from_archive(folder: Path) -> int:
 
 @pytest.mark.nightly
 def test_spark_starts_from_its_archive(cache: Path, tmp_path: Path) -> None:
-    """Only `make nightly` runs this test, because writing archives takes both cores half a minute."""
-    warm = [sys.executable, "-m", "cqrs_cli", "warm", "--no-kafka", "--executors", "-q"]
+    """In `make nightly`: to write archives takes both cores half a minute. Every run of the tests starts from some."""
+    warm = [sys.executable, "-m", "cqrs_cli", "warm", "spark", "executors", "-q"]
     subprocess.run(warm, check=True, timeout=300)
     java = find_java()
     assert {*cache.glob("*.jsa")} == {spark_archive(java).find(), executor_archive(java).find()}

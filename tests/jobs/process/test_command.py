@@ -1,4 +1,4 @@
-"""`cqrs run` with a process manager, and `cqrs process`, as separate processes on Spark."""
+"""`cqrs run` with aggregates and a process manager, and with the process manager only, on Spark."""
 
 import json
 import os
@@ -107,12 +107,16 @@ def test_stopped_processes_end_with_one(shop: Project) -> None:
     send(orders, "o-1", ("Place", {"customer": "ann"}))
     with running(orders.plan(once=False)):
         eventually(lambda: happened(orders, "o-1"))
-    with shop.running("process", "checkout", "--once", "--from", "beginning", "-o", "json") as process:
+    with shop.running(
+        "run", "--process", "checkout", "--once", "--from", "beginning", "-o", "json"
+    ) as process:
         _, err = process.communicate(timeout=180)
     said = json.loads(err.splitlines()[-1])["error"]
     assert process.returncode == 1
     assert f"process checkout raised on order.Placed {shop.prefix}order.events:" in said["message"]
     assert f"checkout.py:{line}: ZeroDivisionError: division by zero" in said["message"]
     skip = said["hint"].partition("--skip ")[2].split()[0]
-    done = shop.json("process", "checkout", "--once", "--skip", skip)
-    assert (done["events"], done["commands"], done["lag"]) == (0, 0, 0)
+    done = shop.json("run", "--process", "checkout", "--once", "--skip", skip)
+    reactions = done["reactions"]
+    assert (reactions["events"], reactions["commands"]) == (0, 0)
+    assert done["processes"]["checkout"]["lag"] == 0

@@ -193,7 +193,7 @@ def test_command_prints_its_document(
         "local[2]",
     ]
     done = subprocess.run(
-        [*command, "--until", "2026-11-21T13:00:00+01:00"],
+        [*command, "--at", "2026-11-21T13:00:00+01:00"],
         cwd=tmp_path,
         env={
             **os.environ,
@@ -206,6 +206,6 @@ def test_command_prints_its_document(
     )
     assert (done.stderr, done.returncode) == ("", 0)
     document = json.loads(done.stdout)
-    assert list(document) == ["aggregate", "aggregates", "events", "digest", "until", "seconds"]
-    assert [document[name] for name in ("aggregates", "events", "until")] == [1, 1, NOON]
+    assert list(document) == ["aggregate", "aggregates", "events", "digest", "at", "seconds"]
+    assert [document[name] for name in ("aggregates", "events", "at")] == [1, 1, NOON]
     assert len(document["digest"]) == 64

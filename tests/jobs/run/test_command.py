@@ -141,7 +141,7 @@ def sample(url: str, name: str) -> float:
     [
         (["run", "counter"], 3, "cqrs init counter"),
         (["run", "countr"], 2, "did you mean counter?"),
-        (["run", "counter", "--fail", "counter:0"], 2, "is not a place in a topic"),
+        (["run", "counter", "--fail", "counter:0"], 2, "is not a position in a topic"),
         (["run", "-b", "127.0.0.1:1", "counter"], 4, "127.0.0.1:1"),
         (["run", "counter", "--state-dir", "/proc/nowhere"], 3, ""),
     ],

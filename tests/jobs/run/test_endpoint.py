@@ -71,7 +71,7 @@ def test_open_listener_would_be_seen() -> None:
 @pytest.mark.covers("no-foreign-code")
 def test_metrics_listen_on_loopback_only() -> None:
     before = listening(os.getpid())
-    address = metrics_at("0", None)
+    address = metrics_at("0")
     assert address is not None
     endpoint = Endpoint(Metrics(), *address)
     try:
@@ -136,16 +136,10 @@ def test_silent_driver_is_not_alive(endpoint: Endpoint[Snapshot], clock: Clock) 
     ],
 )
 def test_address_may_name_a_host(text: str, address: tuple[str, int]) -> None:
-    assert metrics_at(text, None) == address
+    assert metrics_at(text) == address
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", "host:x", ":70000", "::1:9500"])
 def test_wrong_address_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--metrics-address"):
-        metrics_at(text, None)
-
-
-def test_port_and_address_exclude_each_other() -> None:
-    with pytest.raises(UsageError, match="says the same"):
-        metrics_at("9500", 9500)
-    assert metrics_at(None, 9500) == ("127.0.0.1", 9500)
+        metrics_at(text)

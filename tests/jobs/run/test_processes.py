@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.processes import chosen_processes
+from cqrs_cli.cli.processes import chosen_processes, usable_processes
 from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.errors import CqrsError, TakenOverError, UsageError
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult
@@ -151,13 +151,16 @@ def test_once_leaves_reactions_to_others(stage: Stage) -> None:
     assert left_to_react(plan, print, patience=0.0) == plan
 
 
-def test_processes_without_a_topic_wait(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    """Process managers without a topic are skipped unless they are named.
-
-    Skips for other process managers are refused.
-    """
+def stage_cli(stage: Stage) -> Cli:
+    """A call with the stage's settings."""
     cli = Cli({"topic_prefix": stage.prefix})
     cli.__dict__["settings"] = stage.settings
+    return cli
+
+
+def test_processes_without_a_topic_wait(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are left out unless they are named; places of processes that do not run are refused."""
+    cli = stage_cli(stage)
     assert [one.name for one in chosen_processes(cli, stage.connection, None)] == ["checkout"]
     stage.delete(stage.topics.positions)
     assert chosen_processes(cli, stage.connection, None) == []
@@ -165,3 +168,15 @@ def test_processes_without_a_topic_wait(stage: Stage, capsys: pytest.CaptureFixt
     assert [one.name for one in chosen_processes(cli, stage.connection, ["checkout"])] == ["checkout"]
     with pytest.raises(UsageError, match="is a place of a process, and none runs"):
         assemble(stage.settings, stage.connection, {}, [], Interventions(skip=["checkout:order:0@0"]))
+
+
+def test_process_managers_run_without_aggregates(stage: Stage) -> None:
+    stage.place(0, 3)
+    (checkout,) = usable_processes(stage_cli(stage), ["checkout"])
+    made = assemble(stage.settings, stage.connection, {}, [checkout], beginning=True, once=True)
+    assert made.plan.topics == {} and made.reacting is not None and made.reacting.beginning
+    done, _ = drive(made.plan, made.reacting)
+    assert done.processes is not None and done.processes.events == 3
+    again = assemble(stage.settings, stage.connection, {}, [checkout], once=True)
+    assert again.left(print) is None
+    assert again.nothing_left().summary()["processes"]["checkout"]["lag"] == 0

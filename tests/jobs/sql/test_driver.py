@@ -82,21 +82,18 @@ def test_views_and_errors(
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.slow
-def test_command_answers_from_a_file(project: Project) -> None:
+def test_command_answers_several_queries(project: Project) -> None:
     bank = project.harness()
     bank.send(*mixture(40))
     quietly(bank.plan())
-    file = project.folder / "report.sql"
-    file.write_text(
-        """-- the events of one type; with its fields
+    queries = """-- the events of one type; with its fields
         SELECT count(*) AS deposits FROM bank_account_Deposited;
         SELECT DISTINCT status FROM bank_account_outcomes WHERE status = 'accepted';
         SELECT count(*) AS then FROM bank_account_state"""
-    )
     deposits = sum(
         b'"bank_account.Deposited"' in (r.value or b"") for n in (0, 1) for r in bank.records("events", n)
     )
-    said = project.cqrs("sql", "--file", "report.sql", "--at", "1d", "-o", "json", "--master", "local[2]")
+    said = project.cqrs("sql", "--at", "1d", "-o", "json", "--master", "local[2]", "--", queries)
     assert [json.loads(line) for line in said.splitlines()] == [
         {"deposits": deposits},
         {"status": "accepted"},

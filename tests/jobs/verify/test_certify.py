@@ -40,13 +40,13 @@ def test_only_changes_are_found(decided: TopicHarness) -> None:
 @pytest.mark.slow
 def test_command_keeps_and_compares(decided: TopicHarness, tmp_path: Path) -> None:
     file = tmp_path / "project" / "then.json"
-    said = call(decided, "certificate", "make", "bank_account", "then.json")
+    said = call(decided, "certificate", "bank_account", "--out", "then.json")
     assert (said.returncode, said.stderr) == (0, "")
     assert said.stdout.splitlines()[-1] == "certificate written to then.json"
     told = json.loads(file.read_text())
     told["topics"][decided.topics.events]["partitions"][0]["stretches"][0]["sha256"] = "0" * 64
     file.with_name("other.json").write_text(json.dumps(told))
-    said = call(decided, "certificate", "check", "bank_account", "other.json", "--make", "now.json")
+    said = call(decided, "certificate", "bank_account", "--check", "other.json", "--out", "now.json")
     assert said.returncode == 5
     assert said.stdout.splitlines()[0].startswith(f"{decided.topics.events} partition 0: offsets 0 to ")
     assert said.stderr.startswith(

@@ -98,7 +98,7 @@ def test_clean_topics_end_with_0(decided: TopicHarness) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_topics_are_proved_without_code(decided: TopicHarness) -> None:
-    done = call(decided, "verify", "bank_account", "--continue", "proved/", "-o", "json", with_code=False)
+    done = call(decided, "verify", "bank_account", "--incremental", "proved/", "-o", "json", with_code=False)
     assert (json.loads(done.stdout)["violations"], done.returncode) == ([], 0)
     assert (decided.folder / "project" / "proved" / HEAD_FILE).is_file()
     done = call(decided, "verify", "bank_account", "--state", with_code=False)

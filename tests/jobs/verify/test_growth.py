@@ -20,7 +20,7 @@ pytestmark = pytest.mark.kafka
 
 
 def proved_on(harness: TopicHarness, folder: Path) -> Verified:
-    """Run `verify --continue` with the checkpoint in the folder."""
+    """`verify --incremental`: from what it has left in the folder."""
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
     with resumed_from(folder, proved_by(plan)) as work:
         return verify_here(replace(plan, since=work))
@@ -83,7 +83,7 @@ def test_certificates_hold_over_a_growth(connection: Connection, prefix: str, tm
 @pytest.mark.spark
 @pytest.mark.slow
 def test_commands_work_on_a_grown_aggregate(grown: TopicHarness) -> None:
-    done = call(grown, "verify", "counter", "--continue", "kept/")
+    done = call(grown, "verify", "counter", "--incremental", "kept/")
     assert (done.returncode, done.stderr) == (0, "") and "no violation" in done.stdout
     done = call(grown, "whatif", "counter", "--with", "aggregates.counter")
     assert (done.returncode, done.stderr) == (0, "")

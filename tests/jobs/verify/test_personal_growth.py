@@ -22,7 +22,7 @@ NAMES = [f"c-{number}" for number in range(8)]
 
 
 def proved_on(people: TopicHarness) -> list[str]:
-    """Return the violations that `verify --continue` finds. Each call continues the previous call."""
+    """The violations that `verify --incremental` finds, from one call to the next."""
     plan = plan_verify(people.connection, people.topics, people.settings)
     with resumed_from(people.folder / "proved", proved_by(plan)) as work:
         return [str(one) for one in verify_here(replace(plan, since=work)).violations]

@@ -1,4 +1,4 @@
-"""`verify --continue`: the folder with checkpoints of verifications, and the reasons to refuse a folder."""
+"""`verify --incremental`: the folder that verifies go on from, and what it is refused for."""
 
 import re
 import shutil

@@ -157,7 +157,7 @@ def test_differences_are_told_to_people() -> None:
     told = DecidedAgain(2000, 3, 4, [], counts, {one.label: [one], gone.label: [gone]}, 2.0)
     assert lines_of(decided_again("bank_account", "drafts.kept", told, None)) == [
         "    1,200  accepted → unchanged",
-        "           partition 0 offset 7  a  bank_account.Close",
+        "           0@7  a  bank_account.Close",
         "             was   {}",
         f"             would {'{}' * 80}… 240 more characters",
         "           1,199 more are not shown: --out DIR writes all",

@@ -43,8 +43,8 @@ LOOKING = [
 #: These commands write files.
 WRITING = [
     ("replay", "customer", "--out", "replayed", *LOCAL),
-    ("export", "customer", "events", "--out", "exported", *LOCAL),
-    ("certificate", "make", "customer", "certificate", *LOCAL),
+    ("export", "customer", "--out", "exported", *LOCAL),
+    ("certificate", "customer", "--out", "certificate", *LOCAL),
 ]
 
 
@@ -130,8 +130,8 @@ def test_no_disk_has_what_was_erased(shop: Shop) -> None:
         said = shop.look(*arguments)
         assert not any(needle in said for needle in shop.needles), arguments
     assert shop.customers() == 0
-    assert "no violation" in shop.look("verify", "customer", "--erased", "--look-in", "projections.db")
+    assert "no violation" in shop.look("verify", "customer", "--erased", "--scan-path", "projections.db")
     assert outside(shop) == set()
     assert not any(needle in shop.said for needle in shop.needles)
-    assert shop.json("replay", "customer", "--until", until, *LOCAL)["digest"] == before
+    assert shop.json("replay", "customer", "--at", until, *LOCAL)["digest"] == before
     goes_with_compaction(shop, keys)
