@@ -3,7 +3,7 @@
     cqrs send bank_account acc-42 Open owner=ann
     cqrs send bank_account acc-42 Deposit amount:=100
 
-The log contains the names of the events and of their fields: add new names, never change a name.
+The names of the events and of their fields are the storage format: add new names, never change a name.
 """
 
 from collections.abc import Iterator

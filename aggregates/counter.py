@@ -6,7 +6,7 @@ the reset is rejected if the counter has changed since then.
     cqrs send counter visits Increment by:=3
     cqrs send counter visits Reset --expect 7
 
-The log contains the names of the events and of their fields: add new names, never change a name.
+The names of the events and of their fields are the storage format: add new names, never change a name.
 """
 
 from collections.abc import Iterator

@@ -6,7 +6,7 @@ until it is placed again as a new order.
     cqrs send order o-7 Place customer=ann
     cqrs send order o-7 AddLine sku=tea quantity:=2
 
-The log contains the names of the events and of their fields: add new names, never change a name.
+The names of the events and of their fields are the storage format: add new names, never change a name.
 """
 
 from collections.abc import Iterator

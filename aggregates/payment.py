@@ -3,7 +3,7 @@
     cqrs send payment o-7 Request customer=ann
     cqrs send payment o-7 Pay reference=tr-93
 
-The log contains the names of the events and of their fields: add new names, never change a name.
+The names of the events and of their fields are the storage format: add new names, never change a name.
 """
 
 from collections.abc import Iterator

@@ -5,7 +5,7 @@
 
 `decide` reads no clock. `at.time` is the broker's timestamp of the command, so repeated decisions are equal.
 
-The log contains the names of the events and of their fields: add new names, never change a name.
+The names of the events and of their fields are the storage format: add new names, never change a name.
 """
 
 from collections.abc import Iterator

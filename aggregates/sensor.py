@@ -3,7 +3,7 @@
     cqrs send sensor boiler Configure window:=3
     cqrs send sensor boiler Record value:=21.5
 
-The log contains the names of the events and of their fields: add new names, never change a name.
+The names of the events and of their fields are the storage format: add new names, never change a name.
 """
 
 from collections.abc import Iterator

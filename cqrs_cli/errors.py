@@ -6,7 +6,7 @@
     ├── UnavailableError     4   the broker or Java is not reachable: a retry may help
     ├── ContradictionError   5   inconsistent data, or data that would be lost: nothing was written; needs an operator
     ├── TakenOverError       6   another run took over these topics: do not restart automatically
-    ├── RefusedError         7   `send --wait`: the command was rejected, failed, or repeats a rejected command
+    ├── RefusedError         7   `send --wait`: not accepted, unchanged or deferred, nor a duplicate of such a command
     └── NoOutcomeError       8   `send --wait`: no outcome in time; the command may still be decided
 
 If a signal ends the process, the exit code is 128 + the number of the signal (130, 143).

@@ -94,7 +94,7 @@ class _Armed:
         signal.pthread_kill(threading.get_ident(), number)
 
 
-class _Calling(_Armed):
+class _CallingFailpoint(_Armed):
     """The failpoint of a test that runs owners in its own process: it calls a function the first `times`."""
 
     def __init__(self, point: str, act: Callable[[], object], times: int) -> None:
@@ -114,7 +114,7 @@ _armed: _Armed | None = None
 def arm() -> None:
     """Arm the failpoint that the environment variable names; raises `ConfigurationError` for a malformed value."""
     global _armed
-    if not isinstance(_armed, _Calling):
+    if not isinstance(_armed, _CallingFailpoint):
         _armed = _parse(os.environ.get(VARIABLE, ""))
 
 
@@ -122,7 +122,7 @@ def arm() -> None:
 def acting(point: str, act: Callable[[], object], times: int = 1) -> Iterator[None]:
     """Inside the block, call `act` the first `times` that an owner of this process reaches the point."""
     global _armed
-    before, _armed = _armed, _Calling(point, act, times)
+    before, _armed = _armed, _CallingFailpoint(point, act, times)
     try:
         yield
     finally:

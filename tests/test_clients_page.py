@@ -17,7 +17,7 @@ from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.decide import decide_batch
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
@@ -58,7 +58,7 @@ def decided(connection: "Connection", topics: Topics, account: str) -> str:
     """Return the outcomes of the commands on the account's partition, by the rules that the owner applies."""
     partition = partition_for("murmur2", account.encode(), 4) or 0
     aggregate: Aggregate = registry.load("bank_account", "aggregates", ROOT)
-    opened = Folded(1, aggregate.decider.initial, 0, 0)
+    opened = VersionedState(1, aggregate.decider.initial, 0, 0)
     ((_, end),) = readers.bounds(connection, topics.commands, [partition]).values()
     (records,) = readers.read(connection, topics.commands, partition, 0, end)
     context = BatchContext(

@@ -20,7 +20,7 @@ from cqrs_cli.core.messages import event, outcome
 from cqrs_cli.core.messages.growth import read_growth
 from cqrs_cli.core.messages.reasons import STATUSES, Reason
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.measures import Folding
+from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.ownership.claim import Counts
@@ -145,7 +145,7 @@ def test_the_stream_shown_is_real() -> None:
     shown = re.findall(r"^```ndjson\n(.*?)^```$", MESSAGES, re.MULTILINE | re.DOTALL)
     note, progress, end = (json.loads(line) for text in shown for line in text.splitlines())
     here = Partition("counter", 0)
-    folding = {here: OwnerReport("counter", 0, 0, 0, 1, "warm", Folding(1, 0, 1))}
+    folding = {here: OwnerReport("counter", 0, 0, 0, 1, "warm", FoldProgress(1, 0, 1))}
     look = Snapshot(0.0, {here: Counts()}, lags={here: 1}, reports=folding)
     stamped = {"time": "", "kind": ""}
     assert shape(progress) == shape({**stamped, **progress_document(look, 0.0)})

@@ -27,7 +27,7 @@ _HOLDING = {
 _MOMENT = 0.01
 
 
-class Terminated(KeyboardInterrupt):
+class TerminationSignal(KeyboardInterrupt):
     """SIGTERM or SIGHUP, raised as Ctrl-C is, so that one `except KeyboardInterrupt` cleans up after all signals."""
 
     def __init__(self, number: int = signal.SIGTERM) -> None:
@@ -82,8 +82,8 @@ def _send_again(number: int) -> None:
 
 @contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """Within the block SIGTERM and SIGHUP raise `Terminated`; an ignored SIGHUP stays ignored, as `nohup` needs it. At
-    an unsafe point these signals and Ctrl-C raise nothing: they are sent again.
+    """Within the block SIGTERM and SIGHUP raise `TerminationSignal`; an ignored SIGHUP stays ignored, as `nohup` needs
+    it. At an unsafe point these signals and Ctrl-C raise nothing: they are sent again.
 
     Only the main thread can install signal handlers; in other threads nothing changes.
     """
@@ -100,7 +100,7 @@ def terminated_like_interrupted() -> Iterator[None]:
             raise KeyboardInterrupt
         for lost in (one for one in terminals if not os.isatty(one)):
             os.dup2(os.open(os.devnull, os.O_WRONLY), lost)  # output during cleanup must not fail
-        raise Terminated(number)
+        raise TerminationSignal(number)
 
     def is_ours(number: int) -> bool:
         set_before = signal.getsignal(number)

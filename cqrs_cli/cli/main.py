@@ -11,7 +11,7 @@ import typer
 
 from cqrs_cli.cli.app import PANELS, app
 from cqrs_cli.cli.context import Call
-from cqrs_cli.cli.interrupts import Terminated, terminated_like_interrupted
+from cqrs_cli.cli.interrupts import TerminationSignal, terminated_like_interrupted
 from cqrs_cli.cli.output import Printer
 from cqrs_cli.errors import CqrsError, UsageError
 
@@ -43,7 +43,7 @@ def main(
     except BrokenPipeError:  # the reader has closed the pipe: `cqrs tail … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SIGNAL + signal.SIGPIPE
-    except Terminated as ending:
+    except TerminationSignal as ending:
         return SIGNAL + ending.number
     except KeyboardInterrupt:
         return SIGNAL + signal.SIGINT

@@ -6,10 +6,10 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from cqrs_cli.keys.opener import EventOpener
+    from cqrs_cli.keys.opener import EventDecryptor
 
 
-def opener_of(cli: Cli, aggregate: str) -> "EventOpener | None":
+def opener_of(cli: Cli, aggregate: str) -> "EventDecryptor | None":
     """Return the decryptor of an aggregate's events; None if its code is not available: the events stay encrypted."""
     from cqrs_cli.core.sealed_events import event_marks
     from cqrs_cli.kafka.keys_log import event_opener

@@ -104,7 +104,7 @@ class Printer:
             yield lambda text: None
         elif not sys.stderr.isatty():
             self.note(f"{text} …")
-            yield Paced(self.note, every)
+            yield ProgressThrottle(self.note, every)
         else:
             from rich.text import Text
 
@@ -164,7 +164,7 @@ def _console(**options: Any) -> "Console":
     return Console(markup=False, emoji=False, highlight=False, **options)
 
 
-class Paced:
+class ProgressThrottle:
     """Forwards a progress text at most once in `every` seconds, and the first text only after that time."""
 
     def __init__(

@@ -12,7 +12,7 @@ import msgspec
 
 from cqrs_cli.client.background import BackgroundSender, Unsent
 from cqrs_cli.client.command_outcome import CommandOutcome
-from cqrs_cli.client.envelope import IN_PYTHON, Attributes, Composed, write_command
+from cqrs_cli.client.envelope import IN_PYTHON, Attributes, ReadyCommand, write_command
 from cqrs_cli.client.pending import PendingOutcome
 from cqrs_cli.client.project import ProjectAggregates, project_connection
 from cqrs_cli.core.aggregate.decider import Command
@@ -156,7 +156,7 @@ class Client:
 
     def _composed(
         self, aggregate_id: str, command: Command, aggregate: str | None, given: Attributes
-    ) -> Composed:
+    ) -> ReadyCommand:
         if not isinstance(command, Command):
             raise UsageError(f"not a command: {command!r:.100}", "send one of the aggregate's own classes")
         taker, wire_type = self._aggregates.of_command(command, aggregate)

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.outcomes import is_refused
 from cqrs_cli.core.messages.outcome import DeferredTarget, Original, OutcomeEnvelope
 
@@ -35,7 +35,7 @@ class CommandOutcome(Struct, frozen=True):
     target: DeferredTarget | None = None
 
     @classmethod
-    def read(cls, outcome: OutcomeEnvelope, command: Composed) -> "CommandOutcome":
+    def read(cls, outcome: OutcomeEnvelope, command: ReadyCommand) -> "CommandOutcome":
         """Convert an outcome record of the command `command`."""
         said = outcome.data
         return cls(

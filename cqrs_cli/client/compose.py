@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from cqrs_cli.client.envelope import NOTHING_GIVEN, Attributes, Composed, write_command
+from cqrs_cli.client.envelope import NOTHING_GIVEN, Attributes, ReadyCommand, write_command
 from cqrs_cli.client.field_values import command_data
 from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -28,7 +28,7 @@ def compose(
     command: str,
     fields: Sequence[str],
     given: Attributes = NOTHING_GIVEN,
-) -> Composed:
+) -> ReadyCommand:
     """Compose a command to an aggregate; `fields` are `name=text`, `name:=json` or `name[key]=text`.
 
     Raises `UsageError` for an unknown command or field, or a value that is not of the field's type.
@@ -72,7 +72,7 @@ _read_known = msgspec.json.Decoder(cast("type[_Line]", _Known)).decode
 _read_line = msgspec.json.Decoder(_Line).decode
 
 
-def complete_line(line: bytes) -> Composed:
+def complete_line(line: bytes) -> ReadyCommand:
     """Return a line of JSON as a command. The bytes are not changed; a missing id, source or specversion is prepended.
 
     Only the attributes that sending needs are read; the owner checks the others. Raises `ValueError` for a line that
@@ -100,7 +100,7 @@ def complete_line(line: bytes) -> Composed:
     if read.source is UNSET:
         missing += b'"source":"%s",' % SOURCE.encode()
     value = line.strip()
-    return Composed(
+    return ReadyCommand(
         read.id, aggregate, read.subject, read.type, b"{" + missing + value[1:] if missing else value
     )
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from cqrs_cli.client.uuid7 import uuid7
-from cqrs_cli.core.messages.attributes import MAX_TRACESTATE, HandedOn
+from cqrs_cli.core.messages.attributes import MAX_TRACESTATE, PropagatedAttributes
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.reaction_id import why_reserved
@@ -15,7 +15,7 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import UsageError
 
 
-class Composed(NamedTuple):
+class ReadyCommand(NamedTuple):
     """A command ready to send: `value` is its CloudEvent as JSON."""
 
     id: str
@@ -25,7 +25,7 @@ class Composed(NamedTuple):
     value: bytes
 
 
-class Attributes(HandedOn, frozen=True, kw_only=True, gc=False):
+class Attributes(PropagatedAttributes, frozen=True, kw_only=True, gc=False):
     """The attributes that a sender may set, besides type, subject and data. Times are in ms since the epoch."""
 
     id: str | None = None  # None: a new UUIDv7
@@ -39,7 +39,7 @@ class Attributes(HandedOn, frozen=True, kw_only=True, gc=False):
 NOTHING_GIVEN = Attributes()
 
 
-class Spelling(NamedTuple):
+class ArgumentNames(NamedTuple):
     """The names of arguments in errors, for the command line or Python. `option` is the prefix of other attributes."""
 
     subject: str
@@ -49,8 +49,8 @@ class Spelling(NamedTuple):
     option: str = ""
 
 
-ON_COMMAND_LINE = Spelling("ID", "--id", "--expect", "--correlation", "--")
-IN_PYTHON = Spelling("aggregate_id", "id", "expect", "correlation_id")
+ON_COMMAND_LINE = ArgumentNames("ID", "--id", "--expect", "--correlation", "--")
+IN_PYTHON = ArgumentNames("aggregate_id", "id", "expect", "correlation_id")
 
 #: W3C Trace Context, version 00: the trace id and the parent id are not all zeros, and the version is not ff.
 _TRACEPARENT = re.compile(
@@ -66,7 +66,7 @@ _MEMBER = re.compile(
 _MOST_MEMBERS = 32
 
 
-class _Begun(HandedOn, frozen=True, gc=False, omit_defaults=True):
+class _Begun(PropagatedAttributes, frozen=True, gc=False, omit_defaults=True):
     specversion: str
     id: str
     source: str
@@ -90,8 +90,8 @@ def write_command(
     data: bytes,
     source: str,
     given: Attributes = NOTHING_GIVEN,
-    spelling: Spelling = ON_COMMAND_LINE,
-) -> Composed:
+    spelling: ArgumentNames = ON_COMMAND_LINE,
+) -> ReadyCommand:
     """Return a command with `data`, which the caller has checked; raise `UsageError` for an invalid attribute."""
     if given.expected is not None:
         try:
@@ -122,22 +122,22 @@ def write_command(
         **handed_on,
         data=Raw(data),
     )
-    return Composed(chosen, aggregate, subject, wire_type, msgspec.json.encode(written))
+    return ReadyCommand(chosen, aggregate, subject, wire_type, msgspec.json.encode(written))
 
 
-def handed_on_again(event: HandedOn) -> dict[str, Any]:
+def handed_on_again(event: PropagatedAttributes) -> dict[str, Any]:
     """Return an event's propagated attributes for its commands. An invalid trace is dropped: it would be rejected."""
     found = event.handed_on()
     for unread in ("tracestate", "traceparent"):
         try:
-            _check_trace(HandedOn(**found), "")
+            _check_trace(PropagatedAttributes(**found), "")
             break
         except UsageError:
             found.pop(unread, None)
     return found
 
 
-def _check_trace(given: HandedOn, option: str) -> None:
+def _check_trace(given: PropagatedAttributes, option: str) -> None:
     parent, state = given.traceparent, given.tracestate
     if parent is not None and _TRACEPARENT.fullmatch(parent) is None:
         raise UsageError(

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from cqrs_cli.client.compose import SOURCE
-from cqrs_cli.client.envelope import Composed, write_command
+from cqrs_cli.client.envelope import ReadyCommand, write_command
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED
 from cqrs_cli.core.erasure import ERASE
@@ -48,7 +48,7 @@ def require_personal(aggregate: Aggregate) -> None:
         )
 
 
-def erase_command(aggregate: str, aggregate_id: str) -> Composed:
+def erase_command(aggregate: str, aggregate_id: str) -> ReadyCommand:
     """Return the command that erases the personal fields of one aggregate."""
     return write_command(aggregate, aggregate_id, ERASE, b"{}", SOURCE)
 

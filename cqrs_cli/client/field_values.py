@@ -9,7 +9,7 @@ from msgspec import Raw
 from msgspec.inspect import AnyType, NoneType
 
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.described import Described, tree_of
+from cqrs_cli.core.aggregate.described import TypeNode, tree_of
 from cqrs_cli.core.aggregate.fields import fields_of, spell_type, values_of
 from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.personal.words import texts_in, withhold
@@ -58,7 +58,7 @@ class _Twice(Exception):
     """A field is given twice."""
 
 
-def _put(owner: str, values: Any, kind: Described, match: "re.Match[str]") -> None:
+def _put(owner: str, values: Any, kind: TypeNode, match: "re.Match[str]") -> None:
     """Set the value at the field's name and keys (`lines[0][sku]`) in `values`, an object of type `kind`."""
     keys, text, is_json = [match["name"], *_KEY.findall(match["path"])], match["text"], bool(match["json"])
     steps = []
@@ -75,7 +75,7 @@ def _put(owner: str, values: Any, kind: Described, match: "re.Match[str]") -> No
     _set(values, key, _from_json(text, kind) if is_json else _from_text(text, kind, place))
 
 
-def _step(owner: str, kind: Described, key: str) -> tuple[str, str, Described]:
+def _step(owner: str, kind: TypeNode, key: str) -> tuple[str, str, TypeNode]:
     """Return a member of `owner`: its display name (`lines[0]`), its JSON key, its type.
 
     Raises `LookupError` with the known members if there is no such member.
@@ -97,20 +97,20 @@ def _step(owner: str, kind: Described, key: str) -> tuple[str, str, Described]:
     raise LookupError(f"{owner} is {spell_type(kind.plain)}: it has no [{key}]")
 
 
-def _members(kind: Described) -> list[Described]:
+def _members(kind: TypeNode) -> list[TypeNode]:
     """Return the members of a union without null; for another type, the type itself."""
     if kind.form != "union":
         return [kind]
     return [one for part in kind.parts for one in _members(part) if not isinstance(one.wire, NoneType)]
 
 
-def _holder(kind: Described) -> Described:
+def _holder(kind: TypeNode) -> TypeNode:
     """Return the first member of a union that is an object, dict or list; else the first member."""
     members = _members(kind)
     return next((one for one in members if one.form not in ("value", "closed")), members[0])
 
 
-def _item(kind: Described) -> Described | None:
+def _item(kind: TypeNode) -> TypeNode | None:
     """Return the type of a list's items; None if the type is not a list."""
     first, *more = _members(kind)
     return first.parts[0] if first.form in ("list", "set") and not more else None
@@ -145,7 +145,7 @@ def _set(values: Any, key: str, value: Any) -> None:
         values[key] = value
 
 
-def _from_text(text: str, kind: Described, place: str) -> Any:
+def _from_text(text: str, kind: TypeNode, place: str) -> Any:
     """Convert `100` for an int, `true` for a bool, any text for a str. `place` is for errors: `customer[name]`."""
     if isinstance(kind.wire, AnyType):
         return text
@@ -160,7 +160,7 @@ def _from_text(text: str, kind: Described, place: str) -> Any:
         raise
 
 
-def _from_json(text: str, kind: Described) -> Raw:
+def _from_json(text: str, kind: TypeNode) -> Raw:
     """Return JSON unchanged; raise `ValueError` for invalid JSON, and for a value of another type."""
     raw = text.encode()
     msgspec.json.decode(raw)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import State
-from cqrs_cli.core.fold import Folded, FoldError, fold_event
+from cqrs_cli.core.fold import FoldError, VersionedState, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
@@ -21,7 +21,7 @@ from cqrs_cli.payloads.check_out import checked_out
 from cqrs_cli.settings.moments import parse_moment
 
 #: True if a state of the aggregate is not after the requested version or time.
-Within = Callable[[Folded], bool]
+Within = Callable[[VersionedState], bool]
 
 
 #: Digits of the largest version, a signed number of 64 bits. Python refuses to read thousands of digits at all.
@@ -176,8 +176,8 @@ def fold_history(
 
     `events=False` keeps no events in memory. Raises `ContradictionError` with the position of an invalid event.
     """
-    folded: Folded | None = None
-    chosen: Folded | None = None
+    folded: VersionedState | None = None
+    chosen: VersionedState | None = None
     kept: list[EventEnvelope] = []
     for place, record in records:
         try:

@@ -8,7 +8,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
 from cqrs_cli.client.command_outcome import CommandOutcome
-from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.errors import CqrsError, NoOutcomeError
 from cqrs_cli.kafka.topics.topics import Topics
 
@@ -19,7 +19,7 @@ class PendingOutcome:
     `id` is the command id. Resending the command with this id is safe.
     """
 
-    def __init__(self, composed: Composed, topics: Topics, timeout: float) -> None:
+    def __init__(self, composed: ReadyCommand, topics: Topics, timeout: float) -> None:
         self.composed, self.topics = composed, topics
         self.deadline = time.monotonic() + timeout
         self._outcome: Future[CommandOutcome] = Future()

@@ -14,7 +14,7 @@ from cqrs_cli.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
-    from cqrs_cli.keys.opener import EventOpener
+    from cqrs_cli.keys.opener import EventDecryptor
     from cqrs_cli.settings.settings import Settings
 
 
@@ -25,7 +25,7 @@ class ProjectAggregates:
         self._package, self._root = settings.aggregates, settings.root
         self.payloads = settings.payloads()
         self._settings = settings
-        self._openers: dict[str, EventOpener] = {}
+        self._openers: dict[str, EventDecryptor] = {}
         self._loaded: dict[str, Aggregate] = {}
         self._types: dict[type, list[tuple[Aggregate, str]]] = {}
 
@@ -36,21 +36,21 @@ class ProjectAggregates:
             found = self._loaded[name] = registry.load(name, self._package, self._root)
         return found
 
-    def opener(self, aggregate: Aggregate, events: str) -> "EventOpener":
+    def opener(self, aggregate: Aggregate, events: str) -> "EventDecryptor":
         """Return the decryptor of the aggregate's events in this topic, cached with the data keys that it has read."""
         found = self._openers.get(events)
         if found is None:
             found = self._openers[events] = self._made_opener(aggregate, events)
         return found
 
-    def _made_opener(self, aggregate: Aggregate, events: str) -> "EventOpener":
+    def _made_opener(self, aggregate: Aggregate, events: str) -> "EventDecryptor":
         from cqrs_cli.kafka.keys_log import event_opener
         from cqrs_cli.kafka.topics.topics import Topics
-        from cqrs_cli.keys.opener import EventOpener
+        from cqrs_cli.keys.opener import EventDecryptor
 
         marks = event_marks(aggregate)
         if marks is None or self._settings.keys() is None:
-            return EventOpener(events, marks)
+            return EventDecryptor(events, marks)
         connection = project_connection(self._settings)
         topics = Topics(aggregate.name, events.removesuffix(f"{aggregate.name}.events"))
         return event_opener(connection, connection.keys, topics, marks)

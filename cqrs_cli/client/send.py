@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from cqrs_cli.client.compose import complete_line
-from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.outcomes import OutcomeWaiter, ReceivedOutcome
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.errors import CqrsError, UsageError
@@ -22,7 +22,7 @@ COMMANDS_PER_LOOK = 2000
 class SentCommand(NamedTuple):
     """A command, and its position in the commands topic."""
 
-    composed: Composed
+    composed: ReadyCommand
     partition: int
     offset: int
 
@@ -39,7 +39,7 @@ class SentCommands(NamedTuple):
         return sum(self.aggregates.values())
 
 
-def read_lines(lines: Iterable[bytes], known: Collection[str]) -> Iterator[Composed]:
+def read_lines(lines: Iterable[bytes], known: Collection[str]) -> Iterator[ReadyCommand]:
     """Yield the commands in lines of JSON; empty lines are skipped.
 
     Raises `UsageError`, with the line number, for the first line that is not a command to a `known` aggregate.
@@ -56,7 +56,7 @@ def read_lines(lines: Iterable[bytes], known: Collection[str]) -> Iterator[Compo
         yield composed
 
 
-def send_one(producer: CommandProducer, topics: Topics, composed: Composed) -> SentCommand:
+def send_one(producer: CommandProducer, topics: Topics, composed: ReadyCommand) -> SentCommand:
     """Send one command, and wait until it is delivered."""
     places: list[tuple[int, int]] = []
     producer.send(
@@ -70,7 +70,7 @@ def send_one(producer: CommandProducer, topics: Topics, composed: Composed) -> S
 def send_all(
     producer: CommandProducer,
     topics: Mapping[str, Topics],
-    commands: Iterable[Composed],
+    commands: Iterable[ReadyCommand],
     progress: Callable[[int], None],
 ) -> SentCommands:
     """Send all commands, and wait until they are delivered; `progress` receives the number sent so far.
@@ -80,7 +80,7 @@ def send_all(
     began = time.monotonic()
     counts: Counter[str] = Counter()
 
-    def send(composed: Composed) -> None:
+    def send(composed: ReadyCommand) -> None:
         producer.send(topics[composed.aggregate].commands, composed.subject.encode(), composed.value)
         counts[composed.aggregate] += 1
 
@@ -93,7 +93,7 @@ def send_and_wait(
     producer: CommandProducer,
     waiter: OutcomeWaiter,
     topics: Mapping[str, Topics],
-    commands: Iterable[Composed],
+    commands: Iterable[ReadyCommand],
     patience: float,
 ) -> Iterator[list[ReceivedOutcome]]:
     """Send all commands, and yield their outcomes as they arrive.
@@ -104,7 +104,7 @@ def send_and_wait(
     arrived: list[ReceivedOutcome] = []
     bad_line: UsageError | None = None
 
-    def send(composed: Composed) -> None:
+    def send(composed: ReadyCommand) -> None:
         waiter.send(topics[composed.aggregate], composed.subject.encode(), composed.value, composed.id)
         if producer.sent % COMMANDS_PER_LOOK == 0:
             arrived.extend(waiter.arrived())
@@ -122,7 +122,7 @@ def send_and_wait(
 
 
 def send_one_and_wait(
-    waiter: OutcomeWaiter, topics: Topics, composed: Composed, patience: float
+    waiter: OutcomeWaiter, topics: Topics, composed: ReadyCommand, patience: float
 ) -> list[ReceivedOutcome]:
     """Send one command, and wait at most `patience` seconds for its outcome; return an empty list on timeout."""
     waiter.send(topics, composed.subject.encode(), composed.value, composed.id)
@@ -130,7 +130,7 @@ def send_one_and_wait(
 
 
 def _sending(
-    producer: CommandProducer, commands: Iterable[Composed], send: Callable[[Composed], None]
+    producer: CommandProducer, commands: Iterable[ReadyCommand], send: Callable[[ReadyCommand], None]
 ) -> Iterator[int]:
     """Send all commands and wait until they are delivered; yield the number sent every `COMMANDS_PER_LOOK` commands."""
     try:

@@ -3,12 +3,12 @@
 from msgspec import UNSET, Struct, UnsetType
 
 from cqrs_cli.core.deferral.entry import Deferral
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.core.messages.record import Record
 
 
-class Case(Struct, gc=False):
+class DecisionInProgress(Struct, gc=False):
     """A command with the results of its checks so far."""
 
     record: Record
@@ -17,7 +17,7 @@ class Case(Struct, gc=False):
     envelope: CommandEnvelope | None = None  # from check 2 on
     mark: int | UnsetType = UNSET  # the fingerprint, from check 2 on
     expected: str | UnsetType = UNSET  # the expected version as text, from check 4 on
-    before: Folded | None = None  # the aggregate before the command, from check 4 on
+    before: VersionedState | None = None  # the aggregate before the command, from check 4 on
 
     @property
     def version(self) -> int:

@@ -1,4 +1,4 @@
-"""The checks of a command before `decide` is called. A check raises `Refused` if the command fails it.
+"""The checks of a command before `decide` is called. A check raises `CheckFailed` if the command fails it.
 
 The numbers are the numbers in docs/messages.md; core/decide.py calls the checks in this order.
 """
@@ -13,11 +13,11 @@ from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.context import BatchContext, Payloads
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
-from cqrs_cli.core.messages.expected_version import Expected, parse_expected
+from cqrs_cli.core.messages.expected_version import VersionCondition, parse_expected
 from cqrs_cli.core.messages.fingerprint import Fingerprint, fingerprint, without_fields
 from cqrs_cli.core.messages.nesting import check_nesting
 from cqrs_cli.core.messages.outcome import Original
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.personal.marks import personal_fields
@@ -40,14 +40,14 @@ def without_bytes(record: Record) -> Record:
 def require_key(key: bytes | None) -> bytes:
     """Check 1: return the key if it is not empty."""
     if not key:
-        raise Refused(Reason.KEY_MISSING, "the record has no key: send the aggregate id as key")
+        raise CheckFailed(Reason.KEY_MISSING, "the record has no key: send the aggregate id as key")
     return key
 
 
 def check_key(key: bytes, subject: str) -> None:
     """Check 3: the key equals the subject."""
     if key != subject.encode():
-        raise Refused(Reason.KEY_MISMATCH, "the record's key is not the subject")
+        raise CheckFailed(Reason.KEY_MISMATCH, "the record's key is not the subject")
 
 
 def check_partition(key: bytes, context: BatchContext) -> int | None:
@@ -57,7 +57,7 @@ def check_partition(key: bytes, context: BatchContext) -> int | None:
         return None
     if heir_of is not None and (heir := heir_of(key)) is not None:
         return heir
-    raise Refused(
+    raise CheckFailed(
         Reason.WRONG_PARTITION,
         f"{key.decode()!r} belongs to partition {home}: the sender hashes otherwise (`partitioner`)",
     )
@@ -87,7 +87,7 @@ def check_id(first: DedupEntry | None, mark: int, expired: int) -> Original | No
     original = Original(first.offset, first.status, first.version, first.events, partition)
     if mark == first.fingerprint:
         return original
-    raise Refused(
+    raise CheckFailed(
         Reason.ID_REUSED,
         f"the id was used for another command, at offset {first.offset}",
         original=original,
@@ -102,7 +102,7 @@ def decoder_of(aggregate: Aggregate, type: str) -> Callable[[bytes], Command]:
         decode = reserved.decode
     if decode is None:
         known = ", ".join(aggregate.commands)
-        raise Refused(Reason.UNKNOWN_TYPE, f"{type} is none of {known}")
+        raise CheckFailed(Reason.UNKNOWN_TYPE, f"{type} is none of {known}")
     return decode
 
 
@@ -120,12 +120,12 @@ def read_data(
     aggregate has any.
     """
     if blame is not None:
-        raise Refused(Reason.HANDLER_ERROR, blame)
+        raise CheckFailed(Reason.HANDLER_ERROR, blame)
     data = bytes(envelope.data)
     if (reference := envelope.reference()) is not None:
         payload = payloads.get(reference, _NOT_FETCHED)
         if isinstance(payload, str):
-            raise Refused(Reason.PAYLOAD_UNAVAILABLE, f"payload {reference.sha256}: {payload}")
+            raise CheckFailed(Reason.PAYLOAD_UNAVAILABLE, f"payload {reference.sha256}: {payload}")
         data = payload
     try:
         if not data.isascii():
@@ -133,14 +133,14 @@ def read_data(
         if aggregate.may_nest:
             check_nesting(data)
         return decode(data if unseal is None else unseal(data))
-    except (KeyboardInterrupt, Refused, *PROCESS_ERRORS):
+    except (KeyboardInterrupt, CheckFailed, *PROCESS_ERRORS):
         raise
     except RecursionError:
-        raise Refused(Reason.INVALID_PAYLOAD, "nested too deeply") from None
+        raise CheckFailed(Reason.INVALID_PAYLOAD, "nested too deeply") from None
     except ValueError as error:  # msgspec raises subclasses of `ValueError`
-        raise Refused(Reason.INVALID_PAYLOAD, _misfit(aggregate, envelope.type, data, error)) from None
+        raise CheckFailed(Reason.INVALID_PAYLOAD, _misfit(aggregate, envelope.type, data, error)) from None
     except BaseException as error:  # from the command's own `__post_init__`
-        raise Refused(Reason.HANDLER_ERROR, aggregate.raised(error)) from aggregate.shown(error)
+        raise CheckFailed(Reason.HANDLER_ERROR, aggregate.raised(error)) from aggregate.shown(error)
 
 
 def _misfit(aggregate: Aggregate, type: str, data: bytes, error: ValueError) -> str:
@@ -149,12 +149,12 @@ def _misfit(aggregate: Aggregate, type: str, data: bytes, error: ValueError) -> 
     return str(error) if cls is None else withhold_misfit(str(error), cls, data)
 
 
-def read_expected(text: str | None) -> Expected | None:
+def read_expected(text: str | None) -> VersionCondition | None:
     """Check 8: return the parsed expected version, None if the command has none."""
     try:
         return None if text is None else parse_expected(text)
     except ValueError as error:
-        raise Refused(Reason.INVALID_EXPECTED_VERSION, str(error)) from None
+        raise CheckFailed(Reason.INVALID_EXPECTED_VERSION, str(error)) from None
 
 
 def check_expiry(expires: datetime | None, timestamp: int, now: Callable[[], int]) -> None:
@@ -163,14 +163,14 @@ def check_expiry(expires: datetime | None, timestamp: int, now: Callable[[], int
         return
     decided = max(timestamp, now())
     if decided > expires.timestamp() * 1000:
-        raise Refused(
+        raise CheckFailed(
             Reason.EXPIRED,
             f"expired at {expires.isoformat().replace('+00:00', 'Z')}",
             decidedat=rfc3339(decided),
         )
 
 
-def check_version(wanted: Expected | None, version: int) -> None:
+def check_version(wanted: VersionCondition | None, version: int) -> None:
     """Check 10: the aggregate's version matches the expected version."""
     if wanted is not None and (refusal := wanted.refusal(version)) is not None:
-        raise Refused(*refusal)
+        raise CheckFailed(*refusal)

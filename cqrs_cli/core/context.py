@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.core.messages.payload_reference import MAX_PAYLOAD, PayloadReference
 from cqrs_cli.core.personal.data_keys import KeyOf, no_key, random_key
@@ -30,7 +30,7 @@ class BatchContext:
     """The partition before the batch, and the limits. All functions are for this partition."""
 
     partition: int
-    state: Callable[[str], Folded | None]  # aggregate id → its state, None if it does not exist
+    state: Callable[[str], VersionedState | None]  # aggregate id → its state, None if it does not exist
     remembered: Callable[[str, str], DedupEntry | None]  # (subject, command id) → the first decision on it
     now: Callable[[], int]  # the owner's clock, ms; only used for `expirytime`
     partition_of: Callable[[bytes], int] | None = None  # key → its partition; None: not checked
@@ -52,7 +52,7 @@ class BatchContext:
     new_key: Callable[[], DataKey] = random_key
 
 
-class Undecided(Exception):
+class DecisionInterrupted(Exception):
     """The process failed (`PROCESS_ERRORS`) while the command at `offset` was decided. The command may be valid.
 
     `before` is the number of commands of the batch that were decided before this command.
@@ -82,7 +82,7 @@ class Decisions:
     dead_letters: list[DeadLetter] = field(default_factory=list)
     payloads: dict[PayloadReference, bytes] = field(default_factory=dict)  # to upload before the events
     forwards: list[Forward] = field(default_factory=list)
-    states: dict[str, Folded] = field(default_factory=dict)
+    states: dict[str, VersionedState] = field(default_factory=dict)
     remembered: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     keys: dict[str, DataKey | None] = field(default_factory=dict)  # new data keys by subject; None: erased

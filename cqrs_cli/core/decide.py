@@ -12,7 +12,7 @@ from msgspec import UNSET
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
-from cqrs_cli.core.case import Case
+from cqrs_cli.core.case import DecisionInProgress
 from cqrs_cli.core.checks import (
     check_key,
     check_partition,
@@ -24,15 +24,15 @@ from cqrs_cli.core.checks import (
     require_key,
     without_bytes,
 )
-from cqrs_cli.core.context import BatchContext, Decisions, Undecided
+from cqrs_cli.core.context import BatchContext, DecisionInterrupted, Decisions
 from cqrs_cli.core.deferral.requests import REQUESTS
 from cqrs_cli.core.erasure import ERASE
 from cqrs_cli.core.handle import Answer, call_decide
 from cqrs_cli.core.messages.command import CommandEnvelope, OrdinaryCommand, read_command
 from cqrs_cli.core.messages.outcome import Original
-from cqrs_cli.core.messages.reasons import STATUSES, Reason, Refused
+from cqrs_cli.core.messages.reasons import STATUSES, CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.overlay import Overlay
+from cqrs_cli.core.overlay import BatchState
 from cqrs_cli.core.plain import plain_checks
 from cqrs_cli.core.waiting import check_original, check_time
 
@@ -42,11 +42,11 @@ _GIVEN_UP = (
 
 
 def decide_batch(aggregate: Aggregate, records: Iterable[Record], context: BatchContext) -> Decisions:
-    """Decide every record, with exactly one outcome for each; raises `Undecided` if the process fails."""
+    """Decide every record, with exactly one outcome for each; raises `DecisionInterrupted` if the process fails."""
     return Batch(aggregate, context).decide_piece(records)
 
 
-class Batch(Overlay):
+class Batch(BatchState):
     """The batch that is being decided: its changes so far, on top of the state that the context returns.
 
     A batch may be decided piece by piece, and the boundaries between pieces make no difference either. The records of a
@@ -63,8 +63,8 @@ class Batch(Overlay):
         """Decide a piece. Return the batch's decisions so far, but only this piece's events, outcomes, dead letters,
         payloads and forwarded commands.
 
-        The piece ends after the record with which the batch's events exceed `most_bytes`. Raises `Undecided`; after
-        that the batch must not be used.
+        The piece ends after the record with which the batch's events exceed `most_bytes`. Raises `DecisionInterrupted`;
+        after that the batch must not be used.
         """
         done = self.done
         done.events, done.outcomes, done.dead_letters, done.payloads, done.forwards = [], [], [], {}, []
@@ -84,13 +84,13 @@ class Batch(Overlay):
             self.deciding = None
         raise undecided  # not `from error`: the error would keep the memory of the aggregate's code alive
 
-    def _undecided(self, record: Record, error: BaseException) -> Undecided:
+    def _undecided(self, record: Record, error: BaseException) -> DecisionInterrupted:
         before = sum(self.counts[status] for status in STATUSES)
-        return Undecided(record.offset, before, self.aggregate.raised(error))
+        return DecisionInterrupted(record.offset, before, self.aggregate.raised(error))
 
     def _decide(self, record: Record) -> None:
         """Run the checks in the order of docs/messages.md, under its numbers. The first failed check is the reason."""
-        aggregate, case = self.aggregate, Case(record)
+        aggregate, case = self.aggregate, DecisionInProgress(record)
         if record.timestamp != self.timestamp:
             self.clock(record)
         is_marked = self.deferrals.active or record.offset in self.marked
@@ -118,31 +118,31 @@ class Batch(Overlay):
             check_time(self.context, case, envelope)  # 9
             check_version(wanted, case.version)  # 10
             return self.conclude(case, self._ask(case, envelope, command))  # 11
-        except Refused as refused:
+        except CheckFailed as refused:
             return self.refuse(case, refused)
 
-    def _admit(self, case: Case) -> None:
-        """Look up whether the command was resubmitted, is blamed for worker losses, or is given up (`Refused`)."""
+    def _admit(self, case: DecisionInProgress) -> None:
+        """Look up whether the command was resubmitted, is blamed for worker losses, or is given up (`CheckFailed`)."""
         offset = case.record.offset
         case.entry = self.deferrals.said_at(offset)
         case.blame = self.context.blamed.get(offset)
         if offset in self.context.refused:
             case.record = without_bytes(case.record)
-            raise Refused(Reason.TOO_LARGE, _GIVEN_UP)
+            raise CheckFailed(Reason.TOO_LARGE, _GIVEN_UP)
 
-    def _identify(self, case: Case, envelope: CommandEnvelope) -> str | None:
+    def _identify(self, case: DecisionInProgress, envelope: CommandEnvelope) -> str | None:
         """Store the command's fingerprint in the case, and return its expected version as text."""
         expected, entry = envelope.expected_text(), case.entry
         mark = entry.fingerprint if entry else self._fingerprint(envelope.type, envelope.data, expected)
         case.mark = mark
         return expected
 
-    def _look_up(self, case: Case, subject: str, expected: str | None) -> None:
+    def _look_up(self, case: DecisionInProgress, subject: str, expected: str | None) -> None:
         """Store the aggregate's present state and the expected version in the case."""
         case.before = self.states.get(subject) or self.context.state(subject)
         case.expected = UNSET if expected is None else expected
 
-    def _first_decision(self, case: Case, envelope: CommandEnvelope) -> Original | None:
+    def _first_decision(self, case: DecisionInProgress, envelope: CommandEnvelope) -> Original | None:
         """Check 5: return the first decision on the command's id, None for a new id."""
         key = (envelope.subject, envelope.id)
         first = self.remembered.get(key) or self.context.remembered(*key)
@@ -150,7 +150,7 @@ class Batch(Overlay):
             self.deferrals, case, envelope, first, expired=self.done.clock - self.context.window
         )
 
-    def _ask(self, case: Case, envelope: CommandEnvelope, command: Command) -> Answer:
+    def _ask(self, case: DecisionInProgress, envelope: CommandEnvelope, command: Command) -> Answer:
         """Check 11, first half: call `decide`, or decide a reserved command (`Cancel`, `Release`, `Erase`)."""
         if envelope.type in REQUESTS:
             self.told["target"] = self.deferrals.request(envelope.subject, envelope.id, command)

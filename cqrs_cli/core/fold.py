@@ -24,7 +24,7 @@ class UnreadableEventError(FoldError):
     """The code cannot read an event: the type is unknown, or the data do not match the type's class."""
 
 
-class Folded(Struct, frozen=True, gc=False):
+class VersionedState(Struct, frozen=True, gc=False):
     """A versioned state: an aggregate after its last event, with that event's `offset`, `index` and `time`.
 
     The event's id is `<partition>/<offset>/<index>`.
@@ -37,7 +37,7 @@ class Folded(Struct, frozen=True, gc=False):
     time: str = ""
 
 
-def fold_event(aggregate: Aggregate, before: Folded | None, event: EventEnvelope) -> Folded:
+def fold_event(aggregate: Aggregate, before: VersionedState | None, event: EventEnvelope) -> VersionedState:
     """Return the aggregate after `event`. An event that is already folded changes nothing.
 
     The version decides: an event of a lower version is skipped, an event of the present version must be the last folded
@@ -53,7 +53,7 @@ def fold_event(aggregate: Aggregate, before: Folded | None, event: EventEnvelope
             return before
     after = fold_next(aggregate, version, state, event)
     _, offset, index = event.position()
-    return Folded(version + 1, after, offset, index, event.time)
+    return VersionedState(version + 1, after, offset, index, event.time)
 
 
 def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnvelope) -> State:

@@ -8,7 +8,7 @@ from cqrs_cli.core.aggregate.decider import Command, Context, Event, Rejected, S
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.context import MAX_EVENTS, BatchContext, OutputRecord
 from cqrs_cli.core.deferral.later import Later
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.messages.outcome import cut
 from cqrs_cli.core.messages.payload_reference import (
@@ -17,7 +17,7 @@ from cqrs_cli.core.messages.payload_reference import (
     refer,
     with_reference,
 )
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import utc
 from cqrs_cli.core.personal.words import texts_of, withhold
@@ -27,15 +27,19 @@ RECORD_OVERHEAD = 512
 
 #: The result of `decide`: events, or the reason for no events. The reason is returned, not raised, because a raised
 #: exception keeps its frames alive.
-Answer = tuple[Event, ...] | Refused | Later
+Answer = tuple[Event, ...] | CheckFailed | Later
 
 
 def call_decide(
-    aggregate: Aggregate, record: Record, envelope: CommandEnvelope, command: Command, before: Folded | None
+    aggregate: Aggregate,
+    record: Record,
+    envelope: CommandEnvelope,
+    command: Command,
+    before: VersionedState | None,
 ) -> Answer:
     """Check 11, first half: call the aggregate's `decide` once, and return its result.
 
-    `Refused` results from `Rejected` (BUSINESS_RULE), any other exception (HANDLER_ERROR), and too many events
+    `CheckFailed` results from `Rejected` (BUSINESS_RULE), any other exception (HANDLER_ERROR), and too many events
     (TOO_LARGE). Process errors (`PROCESS_ERRORS`) are raised.
     """
     decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
@@ -57,7 +61,7 @@ def call_decide(
     except BaseException as error:  # the aggregate's code may raise any exception
         return _handler_error(error, aggregate)
     if len(decided) > MAX_EVENTS:
-        return Refused(Reason.TOO_LARGE, f"more than {MAX_EVENTS} events")
+        return CheckFailed(Reason.TOO_LARGE, f"more than {MAX_EVENTS} events")
     return decided
 
 
@@ -76,7 +80,7 @@ def within_limits(
     """Return the event records to write, the payloads to upload, and the bytes of both.
 
     Data above the payload threshold become payloads, and their records contain references. `data_of` returns the data
-    of an event by its index. Raises `Refused` (TOO_LARGE).
+    of an event by its index. Raises `CheckFailed` (TOO_LARGE).
     """
     folder, total, apart = payload_folder(context.topic), 0, 0
     written: list[OutputRecord] = []
@@ -86,30 +90,30 @@ def within_limits(
         if len(data) > context.payload_threshold:
             apart += len(data)
             if apart > (limit := context.max_payload):
-                raise Refused(Reason.TOO_LARGE, f"its payloads have {apart} bytes: the limit is {limit}")
+                raise CheckFailed(Reason.TOO_LARGE, f"its payloads have {apart} bytes: the limit is {limit}")
             reference = refer(data)
             payloads[reference] = data
             value = with_reference(value, folder, reference)
         total += len(value)
         limit = min(context.max_event_bytes - len(key or b"") - RECORD_OVERHEAD, context.max_bytes)
         if len(value) > limit or total > context.max_bytes:
-            raise Refused(Reason.TOO_LARGE, f"event {index} makes it {total} bytes: the limit is {limit}")
+            raise CheckFailed(Reason.TOO_LARGE, f"event {index} makes it {total} bytes: the limit is {limit}")
         written.append((value, key, timestamp))
     return written, payloads, total + sum(map(len, payloads.values()))
 
 
-def unfolded(aggregate: Aggregate, decided: tuple[Event, ...], error: BaseException) -> Refused:
+def unfolded(aggregate: Aggregate, decided: tuple[Event, ...], error: BaseException) -> CheckFailed:
     """Return the HANDLER_ERROR for a result that contains a non-event, or an event that cannot be encoded or folded."""
     kinds: Iterable[type] = map(type, decided)
     for kind in kinds:
         if kind not in aggregate.event_types and error.args == (kind,):
-            return Refused(Reason.HANDLER_ERROR, f"decide yielded {kind.__name__}, not an event")
+            return CheckFailed(Reason.HANDLER_ERROR, f"decide yielded {kind.__name__}, not an event")
     return _handler_error(error, aggregate)
 
 
-def _handler_error(error: BaseException, aggregate: Aggregate) -> Refused:
+def _handler_error(error: BaseException, aggregate: Aggregate) -> CheckFailed:
     """Return the HANDLER_ERROR for an exception of the aggregate's code, with the exception as its cause."""
-    refused = Refused(Reason.HANDLER_ERROR, aggregate.raised(error))
+    refused = CheckFailed(Reason.HANDLER_ERROR, aggregate.raised(error))
     refused.__cause__ = aggregate.shown(error)
     return refused
 
@@ -120,18 +124,18 @@ def _circumstances(record: Record, envelope: CommandEnvelope, version: int) -> C
     return Context(envelope.subject, version, utc(record.timestamp), envelope.id, correlation)
 
 
-def _business_rule(rejected: Rejected, aggregate: Aggregate, command: Command, state: State) -> Refused:
+def _business_rule(rejected: Rejected, aggregate: Aggregate, command: Command, state: State) -> CheckFailed:
     """Return the rejection with message and code as text, redacted if they contain a personal value."""
     try:
         message, code = str(rejected.message), str(rejected.code)
     except PROCESS_ERRORS:
         raise
     except Exception as error:
-        return Refused(Reason.HANDLER_ERROR, aggregate.raised(error))
+        return CheckFailed(Reason.HANDLER_ERROR, aggregate.raised(error))
     if aggregate.has_personal_fields:
         values = texts_of(command, state)
         message, code = withhold(message, values), withhold(code, values, Rejected("").code)
-    return Refused(Reason.BUSINESS_RULE, message, code=cut(code))
+    return CheckFailed(Reason.BUSINESS_RULE, message, code=cut(code))
 
 
 def _put_off(later: Later, command: Command, state: State) -> Later:

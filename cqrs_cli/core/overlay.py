@@ -10,27 +10,27 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
-from cqrs_cli.core.case import Case
+from cqrs_cli.core.case import DecisionInProgress
 from cqrs_cli.core.context import BatchContext, Decisions, Forward, OutputRecord
 from cqrs_cli.core.deferral.document import forwarded_document
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.erasure import ERASE
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.handle import Answer, plain_size, unfolded, within_limits
 from cqrs_cli.core.messages.command import CommandEnvelope, unnamed
 from cqrs_cli.core.messages.event import event_writer
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.outcome import Original, Verdict, WrittenVerdict, outcome_writer
-from cqrs_cli.core.messages.reasons import STATUSES, Reason, Refused
+from cqrs_cli.core.messages.reasons import STATUSES, CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.refusal import note_refusal
-from cqrs_cli.core.sealer import Sealer
+from cqrs_cli.core.sealer import BatchEncryption
 from cqrs_cli.core.stored import DedupEntry
 
 
-class Overlay:
+class BatchState:
     """The states, ids and counts that a batch has changed. The methods write the results of its commands."""
 
     def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
@@ -53,13 +53,15 @@ class Overlay:
         self._accepted = {kind: encode_json(f"{kind}.accepted") for kind in aggregate.commands}
         self._encode, self._step = aggregate.quick_encode, aggregate.step_decided
         self._write_outcome = outcome_writer(source, partition)
-        self.sealer = Sealer(aggregate, context, self.done) if aggregate.has_personal_fields else None
+        self.sealer = (
+            BatchEncryption(aggregate, context, self.done) if aggregate.has_personal_fields else None
+        )
         if self.sealer is not None:
             self.deferrals.seal = self.sealer.sealed_document
             self._accepted[ERASE] = encode_json(f"{ERASE}.accepted")
             self._erasing: dict[type, Any] = {Erased: (ERASED, event_writer(source, partition, ERASED))}
 
-    def conclude(self, case: Case, answer: Answer | Original) -> None:
+    def conclude(self, case: DecisionInProgress, answer: Answer | Original) -> None:
         """Write the events and the outcome of a command, from the result of `decide` or a duplicate's first decision.
 
         Check 11, second half: fold each event in the form that readers of the log will see. HANDLER_ERROR and TOO_LARGE
@@ -92,7 +94,7 @@ class Overlay:
                 data_of = _data_of(answer, encode, sealer, envelope.subject, offset)
                 events, payloads, size = within_limits(self.context, data_of, events)
                 self.done.payloads |= payloads
-        except Refused as refused:
+        except CheckFailed as refused:
             return self.refuse(case, refused)
         except (KeyboardInterrupt, *PROCESS_ERRORS):
             raise
@@ -102,7 +104,7 @@ class Overlay:
         self.event_bytes += size
         if sealer is not None and envelope.type == ERASE:
             sealer.erased(envelope.subject)
-        self.states[envelope.subject] = Folded(version, state, offset, count - 1, time)
+        self.states[envelope.subject] = VersionedState(version, state, offset, count - 1, time)
         verdict = WrittenVerdict(
             status="accepted",
             expected=case.expected,
@@ -114,7 +116,7 @@ class Overlay:
         )
         return self._put(case, verdict, self._accepted[envelope.type], shared, True)
 
-    def _conclude_without_events(self, case: Case, answer: Answer | Original) -> None:
+    def _conclude_without_events(self, case: DecisionInProgress, answer: Answer | Original) -> None:
         match answer:
             case tuple():
                 self._tell(case, self._verdict(case, "unchanged"), True)
@@ -126,7 +128,7 @@ class Overlay:
                 self.refuse(
                     case, self.deferrals.put_off(record, envelope, case.entry, mark, case.version, answer)
                 )
-            case Refused():
+            case CheckFailed():
                 self.refuse(case, answer)
 
     def clock(self, record: Record) -> int:
@@ -137,7 +139,7 @@ class Overlay:
                 self.done.clock = record.timestamp
         return self.done.clock
 
-    def refuse(self, case: Case, refused: Refused) -> None:
+    def refuse(self, case: DecisionInProgress, refused: CheckFailed) -> None:
         """Write the outcome of a failed check."""
         record, verdict = case.record, self._verdict(case, refused.reason.status)
         if refused.reason.status == "deferred":
@@ -145,22 +147,24 @@ class Overlay:
         self.told |= note_refusal(self.done, self.context, record, verdict, refused)
         self._tell(case, verdict, refused.reason.remembered)
 
-    def forward(self, case: Case, envelope: CommandEnvelope, heir: int) -> None:
+    def forward(self, case: DecisionInProgress, envelope: CommandEnvelope, heir: int) -> None:
         """Forward a command to the child `heir` that owns its key now. This partition does not remember the command.
 
-        Raises `Refused` if the record with `forwardedfrom` would be too large, or unreadable.
+        Raises `CheckFailed` if the record with `forwardedfrom` would be too large, or unreadable.
         """
         record = case.record
         value = forwarded_document(record, envelope, f"{self._partition}/{record.offset}")
         key = record.key or b""
         if not self.deferrals.may_send(key, value):
-            raise Refused(
+            raise CheckFailed(
                 Reason.WRONG_PARTITION, f"it has moved to partition {heir}, and is too large to follow"
             )
         self.done.forwards.append(Forward(heir, key, value))
-        self.refuse(case, Refused(Reason.MOVED, "", due=self.time, movedto=heir))
+        self.refuse(case, CheckFailed(Reason.MOVED, "", due=self.time, movedto=heir))
 
-    def _verdict(self, case: Case, status: str, original: Original | UnsetType = UNSET) -> WrittenVerdict:
+    def _verdict(
+        self, case: DecisionInProgress, status: str, original: Original | UnsetType = UNSET
+    ) -> WrittenVerdict:
         """Return the verdict of a command without events."""
         return WrittenVerdict(
             status=status,
@@ -172,7 +176,7 @@ class Overlay:
             original=original,
         )
 
-    def _tell(self, case: Case, verdict: WrittenVerdict, remembered: bool) -> None:
+    def _tell(self, case: DecisionInProgress, verdict: WrittenVerdict, remembered: bool) -> None:
         """Write the outcome of a command without events; without a subject if the envelope or the key is unreadable."""
         envelope, kind, shared = case.envelope, "cqrs.failed", None
         if envelope is not None:
@@ -182,7 +186,9 @@ class Overlay:
                 shared = envelope.shared(self.time)
         self._put(case, verdict, encode_json(kind), shared or unnamed(self.time), remembered)
 
-    def _put(self, case: Case, verdict: WrittenVerdict, kind: bytes, shared: bytes, remembered: bool) -> None:
+    def _put(
+        self, case: DecisionInProgress, verdict: WrittenVerdict, kind: bytes, shared: bytes, remembered: bool
+    ) -> None:
         """Write the outcome. `kind` is its type as JSON, `shared` the members that it has in common with the events."""
         record, envelope, status = case.record, case.envelope, verdict.status
         offset, timestamp, mark = record.offset, record.timestamp, verdict.fingerprint
@@ -207,7 +213,7 @@ class Overlay:
 def _data_of(
     events: tuple[Event, ...],
     encode: Callable[[Event], bytes],
-    sealer: Sealer | None,
+    sealer: BatchEncryption | None,
     subject: str,
     offset: int,
 ) -> Callable[[int], bytes]:

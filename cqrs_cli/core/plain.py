@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.case import Case
+from cqrs_cli.core.case import DecisionInProgress
 from cqrs_cli.core.checks import fingerprint_of
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.messages.command import OrdinaryCommand
@@ -19,7 +19,7 @@ from cqrs_cli.core.personal.sealed_data import may_look_sealed
 
 #: From a case, its key and its envelope: the command if it passes all checks, None if a check might fail. None changes
 #: nothing, and `core.decide` then makes the checks one by one.
-PlainChecks = Callable[[Case, bytes, OrdinaryCommand], Command | None]
+PlainChecks = Callable[[DecisionInProgress, bytes, OrdinaryCommand], Command | None]
 
 
 def plain_checks(aggregate: Aggregate, context: BatchContext, done: Decisions) -> PlainChecks:
@@ -31,7 +31,7 @@ def plain_checks(aggregate: Aggregate, context: BatchContext, done: Decisions) -
     fingerprint, classes = fingerprint_of(aggregate), aggregate.may_look_sealed
     searched = {kind for kind, cls in aggregate.commands.items() if cls in classes}
 
-    def passed(case: Case, key: bytes, envelope: OrdinaryCommand) -> Command | None:
+    def passed(case: DecisionInProgress, key: bytes, envelope: OrdinaryCommand) -> Command | None:
         subject, kind, data = envelope.subject, envelope.type, envelope.data
         if key != subject.encode() or kind not in decoders:
             return None

@@ -6,14 +6,14 @@ from typing import Generic, TypeVar
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.fold import FoldError, decode_event
-from cqrs_cli.core.messages.attributes import HandedOn
+from cqrs_cli.core.messages.attributes import PropagatedAttributes
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.timestamps import parse_utc
 
 _E = TypeVar("_E", covariant=True)
 
 
-class Recorded(HandedOn, Generic[_E], frozen=True, gc=False):
+class Recorded(PropagatedAttributes, Generic[_E], frozen=True, gc=False):
     """An event with its metadata. `topic`, `partition` and `offset` locate its record; `time` is aware, in UTC.
 
     `id` is unique in the topic and never changes. `causation_id` is the id of the command. `traceparent` and

@@ -6,7 +6,7 @@ from typing import Any
 
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.messages.outcome import WrittenVerdict, cut, dead_letter
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 
 #: The limit of a kept traceback, in characters; its end is kept.
@@ -14,7 +14,7 @@ _MOST_TRACEBACK = 10_000
 
 
 def note_refusal(
-    done: Decisions, context: BatchContext, record: Record, verdict: WrittenVerdict, refused: Refused
+    done: Decisions, context: BatchContext, record: Record, verdict: WrittenVerdict, refused: CheckFailed
 ) -> dict[str, Any]:
     """Complete the verdict, count the reason, and add a dead letter for a failed command.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from cqrs_cli.core.context import BatchContext, Payloads
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
 from cqrs_cli.core.deferral.entry import Deferral, DeferredView
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.personal.data_keys import KeyOf, no_key
 from cqrs_cli.core.stored import DedupEntry
 
@@ -40,7 +40,7 @@ class DecisionRules:
 
     def context(
         self,
-        state: Callable[[str], Folded | None],
+        state: Callable[[str], VersionedState | None],
         remembered: Callable[[str, str], DedupEntry | None],
         now: Callable[[], int],
         clock: int,

@@ -5,17 +5,17 @@ from collections.abc import Callable
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.erased import Erased
-from cqrs_cli.core.case import Case
+from cqrs_cli.core.case import DecisionInProgress
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.erasure import decide_erase
 from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.core.messages.payload_reference import payload_folder, refer, with_data, with_reference
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.personal.data_keys import DataKeys, ErasedKeyError
 from cqrs_cli.core.personal.sealed_data import has_seals
 
 
-class Sealer:
+class BatchEncryption:
     """The encryption of one batch of an aggregate with personal fields."""
 
     def __init__(self, aggregate: Aggregate, context: BatchContext, done: Decisions) -> None:
@@ -33,10 +33,12 @@ class Sealer:
         cls, place = type(event), f"{self._partition}/{offset}/{index}"
         return self._keys.sealed(cls, data, subject, place, cls in self._may_look_sealed)
 
-    def unsealing(self, case: Case, envelope: CommandEnvelope) -> Callable[[bytes], bytes] | None:
+    def unsealing(
+        self, case: DecisionInProgress, envelope: CommandEnvelope
+    ) -> Callable[[bytes], bytes] | None:
         """Return the function with which check 7 decrypts the data of a command; None for a reserved command.
 
-        Only owners encrypt members, in commands that they resubmit. The function raises `Refused` for an encrypted
+        Only owners encrypt members, in commands that they resubmit. The function raises `CheckFailed` for an encrypted
         member from a client, and if the key was erased while the command was deferred.
         """
         cls = self._commands.get(envelope.type)
@@ -46,19 +48,21 @@ class Sealer:
         def unseal(data: bytes) -> bytes:
             if case.entry is None:
                 if has_seals(data):
-                    raise Refused(Reason.INVALID_PAYLOAD, "a member has the shape of a sealed value")
+                    raise CheckFailed(Reason.INVALID_PAYLOAD, "a member has the shape of a sealed value")
                 return data
             try:
                 return self._keys.opened(cls, data, envelope.subject, command_place(envelope.id))
             except ErasedKeyError:
-                raise Refused(Reason.ERASED, "its personal data were erased while it was deferred") from None
+                raise CheckFailed(
+                    Reason.ERASED, "its personal data were erased while it was deferred"
+                ) from None
 
         return unseal
 
     def sealed_document(self, envelope: CommandEnvelope, document: bytes) -> bytes:
         """Return the encrypted document of a command to defer. A payload is encrypted, too, and becomes a new payload.
 
-        Raises `Refused` (TOO_LARGE) if the new payload is too large.
+        Raises `CheckFailed` (TOO_LARGE) if the new payload is too large.
         """
         cls, reference = self._commands.get(envelope.type), envelope.reference()
         if cls is None:
@@ -71,7 +75,7 @@ class Sealer:
         if reference is None:
             return with_data(document, sealed)
         if len(sealed) > (limit := self._context.max_payload):
-            raise Refused(
+            raise CheckFailed(
                 Reason.TOO_LARGE,
                 f"deferred, its payload would have {len(sealed)} bytes: the limit is {limit}",
             )

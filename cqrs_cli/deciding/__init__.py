@@ -19,7 +19,7 @@ The table in `ownership` lists the reactions to errors. Owners that decide meet 
 | `BatchTooLarge` of one record, whose dead letter is too large | starts again; the dead letter then omits the bytes |
 | … of one record, whose time a topic refuses | ends the run; the error names the topic's setting |
 | … of one record, in every other case | ends the run; the error names `--fail` |
-| `Undecided`: one of `PROCESS_ERRORS` in the aggregate's code | starts again with the commands before it |
+| `DecisionInterrupted`: one of `PROCESS_ERRORS` in the aggregate's code | starts again with the commands before it |
 | … of one command alone | starts again; the command fails after `attempts.ATTEMPTS` attempts |
 | `NotOwnerError`: another owner has written to the shard | starts again |
 | `AheadError`: the shard holds decisions that the log has lost | quarantines the shard, and starts with a new shard |

@@ -16,7 +16,7 @@ from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.named_place import spell_position
-from cqrs_cli.kafka.write_errors import TopicMadeAgainError
+from cqrs_cli.kafka.write_errors import TopicRecreatedError
 
 #: Approximate limit on the bytes of the commands that one transaction resubmits.
 _MOST_BYTES = 8 * 1024 * 1024
@@ -24,7 +24,7 @@ _MOST_BYTES = 8 * 1024 * 1024
 _TAKE_THEM = "allow it: max.message.bytes of the topics of commands and of deferred commands was larger once"
 
 
-class Deferring:
+class DeferredCommands:
     """One partition's deferred commands, over a recovered shard."""
 
     def __init__(self, session: OwnerSession, cache: StateCache, note: Callable[[str], None]) -> None:
@@ -79,7 +79,7 @@ class Deferring:
                     end = max(end, offset + 1)
                 session.writer.note_deferred(values(done.deferred))
                 failpoints.reached("again.noted")
-        except TopicMadeAgainError as error:
+        except TopicRecreatedError as error:
             name, number = session.partition
             raise ContradictionError(
                 f"{error} partition {number} was deleted and created again while it was written to",

@@ -7,7 +7,7 @@ from cqrs_cli.core.lineage import PartitionLineage, Phase
 from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_function, target
 
 
-class Holding(NamedTuple):
+class AssignedKeys(NamedTuple):
     """The assigned keys of partition `number`. `there`: the number of partitions that all topics have, by the plan."""
 
     lineage: PartitionLineage

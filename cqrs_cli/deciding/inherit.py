@@ -12,7 +12,7 @@ from cqrs_cli.core.messages.growth import Split
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding.deferred_fold import entries_of, entry_change
-from cqrs_cli.deciding.holding import Holding
+from cqrs_cli.deciding.holding import AssignedKeys
 from cqrs_cli.deciding.recover import check_reached, fold_records, parse_outcome
 from cqrs_cli.deciding.state_cache import FoldedOfParent, StateCache
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -21,7 +21,7 @@ from cqrs_cli.state.errors import REBUILD, AheadError
 
 
 def inherit_keys(
-    log: PartitionLog, aggregate: Aggregate, cache: StateCache, holding: Holding, window: int
+    log: PartitionLog, aggregate: Aggregate, cache: StateCache, holding: AssignedKeys, window: int
 ) -> None:
     """Fold the records that a partition inherits, unless it has decided a command since: then its shard already has
     them.
@@ -45,7 +45,7 @@ def inherit_keys(
 
 
 def inherit_ahead(
-    log: PartitionLog, aggregate: Aggregate, cache: StateCache, holding: Holding, window: int
+    log: PartitionLog, aggregate: Aggregate, cache: StateCache, holding: AssignedKeys, window: int
 ) -> None:
     """Before the split: fold the visible records of the keys that a partition will have, so that few remain after the
     split.

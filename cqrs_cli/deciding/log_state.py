@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.holding import Holding
+from cqrs_cli.deciding.holding import AssignedKeys
 from cqrs_cli.deciding.position import LogState, contradiction, gap
 from cqrs_cli.deciding.recover import parse_outcome
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -19,7 +19,7 @@ def read_log_state(
     bounds: Mapping[Kind, tuple[int, int]],
     committed: int | None,
     claim: Claim | None,
-    holding: Holding,
+    holding: AssignedKeys,
 ) -> tuple[LogState, Record | None]:
     """Return the state of a partition's logs, and its last outcome. `bounds`: (start, high watermark) of each log.
 

@@ -11,14 +11,14 @@ from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.data_keys import no_key
-from cqrs_cli.deciding.deferring import Deferring, values
+from cqrs_cli.deciding.deferring import DeferredCommands, values
 from cqrs_cli.deciding.key_upkeep import KeyUpkeep
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.named_place import spell_position
 from cqrs_cli.kafka.records import records_of
-from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, BatchTimeError, TopicMadeAgainError
+from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, BatchTimeError, TopicRecreatedError
 from cqrs_cli.ownership.claim import progressed
 from cqrs_cli.ownership.loop import Loop
 from cqrs_cli.ownership.signals import BatchTooLarge
@@ -54,7 +54,7 @@ class DecideLoop(Loop):
         self.attempts = attempts
         holding = session.holding  # constant: a split takes place between loops
         self.rules = replace(session.rules, partition_of=holding.partition_of(), heir_of=holding.heir_of())
-        self.deferring = Deferring(session, cache, attempts.note)
+        self.deferring = DeferredCommands(session, cache, attempts.note)
         self.upkeep = None
         if cache.keys is not None and settling is None:
             self.upkeep = KeyUpkeep(session, cache, cache.keys)
@@ -150,7 +150,7 @@ class DecideLoop(Loop):
                 end = records[decided - 1].offset + 1
                 claim = progressed(session.mine, counts, decided, end)
                 transaction.commit_at(end, claim.metadata())
-        except TopicMadeAgainError as error:
+        except TopicRecreatedError as error:
             name, number = session.partition
             raise ContradictionError(
                 f"{error} partition {number} was deleted and created again while it was written to",

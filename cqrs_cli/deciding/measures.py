@@ -31,7 +31,7 @@ STEPS = (
 REBUILDING = ("restore", "warm", "recover")
 
 
-class Folding(NamedTuple):
+class FoldProgress(NamedTuple):
     """The progress of folding a shard: `events` to fold, and `done` of all `records`, which are events and outcomes.
 
     Sample: `Folding(events=1000, done=250, records=2000)`
@@ -55,7 +55,7 @@ class Measures:
 
     def __init__(self) -> None:
         self.step = "open"
-        self.folding: Folding | None = None
+        self.folding: FoldProgress | None = None
         self.latency = Histogram(LATENCY_BOUNDS)
         self.batches = Histogram(BATCH_BOUNDS)
         self.reasons: dict[str, int] = {}
@@ -75,7 +75,7 @@ class Measures:
         """Record that logs are folded between these (start, end) positions."""
         spans = [max(0, end - start) for start, end in (events, outcomes)]
         self._from = events[0], outcomes[0]
-        self.folding = Folding(spans[0], 0, sum(spans))
+        self.folding = FoldProgress(spans[0], 0, sum(spans))
 
     def folded(self, events: int, outcomes: int) -> None:
         """Record the positions up to which both logs are folded."""

@@ -12,13 +12,13 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.keys.address import ring_at
-from cqrs_cli.keys.ring import Ring
+from cqrs_cli.keys.ring import Keyring
 from cqrs_cli.state.errors import REBUILD, CorruptError
 from cqrs_cli.state.key_cache import KeyStore, MemoryKeys, open_keys
 from cqrs_cli.state.store import Store
 
 
-def required_ring(connection: Connection, aggregate: str) -> Ring:
+def required_ring(connection: Connection, aggregate: str) -> Keyring:
     """Return the keyring for an aggregate; raises `ConfigurationError` if it is not set, or cannot be read."""
     if connection.keys is None:
         raise ConfigurationError(

@@ -27,16 +27,16 @@ from cqrs_cli.deciding.split import adopt, awaited, settling_end, split
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.clients import kafka_error
-from cqrs_cli.kafka.lending import Lender
+from cqrs_cli.kafka.lending import ConsumerPool
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.ownership.claim import Accepted, Claim, parse_claim, succeed, suspect
 from cqrs_cli.ownership.signals import OffsetPending
-from cqrs_cli.ownership.timing import Lasting
+from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.ownership.trials.attempts import Attempts
 from cqrs_cli.state.store import Store
 
 
-class Claimed(NamedTuple):
+class PositionAndClaim(NamedTuple):
     """The group's offset and claim as found by step 2."""
 
     offset: int | None
@@ -64,9 +64,9 @@ class DecidingOwner:
         batch_limit: int,
         attempts: Attempts,
         measures: Measures,
-        behind: Lasting,
+        behind: ErrorDuration,
         stay_level: Callable[[], object],
-        lender: Lender,
+        lender: ConsumerPool,
     ) -> None:
         """`keys`: for an aggregate with personal fields. `behind`: how long the group's offset has seemed to be below
         the shard's. `stay_level`: folds the visible log, without a claim to the shard. `lender`: pool of consumers that
@@ -106,7 +106,7 @@ class DecidingOwner:
         self.session.writer.fence()
         failpoints.reached("fence.after")
 
-    def claim(self) -> Claimed:
+    def claim(self) -> PositionAndClaim:
         """2: judge the committed claim, after waiting for pending commits, and replace it with mine."""
         session = self.session
         session.measures.enter("claim")
@@ -128,7 +128,7 @@ class DecidingOwner:
         if found.offset is not None:
             session.commit_position(found.offset)
         failpoints.reached("claim.after")
-        return Claimed(found.offset, before)
+        return PositionAndClaim(found.offset, before)
 
     def _require_current(self, offset: int | None, claim: Claim | None) -> None:
         """Raise `UnavailableError` for an offset below the decisions in the shard or the log, until this has persisted
@@ -148,7 +148,7 @@ class DecidingOwner:
                 "a broker has just come back, perhaps: it is asked again",
             )
 
-    def position(self, claimed: Claimed) -> Start:
+    def position(self, claimed: PositionAndClaim) -> Start:
         """3: derive the position from the log. Only this step checks the topic and its partitions."""
         session = self.session
         session.measures.enter("position")

@@ -26,8 +26,8 @@ from cqrs_cli.core.personal.sealing import STATE, DataKey, SealPlace
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.keys.reading import KeysLog, key_records
-from cqrs_cli.keys.ring import Ring
-from cqrs_cli.keys.topic import KnownKeys, WrappedKey, key_value
+from cqrs_cli.keys.ring import Keyring
+from cqrs_cli.keys.topic import KeyTable, WrappedKey, key_value
 from cqrs_cli.state.key_cache import EndedKey, KeyChange, KeyOffsets, KeyRecord, KeyStore, changed
 
 #: Keys that are kept unwrapped in memory: a kilobyte each.
@@ -42,7 +42,7 @@ class OwnerKeys:
         aggregate: Aggregate,
         log: KeysLog,
         partition: int,
-        ring: Ring,
+        ring: Keyring,
         known: KeyStore,
         ready: int = READY,
     ) -> None:
@@ -52,7 +52,7 @@ class OwnerKeys:
         self._most = ready
         self._ready: OrderedDict[str, DataKey | None] = OrderedDict()
         self._changes: list[KeyChange] = []
-        self._changed: dict[str, KnownKeys] = {}
+        self._changed: dict[str, KeyTable] = {}
         self._wrapped: dict[str, WrappedKey | None] = {}  # keys of the batch that is being written
         self.read = 0  # next offset in the keys topic
         self._learnt = 0  # end of the keys topic when the partition was taken over
@@ -227,7 +227,7 @@ class OwnerKeys:
         if kid not in self._known(subject).ended:
             self._note(EndedKey(subject, kid))
 
-    def _known(self, subject: str) -> KnownKeys:
+    def _known(self, subject: str) -> KeyTable:
         return self._changed.get(subject) or self._kept.known(subject)
 
     def _note(self, change: KeyChange) -> None:

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.personal.sealing import SealError
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ContradictionError
@@ -21,7 +21,7 @@ class StateSeal(Protocol):
 
 
 def pack(
-    aggregate: Aggregate, aggregate_id: str, folded: Folded, keys: StateSeal | None = None
+    aggregate: Aggregate, aggregate_id: str, folded: VersionedState, keys: StateSeal | None = None
 ) -> StoredState:
     """Return the aggregate as the shard stores it; `keys` encrypt an aggregate with personal fields."""
     data = aggregate.encode_state(folded.state)
@@ -32,7 +32,7 @@ def pack(
 
 def unpack(
     aggregate: Aggregate, aggregate_id: str, saved: StoredState, keys: StateSeal | None = None
-) -> Folded:
+) -> VersionedState:
     """Return the aggregate to decide on; raises `ContradictionError` if the code cannot read its own stored state."""
     try:
         data = saved.state if keys is None else keys.open_state(aggregate_id, saved.state)
@@ -50,4 +50,4 @@ def unpack(
             f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {said}",
             "repair `evolve` and raise the decider's revision: the shard is then rebuilt from the events",
         ) from aggregate.shown(error)
-    return Folded(saved.version, state, saved.offset, saved.eventindex)
+    return VersionedState(saved.version, state, saved.offset, saved.eventindex)

@@ -6,17 +6,17 @@ from typing import Final, Literal, NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.deciding.holding import Holding
+from cqrs_cli.deciding.holding import AssignedKeys
 from cqrs_cli.deciding.state_cache import CACHE_BYTES
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lending import Lender
+from cqrs_cli.kafka.lending import ConsumerPool
 from cqrs_cli.kafka.lineage_log import SeenLineage, read_lineage
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.ownership.claim import Claim, Counts
-from cqrs_cli.ownership.ending import Ending
-from cqrs_cli.ownership.standing import Seat
+from cqrs_cli.ownership.ending import OwnerExit
+from cqrs_cli.ownership.standing import ClaimSlot
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.telemetry.datagrams import Address
@@ -68,11 +68,11 @@ class Plan:
             Partition(name, p) for name, found in sorted(self.topics.items()) for p in range(found.partitions)
         ]
 
-    def seats(self) -> dict[Partition, Seat]:
+    def seats(self) -> dict[Partition, ClaimSlot]:
         """Return the claim slots at which the owners commit their positions."""
         return {at: self.seat(at) for at in self.partitions()}
 
-    def seat(self, partition: Partition) -> Seat:
+    def seat(self, partition: Partition) -> ClaimSlot:
         """Return the claim slot at which the owner of a partition commits its position."""
         return partition_seat(self.topics[partition.aggregate].topics, partition.number)
 
@@ -90,15 +90,15 @@ class Plan:
             lineage=1,
         )
 
-    def holding(self, partition: Partition, lineage: PartitionLineage) -> Holding:
+    def holding(self, partition: Partition, lineage: PartitionLineage) -> AssignedKeys:
         """Return the assigned keys of a partition, by this partition history of its aggregate."""
-        return Holding(
+        return AssignedKeys(
             lineage, partition.number, self.topics[partition.aggregate].partitions, self.deciding.partitioner
         )
 
     def read_holding(
-        self, partition: Partition, reach: tuple[int, int] | None = None, lender: Lender | None = None
-    ) -> Holding:
+        self, partition: Partition, reach: tuple[int, int] | None = None, lender: ConsumerPool | None = None
+    ) -> AssignedKeys:
         """Return the assigned keys of a partition, by the current partition history. An aggregate that was never
         repartitioned has no history to read.
 
@@ -131,9 +131,9 @@ class Plan:
         return shard_identity(self.topics[partition.aggregate], partition.number, aggregate, window)
 
 
-def partition_seat(topics: Topics, number: int) -> Seat:
+def partition_seat(topics: Topics, number: int) -> ClaimSlot:
     """Return the claim slot of a partition's owner, with the topics for heartbeats and the standby registry."""
-    return Seat(topics.group, topics.commands, number, topics.outcomes, topics.events)
+    return ClaimSlot(topics.group, topics.commands, number, topics.outcomes, topics.events)
 
 
 def shard_identity(found: AggregateTopics, partition: int, aggregate: Aggregate, window: int) -> Identity:
@@ -155,7 +155,7 @@ def shard_folder(state_dir: Path, topics: Topics) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerResult(Ending[Partition]):
+class OwnerResult(OwnerExit[Partition]):
     """The result of owners that decide."""
 
     counts: Counts = field(default_factory=Counts)

@@ -6,7 +6,7 @@ Folding is idempotent by aggregate version, so positions may be lower bounds.
 from collections.abc import Mapping
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.fold import Folded, FoldError, UnreadableEventError, fold_event
+from cqrs_cli.core.fold import FoldError, UnreadableEventError, VersionedState, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
@@ -54,13 +54,13 @@ def fold_events(
 
 def fold_records(
     log: PartitionLog, aggregate: Aggregate, cache: StateCache, records: list[Record], done: int
-) -> tuple[dict[str, Folded], int]:
+) -> tuple[dict[str, VersionedState], int]:
     """Return the states after the records from index `done` on, and the index of the next record. It stops early when
     the cache is full.
 
     Raises `ContradictionError` that names the record that cannot follow.
     """
-    states: dict[str, Folded] = {}
+    states: dict[str, VersionedState] = {}
     most, keys = cache.most_waiting, cache.keys
     for record in records[done:]:
         done += 1
@@ -154,7 +154,7 @@ def will_last(error: ContradictionError) -> bool:
     return isinstance(error.__cause__, UnreadableEventError)
 
 
-def falls_short(state: Folded | None, outcome: OutcomeEnvelope) -> bool:
+def falls_short(state: VersionedState | None, outcome: OutcomeEnvelope) -> bool:
     """Return True if events were lost: the remaining events do not reach the version after the command."""
     return (state.version if state else 0) < outcome.data.version
 

@@ -8,7 +8,7 @@ that it is building its shard does not count as missing.
 import msgspec
 from msgspec import Struct
 
-from cqrs_cli.deciding.measures import Folding, Measures
+from cqrs_cli.deciding.measures import FoldProgress, Measures
 
 #: Most notes in a report, and most characters of a note, so that the report fits into a datagram.
 _NOTES = 20
@@ -24,7 +24,7 @@ class OwnerReport(Struct, frozen=True, array_like=True):
     attempt: int
     number: int
     step: str
-    folding: Folding | None = None
+    folding: FoldProgress | None = None
     reasons: dict[str, int] = {}
     latency: tuple[list[int], float] = ([], 0.0)  # histogram counts, and the sum in seconds
     batches: tuple[list[int], float] = ([], 0.0)  # histogram counts, and the total of commands

@@ -15,7 +15,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.recover import parse_outcome
 from cqrs_cli.deciding.settle import hides_forwards
 from cqrs_cli.errors import ConfigurationError, ContradictionError
-from cqrs_cli.kafka.lending import Lender
+from cqrs_cli.kafka.lending import ConsumerPool
 from cqrs_cli.kafka.readers import StalledError, watermarks
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
@@ -34,7 +34,7 @@ class OwnerSession(Session[FencedWriter]):
         mine: Claim,
         batch_limit: int,
         measures: Measures,
-        lender: Lender | None = None,
+        lender: ConsumerPool | None = None,
     ) -> None:
         """`lender`: consumer pool for the steps that read parts of the logs."""
         self.plan, self.partition, self.measures = plan, partition, measures

@@ -13,7 +13,7 @@ import msgspec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.deferral.entry import Deferral, DeferredView
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.stored import DedupEntry, StateView
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner_keys import OwnerKeys
@@ -69,7 +69,7 @@ class StateCache:
         self._seal = keys if seal is None else seal
         self._view: StateView | None = None
         self._flushed = self.positions = store.positions()
-        self._states: dict[str, Folded] = {}
+        self._states: dict[str, VersionedState] = {}
         self._remembered: dict[tuple[str, str], DedupEntry] = {}
         self._deferred: dict[str, Deferral | None] = {}
         self._decoded = DecodedStates(budget / 2)
@@ -89,7 +89,7 @@ class StateCache:
             finally:
                 self._view = None
 
-    def state(self, aggregate_id: str) -> Folded | None:
+    def state(self, aggregate_id: str) -> VersionedState | None:
         """Return the current aggregate; None if it does not exist."""
         known = self._states.get(aggregate_id) or self._decoded.get(aggregate_id)
         if known is not None:
@@ -210,7 +210,7 @@ class StateCache:
     def fold(
         self,
         end: Positions,
-        states: Mapping[str, Folded] | None = None,
+        states: Mapping[str, VersionedState] | None = None,
         remembered: Mapping[tuple[str, str], DedupEntry] | None = None,
         deferred: Mapping[str, Deferral | None] | None = None,
     ) -> None:
@@ -223,7 +223,7 @@ class StateCache:
     def _apply(
         self,
         end: Positions,
-        states: Mapping[str, Folded],
+        states: Mapping[str, VersionedState],
         remembered: Mapping[tuple[str, str], DedupEntry],
         deferred: Mapping[str, Deferral | None],
     ) -> None:

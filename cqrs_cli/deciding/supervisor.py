@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import Undecided
+from cqrs_cli.core.context import DecisionInterrupted
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding import explain
@@ -23,20 +23,20 @@ from cqrs_cli.deciding.report import compose_report, encode_report
 from cqrs_cli.deciding.retire import replace_claim
 from cqrs_cli.deciding.settle import settled
 from cqrs_cli.deciding.unborn import await_unborn
-from cqrs_cli.deciding.warm import Leveling, until_level, warm
+from cqrs_cli.deciding.warm import CatchUp, until_level, warm
 from cqrs_cli.errors import ContradictionError, CqrsError
-from cqrs_cli.kafka.lending import Lender
+from cqrs_cli.kafka.lending import ConsumerPool
 from cqrs_cli.kafka.lineage_log import HiddenLineageError, visible_lineage
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge
 from cqrs_cli.ownership.supervisor import Supervisor
-from cqrs_cli.ownership.timing import Lasting
+from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.ownership.trials.attempts import Attempts
 from cqrs_cli.state.errors import AheadError, CorruptError
 from cqrs_cli.state.memory import MemoryBudget, MemoryStore
-from cqrs_cli.state.opening import OpenedStore, open_store
+from cqrs_cli.state.opening import OpenStore, open_store
 from cqrs_cli.state.store import NotOwnerError, Store
 
 
@@ -44,7 +44,7 @@ class DecidingSupervisor(Supervisor):
     """Supervises owners that decide. It also handles errors of the aggregate's code and of the store."""
 
     noun, doing = "command", "is being decided"
-    judged = (*JUDGED, Undecided, NotOwnerError)
+    judged = (*JUDGED, DecisionInterrupted, NotOwnerError)
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class DecidingSupervisor(Supervisor):
     ) -> None:
         self.plan, self.partition, self.aggregate = plan, partition, aggregate
         self.budget = budget or MemoryBudget(plan.store_limit)
-        self._lender = Lender(plan.connection, plan.seat(partition).group)
+        self._lender = ConsumerPool(plan.connection, plan.seat(partition).group)
         self.log = replace(plan.log(partition), lender=self._lender)
         place = f"{partition.aggregate} partition {partition.number}"
         mine, shard = plan.claim(partition, attempt), plan.shard(partition)
         connection, seat = plan.connection, plan.seat(partition)
         super().__init__(connection, seat, place, shard, mine, plan.timing, stopping, plan.reports)
-        self._stay_level = Leveling(self._warm)
+        self._stay_level = CatchUp(self._warm)
         self._unreadable: ContradictionError | None = None
         refused = plan.refused.get(partition, frozenset())  # offsets of commands that fail without being read
         self.attempts = Attempts(self.log.place("commands"), self.notes.append, refused)
@@ -92,7 +92,7 @@ class DecidingSupervisor(Supervisor):
         except OSError:  # it is being quarantined
             return 0
 
-    def open(self) -> OpenedStore:
+    def open(self) -> OpenStore:
         """Open the partition's existing store, or create an empty store. Raises the errors of `open_shard`."""
         identity = self.plan.identity(self.partition, self.aggregate)
         path = None if self.plan.store == "memory" else self.folder
@@ -220,7 +220,7 @@ class DecidingSupervisor(Supervisor):
         """After a process error in the aggregate's code, decide the commands before the interrupted command, then this
         command alone. Only an error of the command alone counts against it.
         """
-        if not isinstance(error, Undecided):
+        if not isinstance(error, DecisionInterrupted):
             return
         self.batch_limit = max(1, error.before)
         gc.collect()  # frees memory, which was short
@@ -248,4 +248,4 @@ class DecidingSupervisor(Supervisor):
 
     def _forget(self) -> None:
         super()._forget()
-        self.behind = Lasting(self.timing.forgotten)  # how long the group's offset has seemed too low
+        self.behind = ErrorDuration(self.timing.forgotten)  # how long the group's offset has seemed too low

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.kafka.lending import Lender
+from cqrs_cli.kafka.lending import ConsumerPool
 from cqrs_cli.ownership.claim import Claim, judge
-from cqrs_cli.ownership.signals import Superseded
+from cqrs_cli.ownership.signals import LaterClaim
 from cqrs_cli.ownership.standby import await_seat
-from cqrs_cli.ownership.standing import Standings
+from cqrs_cli.ownership.standing import ClaimReader
 
 #: Seconds between two polls: commands in the new partitions wait for the parents.
 _LOOK_EVERY = 0.1
@@ -26,18 +26,18 @@ def await_unborn(
     mine: Claim,
     stopping: threading.Event,
     meanwhile: Callable[[], object],
-    lender: Lender,
+    lender: ConsumerPool,
 ) -> None:
     """If the partition is a parent, wait until the run has claimed all pending children, or until the active run has
     ended or is silent. Return at once for any other partition. The parent waits for all children, because the active
     run ends soon after it has lost one partition.
 
-    Raises `Superseded` if a later run takes the partition over.
+    Raises `LaterClaim` if a later run takes the partition over.
     """
     unborn = {one: plan.seat(one) for one in _unborn(plan, partition, lender)}
     if not unborn:
         return
-    with Standings(plan.connection, unborn) as reader:
+    with ClaimReader(plan.connection, unborn) as reader:
 
         def are_there() -> bool:
             try:
@@ -52,7 +52,7 @@ def await_unborn(
         await_seat(plan.connection, seat, mine, silence, who, are_there, _LOOK_EVERY)
 
 
-def _unborn(plan: Plan, partition: Partition, lender: Lender) -> Iterator[Partition]:
+def _unborn(plan: Plan, partition: Partition, lender: ConsumerPool) -> Iterator[Partition]:
     """Yield the pending children of the aggregate, if this partition is to split next."""
     try:
         holding = plan.read_holding(partition, lender=lender)
@@ -74,7 +74,7 @@ class _Parent:
 
     def stand_by(self, claim: Claim) -> None:
         if (judgement := judge(self.mine, claim)).ends:
-            raise Superseded(judgement, claim)
+            raise LaterClaim(judgement, claim)
         self.meanwhile()
 
     def is_fit(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred
-from cqrs_cli.deciding.holding import Holding
+from cqrs_cli.deciding.holding import AssignedKeys
 from cqrs_cli.deciding.inherit import inherit_ahead, inherit_keys
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner_keys import OwnerKeys
@@ -37,7 +37,7 @@ def until_level(fold: Callable[[], object], clock: Callable[[], float] = time.mo
             return
 
 
-class Leveling:
+class CatchUp:
     """Folds again while an owner waits for its turn, whenever it is called, but for at most a quarter of the time, and
     not soon after a fold: the turn may come during a fold.
     """
@@ -65,7 +65,7 @@ def warm(
     cache_bytes: int,
     measures: Measures,
     topic_id: str = "",
-    holding: Callable[[], Holding] | None = None,
+    holding: Callable[[], AssignedKeys] | None = None,
     keys: OwnerKeys | None = None,
 ) -> ContradictionError | None:
     """Step 0: fold most of the log while the previous owner still decides, without a fence. The shard of a living owner
@@ -98,7 +98,7 @@ def fold_visible(
     window: int,
     measures: Measures,
     topic_id: str,
-    holding: Holding | None = None,
+    holding: AssignedKeys | None = None,
 ) -> None:
     """Fold all records that are committed now, without a fence. `claim` is the committed claim. `holding`: the
     partition's assigned keys; None if its logs contain exactly its keys.

@@ -16,7 +16,7 @@ FOLDER = "schemas"
 Level = Literal["green", "amber", "red"]
 
 
-class Compared(NamedTuple):
+class ContractComparison(NamedTuple):
     """The comparison of one aggregate with its committed contract."""
 
     aggregate: str
@@ -29,7 +29,7 @@ class Compared(NamedTuple):
         return max((change.level for change in self.changes), key=("amber", "red").index, default="green")
 
 
-def compare(root: Path, aggregates: Mapping[str, Aggregate], every: bool) -> list[Compared]:
+def compare(root: Path, aggregates: Mapping[str, Aggregate], every: bool) -> list[ContractComparison]:
     """Compare the aggregates with the committed contracts; with `every`, also find contracts whose aggregate is gone.
 
     Raises `ConfigurationError` for a file that is not a contract.
@@ -41,17 +41,17 @@ def compare(root: Path, aggregates: Mapping[str, Aggregate], every: bool) -> lis
                 gone = Change(
                     "red", "the aggregate is gone", f"its topics stay; if that is meant, remove {path.name}"
                 )
-                found.append(Compared(path.stem, path, [gone]))
+                found.append(ContractComparison(path.stem, path, [gone]))
     return found
 
 
-def _compared(root: Path, name: str, aggregate: Aggregate) -> Compared:
+def _compared(root: Path, name: str, aggregate: Aggregate) -> ContractComparison:
     path = root / FOLDER / f"{name}.json"
     try:
         written = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        return Compared(name, path, changes(written, contract(aggregate)))
+        return ContractComparison(name, path, changes(written, contract(aggregate)))
     except FileNotFoundError:
-        return Compared(name, path, [Change("amber", "it is not committed yet")])
+        return ContractComparison(name, path, [Change("amber", "it is not committed yet")])
     except (OSError, msgspec.MsgspecError, LookupError, TypeError, AttributeError) as error:
         raise ConfigurationError(
             f"{path} cannot be compared: {error}",

@@ -9,7 +9,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.masters_in_use import masters_in_use
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import KeyRingAddress, ring_at
-from cqrs_cli.keys.ring import Ring
+from cqrs_cli.keys.ring import Keyring
 from cqrs_cli.words import counted
 
 _NAME = "keys"
@@ -41,7 +41,7 @@ def _without_ring(names: str, runs: bool) -> Check:
     return warn(_NAME, f"{what}: readers see placeholders", hint)
 
 
-def check_masters(connection: Cluster, topics: Topics, ring: Ring) -> Iterator[Check]:
+def check_masters(connection: Cluster, topics: Topics, ring: Keyring) -> Iterator[Check]:
     """Check that the keyring has the KEKs of an aggregate's data keys. All data keys are read.
 
     Raises `ContradictionError` for a missing KEK.

@@ -59,7 +59,7 @@ def run_projection(
     Raises the error that ended the run.
     """
     with TaskNotes(driver_place(context)) as notes, closing(_Watcher(plan)) as watcher:
-        return run_crew(context, _Projecting(plan, watcher, notes, show, note), tasks, note)
+        return run_crew(context, _ProjectionWork(plan, watcher, notes, show, note), tasks, note)
 
 
 def run_here(
@@ -149,7 +149,7 @@ class _Watcher:
         self._engine.dispose()
 
 
-class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
+class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
     """The work of a projection. Its end needs no fence: rows and position are one transaction of the database, which
     decides who may write.
     """

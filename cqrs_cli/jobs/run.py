@@ -25,8 +25,8 @@ from cqrs_cli.jobs.engine.watch import run_crew
 from cqrs_cli.kafka.clients import answers
 from cqrs_cli.kafka.event_tail import OutgrownError, check_sizes
 from cqrs_cli.ownership.dealing import Share
-from cqrs_cli.ownership.ending import Ending
-from cqrs_cli.ownership.standby import Heart
+from cqrs_cli.ownership.ending import OwnerExit
+from cqrs_cli.ownership.standby import HeartbeatSender
 from cqrs_cli.runs.places import RunPlace, places
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
@@ -50,15 +50,17 @@ def run_owners(
     Raises the error that ended the run. In every case the partitions that this run still owns have been fenced.
     """
     with Reports(driver_place(context)) as reports, Progress(plan, reports, processes) as progress:
-        heart = Heart(plan.connection, plan.run, progress.seats, plan.timing.beats_for, progress.beats)
+        heart = HeartbeatSender(
+            plan.connection, plan.run, progress.seats, plan.timing.beats_for, progress.beats
+        )
         with heart:
-            return run_crew(context, Owning(context, plan, processes, progress, show, note), tasks, note)
+            return run_crew(context, RunWork(context, plan, processes, progress, show, note), tasks, note)
 
 
-class Owning(LongWork[Ending[Any], Snapshot]):
+class RunWork(LongWork[OwnerExit[Any], Snapshot]):
     """The work of a run. Its owners stop when this driver or a later run fences them."""
 
-    group, kind, movable = "cqrs-run", Ending, True
+    group, kind, movable = "cqrs-run", OwnerExit, True
 
     def __init__(
         self,
@@ -77,7 +79,7 @@ class Owning(LongWork[Ending[Any], Snapshot]):
         self._context, self._progress, self._show, self._note = context, progress, show, note
         self._outgrown = False  # True once the message was reported
 
-    def task(self, share: Share, submission: int, results: "Accumulator[dict[int, Ending[Any]]]") -> Task:
+    def task(self, share: Share, submission: int, results: "Accumulator[dict[int, OwnerExit[Any]]]") -> Task:
         plan = replace(self._plan, submission=submission)
         processes = self._processes and replace(self._processes, submission=submission)
         return partial(_task, plan, processes, share, results)
@@ -119,7 +121,7 @@ class Owning(LongWork[Ending[Any], Snapshot]):
                 self._note(f"{error.message}: the next run hears the others, too")
             self._outgrown = True
 
-    def is_over(self, results: Sequence[Ending[Any]]) -> bool:
+    def is_over(self, results: Sequence[OwnerExit[Any]]) -> bool:
         """True if these results end the run, as for all work, except that owners may be taken over. A later run takes
         over partitions one by one: to fence the other partitions would leave them without an owner until their turn.
         """
@@ -138,13 +140,13 @@ class Owning(LongWork[Ending[Any], Snapshot]):
     def suspicions(self, share: Share) -> Iterable[str]:
         return self._progress.suspicions(self._of(share))
 
-    def end(self, jobs: Sequence[LongJob[Ending[Any]]]) -> None:
+    def end(self, jobs: Sequence[LongJob[OwnerExit[Any]]]) -> None:
         """Fence every partition that this run still owns: its owners return by themselves, and close their shards."""
         retire(self._plan)
         if self._processes is not None:
             retire_processes(self._processes)
 
-    def stop(self, jobs: Sequence[LongJob[Ending[Any]]]) -> bool:
+    def stop(self, jobs: Sequence[LongJob[OwnerExit[Any]]]) -> bool:
         """Fence first, then cancel the remaining tasks. Tasks that write their last checkpoints have time to finish.
 
         Without a broker no partition can be fenced, and no owner learns of the end: all tasks are cancelled at once.
@@ -175,7 +177,7 @@ class Owning(LongWork[Ending[Any], Snapshot]):
             self._note(text)
         return reached
 
-    def ended(self, results: Sequence[Ending[Any]]) -> Snapshot:
+    def ended(self, results: Sequence[OwnerExit[Any]]) -> Snapshot:
         for ending in results:
             for text in ending.notes:
                 if self._progress.reports.is_news(ending.about, text):
@@ -196,7 +198,7 @@ def _task(
     plan: Plan,
     processes: ProcessPlan | None,
     share: Share,
-    results: "Accumulator[dict[int, Ending[Any]]]",
+    results: "Accumulator[dict[int, OwnerExit[Any]]]",
     _: int,
     data: Iterable[int],
 ) -> Iterator[int]:

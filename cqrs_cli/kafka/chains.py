@@ -19,7 +19,7 @@ from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 
 
-class Link(NamedTuple):
+class LogSegment(NamedTuple):
     """A segment: a range of one partition's log, start ≤ offset < end, for the keys of one partition."""
 
     log: PartitionLog
@@ -27,7 +27,7 @@ class Link(NamedTuple):
     end: int
 
 
-class Chains(NamedTuple):
+class PartitionCounts(NamedTuple):
     """The partition counts of an aggregate, up to the count of its topics: (4, 8), or (4,) without a repartitioning."""
 
     counts: tuple[int, ...]
@@ -47,24 +47,24 @@ class Chains(NamedTuple):
         """Return the partitions with records of the keys of partition `home`, in order: (1, 5) for 5 in (4, 8)."""
         return PartitionLineage(self.counts).chain(home)
 
-    def upto(self, positions: Mapping[int, int] | None) -> "Chains":
+    def upto(self, positions: Mapping[int, int] | None) -> "PartitionCounts":
         """Return the chains as of these positions, by partition. Partitions that were added later had no records."""
         if positions is None or len(positions) not in self.counts:
             return self
         return self._replace(counts=self.counts[: self.counts.index(len(positions)) + 1])
 
-    def links(self, log: PartitionLog, bounds: Mapping[int, tuple[int, int]]) -> Iterator[Link]:
+    def links(self, log: PartitionLog, bounds: Mapping[int, tuple[int, int]]) -> Iterator[LogSegment]:
         """Yield the segments to read, in order, for the keys of the log's partition.
 
         `bounds`: (start, end) by partition.
         """
         home = log.partition
         if not self.have_grown:
-            yield Link(log, *bounds[home])
+            yield LogSegment(log, *bounds[home])
             return
         keeps = KeyHome(self.partitioner, self.counts[-1], home)
         for partition in self.chain(home):
-            yield Link(replace(log, partition=partition, keeps=keeps), *bounds[partition])
+            yield LogSegment(replace(log, partition=partition, keeps=keeps), *bounds[partition])
 
     def size(self, log: PartitionLog, bounds: Mapping[int, tuple[int, int]]) -> int:
         """Return the number of offsets in all segments together."""
@@ -77,18 +77,18 @@ def find_chains(
     partitioner: Partitioner,
     count: int,
     patience: float = HIDDEN_PATIENCE,
-) -> Chains:
+) -> PartitionCounts:
     """Return the chains of an aggregate with `count` partitions. Reads no log if it was never repartitioned.
 
     Splits in an open transaction are ignored. But if the visible partition history lacks `count`, hidden records are
     awaited for `patience` seconds. Raises `ConfigurationError` if the partition history does not contain `count`.
     """
     if not readers.exists(connection, topics.lineage):
-        return Chains((count,), partitioner)
+        return PartitionCounts((count,), partitioner)
     lineage = visible_lineage(connection, topics, count)
     if count not in lineage.counts:
         lineage = _whole_lineage(connection, topics, count, patience)
-    return Chains(lineage.within(count).counts, partitioner)
+    return PartitionCounts(lineage.within(count).counts, partitioner)
 
 
 def find_lineage(

@@ -15,7 +15,7 @@ from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.leaders import assign
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.opener import EventOpener
+from cqrs_cli.keys.opener import EventDecryptor
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.check_out import check_out
 
@@ -75,7 +75,7 @@ class PartitionTail:
         note: Tell,
         payloads: PayloadStoreAddress | None,
         reader: Consumer | None = None,
-        opener: EventOpener | None = None,
+        opener: EventDecryptor | None = None,
         *,
         patient: bool = True,
     ) -> None:

@@ -13,7 +13,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.opener import EventOpener, OpenerKeys
+from cqrs_cli.keys.opener import EventDecryptor, OpenerKeys
 
 
 class KafkaKeysLog:
@@ -80,7 +80,7 @@ def event_opener(
     topics: Topics,
     marks: EventMarks | None,
     only: str | None = None,
-) -> EventOpener:
+) -> EventDecryptor:
     """Return the decryptor of an aggregate's events, which reads the keys at the first encrypted member. Close it."""
     keys = None if ring is None else OpenerKeys(ring, KafkaKeysLog(connection, topics))
-    return EventOpener(topics.events, marks, keys, only)
+    return EventDecryptor(topics.events, marks, keys, only)

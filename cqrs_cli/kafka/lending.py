@@ -13,7 +13,7 @@ from cqrs_cli.kafka.clients import Isolation, bulk_consumer
 from cqrs_cli.kafka.connection.cluster import Cluster
 
 
-class Lender:
+class ConsumerPool:
     """A consumer pool for one cluster and one group. It keeps idle consumers until it is closed.
 
     A read during another read gets another consumer. A consumer that has met an error does not return to the pool,
@@ -49,7 +49,7 @@ class Lender:
 @contextmanager
 def borrowed(
     connection: Cluster,
-    lender: Lender | None,
+    lender: ConsumerPool | None,
     isolation: Isolation = "read_committed",
     group: str | None = None,
 ) -> Iterator[Consumer]:

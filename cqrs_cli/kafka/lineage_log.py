@@ -11,7 +11,7 @@ from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.lending import Lender, borrowed
+from cqrs_cli.kafka.lending import ConsumerPool, borrowed
 from cqrs_cli.kafka.topics.topics import Topics
 
 
@@ -38,7 +38,7 @@ def read_lineage(
     count: int,
     patience: float = REQUEST_TIMEOUT,
     reach: tuple[int, int] | None = None,
-    lender: Lender | None = None,
+    lender: ConsumerPool | None = None,
 ) -> PartitionLineage:
     """Return the partition history up to its high watermark. `count`: the partition count before the first
     repartitioning request. `patience`: timeout in seconds for a hidden record. `reach`: the log's start and the end to
@@ -68,7 +68,7 @@ def _read(
     count: int,
     reach: tuple[int, int],
     patience: float,
-    lender: Lender | None = None,
+    lender: ConsumerPool | None = None,
 ) -> PartitionLineage:
     start, end = reach
     if start > 0:
@@ -90,7 +90,7 @@ def _read(
 
 
 def _records(
-    connection: Cluster, topics: Topics, start: int, end: int, patience: float, lender: Lender | None
+    connection: Cluster, topics: Topics, start: int, end: int, patience: float, lender: ConsumerPool | None
 ) -> Iterator[Record]:
     with borrowed(connection, lender) as reader:
         found = readers.read_with(connection, reader, topics.lineage, 0, start, end, patience=patience)

@@ -13,13 +13,13 @@ from functools import partial
 
 from confluent_kafka import KafkaError, Message
 
-from cqrs_cli.kafka.write_errors import ReadShortError, TopicMadeAgainError
+from cqrs_cli.kafka.write_errors import TopicRecreatedError, UnreadRecordsError
 
 #: Called by librdkafka with the delivery report of a record.
 OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
-class LogEnds:
+class ExpectedOffsets:
     """The ends of one writer's logs: as read, as sent, as reported. Logs that were not read are not checked."""
 
     def __init__(self) -> None:
@@ -59,12 +59,12 @@ class LogEnds:
 
     def _check_place(self, topic: str, wanted: int, end: int) -> None:
         if end < wanted:
-            self._misplaced = TopicMadeAgainError(topic)
+            self._misplaced = TopicRecreatedError(topic)
         elif end > wanted:
-            self._misplaced = ReadShortError(topic, wanted, end)
+            self._misplaced = UnreadRecordsError(topic, wanted, end)
 
     def check(self) -> None:
-        """Raise `TopicMadeAgainError` or `ReadShortError` if a record did not get its expected offset."""
+        """Raise `TopicRecreatedError` or `UnreadRecordsError` if a record did not get its expected offset."""
         if self._misplaced is not None:
             raise self._misplaced
 

@@ -9,7 +9,7 @@ from confluent_kafka import Message
 from cqrs_cli.core.messages.payload_reference import MARK
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.records import records_of
-from cqrs_cli.keys.opener import EventOpener
+from cqrs_cli.keys.opener import EventDecryptor
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.check_out import check_out, holds_events, look_up
 
@@ -19,7 +19,7 @@ def messages_with_data(
     topic: str,
     partition: int,
     batches: Iterable[Sequence[Any]],
-    opener: EventOpener | None = None,
+    opener: EventDecryptor | None = None,
 ) -> Iterator[Sequence[Any]]:
     """Yield events or commands with their data, in smaller batches if the data are large.
 

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, answered, consumer, failed, kafka_error
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.error_kinds import ErrorKind
-from cqrs_cli.kafka.lending import Lender, borrowed
+from cqrs_cli.kafka.lending import ConsumerPool, borrowed
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 
@@ -19,7 +19,7 @@ FIRST_GROUP_PATIENCE = 30.0
 PENDING_PATIENCE = 2.0
 
 
-class Committed(NamedTuple):
+class GroupCommit(NamedTuple):
     """A group's commit for one partition; `offset` is None if there is no commit, or it expired."""
 
     offset: int | None
@@ -28,7 +28,7 @@ class Committed(NamedTuple):
 
 def committed(
     client: Consumer, topic: str, partitions: Iterable[int], timeout: float = REQUEST_TIMEOUT
-) -> dict[int, Committed]:
+) -> dict[int, GroupCommit]:
     """Return the commits of the client's group. Only a read_committed client waits for pending commits.
 
     Waits for a coordinator that is just starting, as it does when a cluster's first group appears. Raises
@@ -37,7 +37,7 @@ def committed(
     wanted = [TopicPartition(topic, partition) for partition in partitions]
     found = answered(lambda: client.committed(wanted, timeout=timeout), {ErrorKind.COORDINATING}, timeout)
     return {
-        place.partition: Committed(place.offset if place.offset >= 0 else None, _metadata(place))
+        place.partition: GroupCommit(place.offset if place.offset >= 0 else None, _metadata(place))
         for place in found
     }
 
@@ -54,8 +54,8 @@ def _metadata(place: TopicPartition) -> str:
 
 
 def committed_now(
-    connection: Cluster, topics: Topics, partitions: Iterable[int], lender: Lender | None = None
-) -> dict[int, Committed]:
+    connection: Cluster, topics: Topics, partitions: Iterable[int], lender: ConsumerPool | None = None
+) -> dict[int, GroupCommit]:
     """Return the commits of the owners' group without waiting for pending commits. `lender`: a pool of that group."""
     try:
         with borrowed(connection, lender, "read_uncommitted", topics.group) as client:

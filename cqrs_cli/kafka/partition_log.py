@@ -14,8 +14,8 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.leaders import assign
-from cqrs_cli.kafka.lending import Lender
-from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.lending import ConsumerPool
+from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.payloads.address import PayloadStoreAddress
@@ -37,7 +37,7 @@ class PartitionLog:
     partition: int
     payloads: PayloadStoreAddress | None = None
     keeps: KeyHome | None = None
-    lender: Lender | None = field(default=None, compare=False, repr=False)
+    lender: ConsumerPool | None = field(default=None, compare=False, repr=False)
 
     def place(self, kind: Kind) -> str:
         """Return the log's name for messages: `bank_account.events partition 3`."""
@@ -134,12 +134,12 @@ class PartitionLog:
         topic, lender = self.topics.name(kind), self.lender
         return readers.offset_at(self.connection, topic, self.partition, timestamp, lender)
 
-    def committed(self) -> Committed:
+    def committed(self) -> GroupCommit:
         """Return the position that the owners' group has committed, without waiting for a pending commit."""
         numbers = [self.partition]
         return offsets.committed_now(self.connection, self.topics, numbers, self.lender)[self.partition]
 
-    def committed_by(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> Committed:
+    def committed_by(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> GroupCommit:
         """Return `committed`, with a given client of the group: a read_committed client waits for a pending commit."""
         return offsets.committed(client, self.topics.commands, [self.partition], timeout)[self.partition]
 

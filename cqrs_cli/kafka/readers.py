@@ -22,7 +22,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.leaders import ask_leader, assign
-from cqrs_cli.kafka.lending import Lender, borrowed
+from cqrs_cli.kafka.lending import ConsumerPool, borrowed
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
@@ -69,7 +69,7 @@ def bounds(
     topic: str,
     numbers: Iterable[int],
     isolation: Isolation = "read_committed",
-    lender: Lender | None = None,
+    lender: ConsumerPool | None = None,
 ) -> dict[int, tuple[int, int]]:
     """Return (log start, end) by partition; end: the last stable offset, or the high watermark if read_uncommitted."""
     try:
@@ -101,7 +101,7 @@ def _from_leader(reader: Consumer, topic: str, partition: int, ask: Callable[[fl
 
 
 def offset_at(
-    connection: Cluster, topic: str, partition: int, timestamp: int, lender: Lender | None = None
+    connection: Cluster, topic: str, partition: int, timestamp: int, lender: ConsumerPool | None = None
 ) -> int | None:
     """Return the first offset whose record is not older than `timestamp` (ms); None if there is none."""
     try:
@@ -128,7 +128,7 @@ def read(
     end: int,
     isolation: Isolation = "read_committed",
     batch: int = 10_000,
-    lender: Lender | None = None,
+    lender: ConsumerPool | None = None,
 ) -> Iterator[list[Record]]:
     """Yield all visible records with start ≤ offset < end, in batches and unchanged.
 
@@ -212,7 +212,7 @@ def _missing(topic: str, partition: int) -> MissingError:
 
 
 def first_record(
-    connection: Cluster, topic: str, partition: int, start: int, end: int, lender: Lender | None = None
+    connection: Cluster, topic: str, partition: int, start: int, end: int, lender: ConsumerPool | None = None
 ) -> Record | None:
     """Return the first committed record with start ≤ offset < end; None if there is none."""
     found = read(connection, topic, partition, start, end, lender=lender)
@@ -220,7 +220,7 @@ def first_record(
 
 
 def last_record(
-    connection: Cluster, topic: str, partition: int, start: int, end: int, lender: Lender | None = None
+    connection: Cluster, topic: str, partition: int, start: int, end: int, lender: ConsumerPool | None = None
 ) -> Record | None:
     """Return the last committed record with start ≤ offset < end, or None. Reads backwards in growing strides.
 

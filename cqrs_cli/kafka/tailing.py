@@ -12,12 +12,12 @@ from confluent_kafka import Message, TopicPartition
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import clients, readers
-from cqrs_cli.kafka.admin.same_topics import SameTopics
+from cqrs_cli.kafka.admin.same_topics import TopicIdentity
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.leaders import assign
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
-from cqrs_cli.keys.opener import EventOpener, EventView
+from cqrs_cli.keys.opener import EventDecryptor, EventView
 from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
 from cqrs_cli.payloads.check_out import check_out, holds_events, look_up
 from cqrs_cli.settings.moments import parse_moment
@@ -148,7 +148,7 @@ def following(
     ends: Mapping[int, int],
     keep: Keep,
     note: Callable[[str], None],
-    same: SameTopics,
+    same: TopicIdentity,
 ) -> Generator[list[Placed], None, None]:
     """Yield batches of new records from these offsets on, as they are committed, without end. A batch may be empty.
 
@@ -193,7 +193,10 @@ def events_with_data(
 
 
 def records_with_data(
-    place: PayloadStoreAddress | None, topic: str, placed: Iterable[Placed], opener: EventOpener | None = None
+    place: PayloadStoreAddress | None,
+    topic: str,
+    placed: Iterable[Placed],
+    opener: EventDecryptor | None = None,
 ) -> Iterator[Placed]:
     """Yield the records of any topic with their data, in order. Events are decrypted if there is an `opener`.
 

@@ -18,8 +18,8 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.librdkafka_log import until_sent
 from cqrs_cli.kafka.write_errors import (
     BatchLateError,
-    ReadShortError,
-    TopicMadeAgainError,
+    TopicRecreatedError,
+    UnreadRecordsError,
     refusing,
     unwrapped,
 )
@@ -135,8 +135,8 @@ class TransactionalWriter:
     def transaction(self, group: Consumer) -> Iterator[WriteTransaction]:
         """Commit the records of the block and the position that it sets, or nothing. An error in the block aborts.
 
-        Raises `BatchRefusedError` if the batch is at fault, `TopicMadeAgainError` and `ReadShortError` if a record did
-        not get its expected offset, and `KafkaException` for other errors. After a lost reply only the next `fence`
+        Raises `BatchRefusedError` if the batch is at fault, `TopicRecreatedError` and `UnreadRecordsError` if a record
+        did not get its expected offset, and `KafkaException` for other errors. After a lost reply only the next `fence`
         shows whether the commit took place.
         """
         transaction = WriteTransaction(self._begin)
@@ -168,7 +168,7 @@ class TransactionalWriter:
         self._producer.begin_transaction()
 
     def _check(self) -> None:
-        """Raise `ReadShortError` or `TopicMadeAgainError` if the written records must not be committed."""
+        """Raise `UnreadRecordsError` or `TopicRecreatedError` if the written records must not be committed."""
 
     def _finish(self, group: Consumer, position: TopicPartition) -> None:
         """Add the group's position to the open transaction, and commit it. Raises `KafkaException`."""
@@ -188,7 +188,7 @@ class TransactionalWriter:
         failpoints.reached("flush.after")
         try:
             self._check()
-        except (ReadShortError, TopicMadeAgainError):
+        except (UnreadRecordsError, TopicRecreatedError):
             self._wait(self._producer.abort_transaction, self._timeout)
             raise
         failpoints.during(

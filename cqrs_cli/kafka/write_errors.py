@@ -31,11 +31,11 @@ class BatchTimeError(BatchRefusedError):
     """A topic rejects the timestamp of a record, which is its command's: no outcome of the command can be written."""
 
 
-class TopicMadeAgainError(Exception):
+class TopicRecreatedError(Exception):
     """The topic was recreated after it was read: nothing of the batch is committed."""
 
 
-class ReadShortError(Exception):
+class UnreadRecordsError(Exception):
     """The log has records that the writer has not read: nothing of the batch is committed."""
 
     def __init__(self, topic: str, wanted: int, found: int) -> None:

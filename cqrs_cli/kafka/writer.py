@@ -23,7 +23,7 @@ from confluent_kafka import (
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions, Forward, OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.kafka.log_ends import LogEnds, OnDelivery
+from cqrs_cli.kafka.log_ends import ExpectedOffsets, OnDelivery
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.transactional import (
     FLUSH_PATIENCE,
@@ -111,7 +111,7 @@ class FencedWriter(TransactionalWriter):
         """`most_bytes`: the least `max.message.bytes` among the topics, so that no batch of records exceeds it."""
         self._topics, self._partition = log.topics, log.partition
         self._produce_timeout = produce_timeout
-        self._ends = LogEnds()
+        self._ends = ExpectedOffsets()
         self._unsent = 0  # queued bytes, of the topic that has more
         self._known = set[str]()  # topics of which librdkafka knows all partitions
         self._last_key: DeliveryReport | None = None  # of the open transaction

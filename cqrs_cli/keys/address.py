@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from cqrs_cli.keys.ring import Ring, load_ring, shown_place
+from cqrs_cli.keys.ring import Keyring, load_ring, shown_place
 
 
 class KeyRingAddress(NamedTuple):
@@ -26,6 +26,6 @@ class KeyRingAddress(NamedTuple):
 
 
 @cache
-def ring_at(address: KeyRingAddress) -> Ring:
+def ring_at(address: KeyRingAddress) -> Keyring:
     """Return the keyring, which is read once in each process; raises `ConfigurationError` as `load_ring` does."""
     return load_ring(address.place, address.root)

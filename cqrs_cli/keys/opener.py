@@ -24,7 +24,7 @@ from cqrs_cli.core.sealed_events import (
 )
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress, ring_at
-from cqrs_cli.keys.reading import EventsLog, KeysLog, Need, PartitionKeys
+from cqrs_cli.keys.reading import EventsLog, KeysLog, KeyUse, PartitionKeys
 
 _value: Callable[[Any], bytes | None] = methodcaller("value")
 
@@ -36,7 +36,7 @@ class OpenerKeys(NamedTuple):
     log: EventsLog
 
 
-class EventOpener:
+class EventDecryptor:
     """Decrypts the events of one aggregate; thread-safe. It reads no keys before the first encrypted member.
 
     An `Erased` takes effect for the whole batch that contains it. `marks`: the personal-data annotations; None for an
@@ -117,14 +117,14 @@ class EventOpener:
         if self._keys is not None:
             self._keys.log.close()
 
-    def _needs(self, partition: int, record: Record, event: MarkedEvent) -> list[Need]:
+    def _needs(self, partition: int, record: Record, event: MarkedEvent) -> list[KeyUse]:
         try:
-            return [Need(event.subject, kid, record.offset) for kid in event.kids()]
+            return [KeyUse(event.subject, kid, record.offset) for kid in event.kids()]
         except ValueError as error:  # not a valid encrypted value
             raise self._fault(partition, record, error) from None
 
     def _learn(
-        self, partition: int, events: Iterable[MarkedEvent], needs: list[Need]
+        self, partition: int, events: Iterable[MarkedEvent], needs: list[KeyUse]
     ) -> PartitionKeys | None:
         """Apply the `Erased` of these events and read the keys that they need. Return the known keys; None for a reader
         without a keyring, and before any key is needed.
@@ -157,7 +157,7 @@ class EventOpener:
         number = partition % self._count
         return self._parts.setdefault(number, PartitionKeys(log, number, self._only))
 
-    def _find(self, known: PartitionKeys | None, partition: int, need: Need) -> DataKey | None:
+    def _find(self, known: PartitionKeys | None, partition: int, need: KeyUse) -> DataKey | None:
         if known is None or self._keys is None or self._only not in (None, need.subject):
             return None
         return known.find(ring_at(self._keys.ring), partition, need)
@@ -181,7 +181,7 @@ class EventOpener:
         )
 
 
-class EventMasker:
+class EventRedactor:
     """Redacts the personal fields of events, for readers that want no personal values. It needs no key.
 
     Unlike an opener without a keyring, it also redacts events that were written before a field was annotated. `marks`:
@@ -211,4 +211,4 @@ class EventMasker:
 
 
 #: How a reader sees personal fields: decrypted, or redacted.
-EventView = EventOpener | EventMasker
+EventView = EventDecryptor | EventRedactor

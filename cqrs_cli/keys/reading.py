@@ -8,13 +8,13 @@ from msgspec import Struct
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.sealing import DataKey
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.keys.ring import Ring
-from cqrs_cli.keys.topic import KnownKeys, Reading, WrappedKey, read_key
+from cqrs_cli.keys.ring import Keyring
+from cqrs_cli.keys.topic import KeyTable, Reading, WrappedKey, read_key
 
 #: Limit of the cache of decrypted data keys, which is emptied when it is full.
 _MOST_AT_HAND = 10_000
 
-_NOTHING = KnownKeys()
+_NOTHING = KeyTable()
 
 
 class KeysLog(Protocol):
@@ -49,7 +49,7 @@ class EventsLog(KeysLog, Protocol):
         ...
 
 
-class Need(Struct, frozen=True):
+class KeyUse(Struct, frozen=True):
     """An encrypted value that was read: its subject, the id of its key, and the offset of its event."""
 
     subject: str
@@ -57,7 +57,7 @@ class Need(Struct, frozen=True):
     offset: int
 
 
-class Doubt(NamedTuple):
+class UnresolvedKey(NamedTuple):
     """An encrypted value whose key is gone: erased if a later `Erased` names the key; otherwise the key is lost."""
 
     subject: str
@@ -73,13 +73,13 @@ class PartitionKeys:
 
     def __init__(self, log: KeysLog, partition: int, only: str | None = None) -> None:
         self._log, self._partition, self._only = log, partition, only
-        self._known: dict[str, KnownKeys] = {}
+        self._known: dict[str, KeyTable] = {}
         self._at_hand: dict[str, DataKey] = {}
         self._read = 0  # the offset up to which the keys were read
         self._end: int | None = None  # their high watermark at the last request
         self._seen: dict[int, int] = {}  # earlier events were committed before then
         #: Unresolved keys by key id: the key is gone, and no `Erased` has named it yet.
-        self.doubts: dict[str, Doubt] = {}
+        self.doubts: dict[str, UnresolvedKey] = {}
 
     def end_key(self, subject: str, kid: str) -> None:
         """Drop a key that an `Erased` names, and never use it again."""
@@ -87,7 +87,7 @@ class PartitionKeys:
         self._at_hand.pop(kid, None)
         self.doubts.pop(kid, None)
 
-    def learn(self, events: int, needs: list[Need]) -> None:
+    def learn(self, events: int, needs: list[KeyUse]) -> None:
         """Read more keys if one of these values, in the partition `events`, cannot be classified yet.
 
         All events that are committed when the end of the keys is requested count as seen, so a replay requests it once.
@@ -119,17 +119,17 @@ class PartitionKeys:
         self._read = self._end = end
         return start < end
 
-    def find(self, ring: Ring, events: int, need: Need) -> DataKey | None:
+    def find(self, ring: Keyring, events: int, need: KeyUse) -> DataKey | None:
         """Return the data key of a value; None if the key is gone. Call it after `learn`."""
         reading = self._reading(events, need)
         assert reading != "wait"
         if reading == "erased":
             if need.kid not in self._known.get(need.subject, _NOTHING).ended:
-                self.doubts[need.kid] = Doubt(need.subject, events, need.offset)
+                self.doubts[need.kid] = UnresolvedKey(need.subject, events, need.offset)
             return None
         return self._at_hand.get(need.kid) or self.in_force(ring, need.subject)
 
-    def in_force(self, ring: Ring, subject: str) -> DataKey | None:
+    def in_force(self, ring: Keyring, subject: str) -> DataKey | None:
         """Return the data key of an aggregate, as far as the keys were read; None if it has no key."""
         wrapped = self._known.get(subject, _NOTHING).current
         if wrapped is None:
@@ -155,14 +155,14 @@ class PartitionKeys:
                 "restore its record; without the ring, all else can be read",
             )
 
-    def _lost(self, need: Need) -> ContradictionError:
+    def _lost(self, need: KeyUse) -> ContradictionError:
         return ContradictionError(
             f"{self._log.topic} partition {self._partition} has no records, not even key {need.kid} of"
             f" {need.subject!r}, and nobody erased it",
             "the topic was emptied or made again: restore its records, or nothing personal can be read",
         )
 
-    def _reading(self, events: int, need: Need) -> Reading:
+    def _reading(self, events: int, need: KeyUse) -> Reading:
         """Return how to treat a value. An end of the keys from before the value was seen proves nothing."""
         end = self._end if need.offset < self._seen.get(events, 0) else None
         return self._known.get(need.subject, _NOTHING).reading(need.kid, self._read, end)

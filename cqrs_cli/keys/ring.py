@@ -31,7 +31,7 @@ _TRY = "run it by hand: it is to print the ring, and nothing else"
 _PLACES = "write file:PATH, env:NAME or exec:COMMAND"
 
 
-class Ring:
+class Keyring:
     """KEKs by name; the first is the current KEK."""
 
     def __init__(self, masters: Mapping[str, bytes]) -> None:
@@ -77,7 +77,7 @@ def _lacking(what: str, master: str) -> ContradictionError:
     )
 
 
-def load_ring(place: str, root: Path = Path()) -> Ring:
+def load_ring(place: str, root: Path = Path()) -> Keyring:
     """Load the keyring at an address, a path relative to `root`; raises `ConfigurationError` with the correction."""
     kind, _, rest = place.partition(":")
     text: str | bytes
@@ -93,7 +93,7 @@ def load_ring(place: str, root: Path = Path()) -> Ring:
     return read_ring(text, place)
 
 
-def read_ring(text: str | bytes, place: str) -> Ring:
+def read_ring(text: str | bytes, place: str) -> Keyring:
     """Parse a keyring from a JSON document; `place`: its address for errors. Raises `ConfigurationError`."""
     try:
         pairs = json.loads(text, object_pairs_hook=tuple)  # a dict would drop a repeated name
@@ -109,7 +109,7 @@ def read_ring(text: str | bytes, place: str) -> Ring:
             raise ConfigurationError(
                 f"key {number} in the ring of {shown_place(place)} has {len(master)} bytes, or no name", _FORM
             )
-    return Ring(masters)
+    return Keyring(masters)
 
 
 def _of_file(path: Path) -> bytes:

@@ -73,22 +73,22 @@ def read_key(value: bytes | None) -> WrappedKey | None:
         raise ValueError("nested too deeply") from None
 
 
-class KnownKeys(Struct, frozen=True):
+class KeyTable(Struct, frozen=True):
     """The keys of one aggregate, as far as a reader or an owner knows them."""
 
     current: WrappedKey | None = None
     ended: frozenset[str] = frozenset()  # ids that an `Erased` has named
 
-    def with_record(self, wrapped: WrappedKey | None) -> "KnownKeys":
+    def with_record(self, wrapped: WrappedKey | None) -> "KeyTable":
         """Return the keys after a record of the topic. An ended key is ignored: its tombstone may be compacted away."""
         if wrapped is not None and wrapped.kid in self.ended:
             return self
         return replace(self, current=wrapped)
 
-    def with_erased(self, kid: str) -> "KnownKeys":
+    def with_erased(self, kid: str) -> "KeyTable":
         """Return the keys after an `Erased` that names this key."""
         current = None if self.current is not None and self.current.kid == kid else self.current
-        return KnownKeys(current, self.ended | {kid})
+        return KeyTable(current, self.ended | {kid})
 
     def reading(self, kid: str, read: int, end: int | None) -> Reading:
         """Return how to treat a value that is encrypted with this key.

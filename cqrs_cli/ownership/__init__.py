@@ -15,15 +15,15 @@ share the first steps and the loop, and differ in the content of a batch and in 
 
 | error | reaction of the supervisor |
 |---|---|
-| `Superseded`: a later run has claimed | `TakenOverError`; the run ends once all its partitions are taken, or no more |
+| `LaterClaim`: a later run has claimed | `TakenOverError`; the run ends once all its partitions are taken, or no more |
 | … in standby mode | waits for its turn again |
-| `Superseded`: a later attempt of the same run has claimed | ends without an error |
+| `LaterClaim`: a later attempt of the same run has claimed | ends without an error |
 | `ClaimLost`: an older run came back, or the offset is gone | starts another owner |
 | `BatchTooLarge`: a batch whose own records prevent its commit | starts another owner, with half the batch |
 | … of one record, if the broker is not the cause | `blame`: the command fails, or the run or process manager ends |
 | one of `PROCESS_ERRORS` | starts another owner, with half the batch; ends the run if the error persists |
 | `ContradictionError` while another owner's claim is committed | starts another owner: the other owner was writing |
-| `ReadShortError`: a log holds more records than were read | starts another owner, with nothing committed |
+| `UnreadRecordsError`: a log holds more records than were read | starts another owner, with nothing committed |
 | `ContradictionError` before the loop | starts another owner; ends the run after `Timing.contradicted` |
 | … while a replica of the logs is out of sync | starts another owner; ends the run after `Timing.out_of_sync` |
 | … that waiting cannot resolve (`will_last`) | ends the run |

@@ -9,7 +9,7 @@ _P = TypeVar("_P")
 
 
 @dataclass(frozen=True, slots=True)
-class Ending(Generic[_P]):
+class OwnerExit(Generic[_P]):
     """The result of the owners of one partition: a clean end (`error` is None), or the error that ends the run."""
 
     owned: _P

@@ -17,7 +17,7 @@ from cqrs_cli.kafka.clients import is_broken
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.ownership.claim import Claim, parse_claim, terminal
 from cqrs_cli.ownership.session import Session
-from cqrs_cli.ownership.standing import Seat, Standings
+from cqrs_cli.ownership.standing import ClaimReader, ClaimSlot
 from cqrs_cli.system.together import call_together
 
 #: Attempts at replacing a claim.
@@ -30,7 +30,7 @@ ClaimChange = Callable[[int, Claim], Claim | None]
 
 
 def retire_places(
-    connection: Cluster, seats: Mapping[_P, Seat], run: str, retire: Callable[[_P], None], within: float
+    connection: Cluster, seats: Mapping[_P, ClaimSlot], run: str, retire: Callable[[_P], None], within: float
 ) -> None:
     """Retire the partitions that the run still owns, several at a time, for at most `within` seconds.
 
@@ -38,7 +38,7 @@ def retire_places(
     nothing to end. If the claims cannot be read, all partitions are retired.
     """
     places: Iterable[_P] = seats
-    with suppress(CqrsError), Standings(connection, seats) as reader:
+    with suppress(CqrsError), ClaimReader(connection, seats) as reader:
         places = [place for place, one in reader.look().items() if terminal(one.claim, run)]
     call_together((partial(retire, place) for place in places), within)
 

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer, is_in_sync
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.offsets import Committed, committed
+from cqrs_cli.kafka.offsets import GroupCommit, committed
 from cqrs_cli.kafka.readers import watermarks
 from cqrs_cli.kafka.transactional import COORDINATOR_TIMEOUT, TransactionalWriter
 from cqrs_cli.ownership.claim import Claim, Judgement, believable, judge, parse_claim
-from cqrs_cli.ownership.signals import ClaimLost, Superseded
-from cqrs_cli.ownership.standing import Seat
+from cqrs_cli.ownership.signals import ClaimLost, LaterClaim
+from cqrs_cli.ownership.standing import ClaimSlot
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.trials.gate import GATE
 
@@ -26,7 +26,7 @@ class Session(ABC, Generic[_W]):
     """The clients of one owner, which close with it; the next owner opens new clients. Use as a context manager."""
 
     def __init__(
-        self, connection: Cluster, seat: Seat, writer: _W, mine: Claim, timing: Timing, batch_limit: int
+        self, connection: Cluster, seat: ClaimSlot, writer: _W, mine: Claim, timing: Timing, batch_limit: int
     ) -> None:
         """`batch_limit`: most records in one commit."""
         self.mine, self.timing, self.batch_limit = mine, timing, batch_limit
@@ -56,7 +56,7 @@ class Session(ABC, Generic[_W]):
         self.consumer.list_topics(self.seat.topic, timeout=self.timing.transaction_timeout)
         watermarks(self.watcher, self.seat.topic, self.seat.partition)  # its leader may have been lost
 
-    def committed_by(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> Committed:
+    def committed_by(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> GroupCommit:
         """Return the group's offset and its metadata. A read_committed client waits for a pending commit.
 
         Raises `KafkaException`.
@@ -98,10 +98,10 @@ class Session(ABC, Generic[_W]):
         return parse_claim(self.committed_by(self.watcher).metadata)
 
     def judge(self, committed_claim: Claim | None) -> Judgement:
-        """Judge a claim against mine; raises `Superseded` if the owner must return."""
+        """Judge a claim against mine; raises `LaterClaim` if the owner must return."""
         judgement = judge(self.mine, committed_claim)
         if judgement.ends:
-            raise Superseded(judgement, committed_claim)
+            raise LaterClaim(judgement, committed_claim)
         return judgement
 
     def believes(self, committed_claim: Claim | None) -> bool:
@@ -117,7 +117,7 @@ class Session(ABC, Generic[_W]):
 
     def check_claim(self) -> None:
         """Read the committed claim while idle, because an owner that commits nothing would never notice a fence. Raises
-        `ClaimLost` or `Superseded` if the claim is not mine, and `KafkaException`.
+        `ClaimLost` or `LaterClaim` if the claim is not mine, and `KafkaException`.
         """
         found = self.committed_by(self.watcher, COORDINATOR_TIMEOUT)
         if found.offset is None:  # it expired, or its topic is gone: the next owner finds out

@@ -5,11 +5,11 @@ from confluent_kafka import KafkaException
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka.readers import MissingError
-from cqrs_cli.kafka.write_errors import ReadShortError
+from cqrs_cli.kafka.write_errors import UnreadRecordsError
 from cqrs_cli.ownership.claim import Claim, Judgement
 
 
-class Superseded(Exception):
+class LaterClaim(Exception):
     """The committed claim is a later claim, and the owner must return: `judgement` is TAKEN_OVER or STRAGGLER."""
 
     def __init__(self, judgement: Judgement, committed_claim: Claim | None) -> None:
@@ -51,5 +51,5 @@ JUDGED = (
     MissingError,
     ClaimLost,
     OffsetPending,
-    ReadShortError,
+    UnreadRecordsError,
 )

@@ -22,7 +22,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.ownership.roll import enter_roll
-from cqrs_cli.ownership.standing import Seat, Unchanged
+from cqrs_cli.ownership.standing import ClaimSlot, UnchangedTimer
 
 #: The partition of a claim slot's heartbeat topic whose offset carries the heartbeat. Nothing else commits this offset.
 BEAT_PARTITION = 0
@@ -88,7 +88,7 @@ def await_turn(
     seconds, by default half a heartbeat interval. The last poll comes when the run's timeout ends, not at the next
     interval.
     """
-    silence, most = Unchanged(), patience(mine.run, after)
+    silence, most = UnchangedTimer(), patience(mine.run, after)
     pause = after / BEATS / 2 if every is None else every
     while not stopping.is_set():
         asked = clock()
@@ -96,7 +96,7 @@ def await_turn(
             claim, beat = look()
         except KafkaException:
             stopping.wait(after / BEATS)  # without an answer, silence is not measured
-            silence = Unchanged()
+            silence = UnchangedTimer()
             continue
         silent = 0.0 if claim is None else silence.lasts(sign_of_life(claim, beat), asked, clock())
         if may_begin(mine, claim, silent, most):
@@ -133,7 +133,7 @@ class StandsBy(Protocol):
 
 def await_seat(
     connection: Cluster,
-    seat: Seat,
+    seat: ClaimSlot,
     mine: Claim,
     after: float,
     who: StandsBy,
@@ -156,7 +156,7 @@ def await_seat(
         client.close()
 
 
-class Heart:
+class HeartbeatSender:
     """Sends heartbeats for a run at all its claim slots, until it is closed; in standby mode it registers the run there
     instead. Use as a context manager.
 
@@ -167,7 +167,7 @@ class Heart:
         self,
         connection: Cluster,
         run: str,
-        seats: Iterable[Seat],
+        seats: Iterable[ClaimSlot],
         after: float,
         is_at_work: Callable[[], bool] = lambda: True,
     ) -> None:

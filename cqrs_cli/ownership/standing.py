@@ -20,7 +20,7 @@ from cqrs_cli.ownership.roll import present, read_roll
 _P = TypeVar("_P")
 
 
-class Seat(NamedTuple):
+class ClaimSlot(NamedTuple):
     """A claim slot: the group's offset of a partition, at which its owner commits. The run commits its heartbeats at
     the first partition of `beats`, and the standby registry at the first partition of `roll`; nothing else commits
     these offsets.
@@ -35,7 +35,7 @@ class Seat(NamedTuple):
     roll: str = ""
 
 
-class Standing(NamedTuple):
+class CommittedClaim(NamedTuple):
     """The commit at a claim slot; `offset` is None if there is none, or if it expired."""
 
     offset: int | None
@@ -47,7 +47,7 @@ class Standing(NamedTuple):
         return None if self.claim is None or self.claim.attempt == TERMINAL else self.claim
 
 
-class Unchanged:
+class UnchangedTimer:
     """Measures for how long polls have returned an equal value, by this process's clock alone."""
 
     def __init__(self) -> None:
@@ -65,12 +65,12 @@ class Unchanged:
         return max(0.0, asked - self._since)
 
 
-class Standings(Generic[_P]):
+class ClaimReader(Generic[_P]):
     """Reads committed claims repeatedly, over one connection per group, without waiting for pending commits. Use as a
     context manager.
     """
 
-    def __init__(self, connection: Cluster, seats: Mapping[_P, Seat]) -> None:
+    def __init__(self, connection: Cluster, seats: Mapping[_P, ClaimSlot]) -> None:
         self._connection, self._seats = connection, seats
         self._clients: dict[str, Consumer] = {}
 
@@ -82,18 +82,18 @@ class Standings(Generic[_P]):
             client.close()
         self._clients.clear()
 
-    def look(self, within: float = REQUEST_TIMEOUT) -> dict[_P, Standing]:
+    def look(self, within: float = REQUEST_TIMEOUT) -> dict[_P, CommittedClaim]:
         """Return the commits now; raises `UnavailableError` if the broker does not answer, and `ConfigurationError` if
         an ACL is missing.
         """
         together: dict[tuple[str, str], dict[int, _P]] = {}
         for place, seat in self._seats.items():
             together.setdefault((seat.group, seat.topic), {})[seat.partition] = place
-        found: dict[_P, Standing] = {}
+        found: dict[_P, CommittedClaim] = {}
         for (group, topic), places in together.items():
             try:
                 for number, one in committed(self._client(group), topic, places, within).items():
-                    found[places[number]] = Standing(one.offset, parse_claim(one.metadata))
+                    found[places[number]] = CommittedClaim(one.offset, parse_claim(one.metadata))
             except KafkaException as error:
                 self.__exit__()
                 raise failed(self._connection, error, RequiredAcl("Describe", "group", group)) from error
@@ -134,22 +134,22 @@ class Standings(Generic[_P]):
         return self._clients[group]
 
 
-def standings(connection: Cluster, seats: Mapping[_P, Seat]) -> dict[_P, Standing]:
+def standings(connection: Cluster, seats: Mapping[_P, ClaimSlot]) -> dict[_P, CommittedClaim]:
     """Return the commits at these claim slots now, also for a cluster that has never had a group; raises
     `UnavailableError`, `ConfigurationError`.
     """
-    with Standings(connection, seats) as reader:
+    with ClaimReader(connection, seats) as reader:
         return reader.look(FIRST_GROUP_PATIENCE)
 
 
 def claims_for(
-    seconds: float, connection: Cluster, seat: Seat, every: float, stopping: threading.Event
+    seconds: float, connection: Cluster, seat: ClaimSlot, every: float, stopping: threading.Event
 ) -> Iterator[Claim | None]:
     """Yield the claim at a claim slot repeatedly, for so many seconds or until `stopping` is set. At least one read
     takes place; a read that fails yields nothing. Pending commits are not waited for.
     """
     until = time.monotonic() + seconds
-    with Standings(connection, {None: seat}) as reader:
+    with ClaimReader(connection, {None: seat}) as reader:
         while True:
             stopping.wait(min(every, max(0.0, until - time.monotonic())))
             found = None

@@ -17,11 +17,11 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.readers import MissingError, StalledError
 from cqrs_cli.ownership.claim import Claim, Judgement, judge
 from cqrs_cli.ownership.session import Session
-from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge, OffsetPending, Superseded
+from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge, LaterClaim, OffsetPending
 from cqrs_cli.ownership.standby import await_seat
-from cqrs_cli.ownership.standing import Seat, claims_for
-from cqrs_cli.ownership.timing import Lasting, Timing
-from cqrs_cli.ownership.watched import Watched
+from cqrs_cli.ownership.standing import ClaimSlot, claims_for
+from cqrs_cli.ownership.timing import ErrorDuration, Timing
+from cqrs_cli.ownership.watched import MonitoredThread
 from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.telemetry.datagrams import Address
 
@@ -36,7 +36,7 @@ class Owner(Protocol):
         """Run all steps in order; returns when the target is reached or `stopping()` returns True."""
 
 
-class Supervisor(Watched):
+class Supervisor(MonitoredThread):
     """Runs the owners of one partition, a new one after each error.
 
     The abstract methods are the differences between deciding and process managers. A projection needs no supervisor:
@@ -50,7 +50,7 @@ class Supervisor(Watched):
     def __init__(
         self,
         connection: Cluster,
-        seat: Seat,
+        seat: ClaimSlot,
         place: str,
         folder: Path,
         mine: Claim,
@@ -87,7 +87,7 @@ class Supervisor(Watched):
             try:
                 self._keep_owners()
                 ended = True
-            except Superseded as ending:
+            except LaterClaim as ending:
                 later = ending.committed_claim
                 if later is None or ending.judgement is not Judgement.TAKEN_OVER:
                     ended = True
@@ -132,7 +132,9 @@ class Supervisor(Watched):
     def _handle(self, error: BaseException, session: Session[Any]) -> None:
         """Return if another owner is to start; raise the error that ends the run."""
         if not isinstance(error, ContradictionError):
-            self.contradicted = Lasting(self.timing.forgotten)  # the answers of failing brokers prove nothing
+            self.contradicted = ErrorDuration(
+                self.timing.forgotten
+            )  # the answers of failing brokers prove nothing
         match error:
             case MemoryError() | OSError() | SystemExit():
                 self.batch_limit = max(1, self.batch_limit // 2)
@@ -172,13 +174,13 @@ class Supervisor(Watched):
     def _forget(self) -> None:
         """Restart the measurement of how long errors persist."""
         forgotten = self.timing.forgotten
-        self.missing, self.contradicted, self.exhausted = (Lasting(forgotten) for _ in range(3))
+        self.missing, self.contradicted, self.exhausted = (ErrorDuration(forgotten) for _ in range(3))
 
     def _give_way(self, seconds: float) -> None:
-        """Pause; raises `Superseded` as soon as a later claim is committed."""
+        """Pause; raises `LaterClaim` as soon as a later claim is committed."""
         for claim in claims_for(seconds, self.connection, self.seat, self.timing.claim_check, self.stopping):
             if (judgement := judge(self.mine, claim)).ends:
-                raise Superseded(judgement, claim)
+                raise LaterClaim(judgement, claim)
 
     def _is_believable(self, session: Session[Any]) -> bool:
         """Return True if an inconsistency is real, and not a successor's work."""

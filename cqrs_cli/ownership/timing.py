@@ -168,7 +168,7 @@ class Timing:
     retire_deadline: float = 2 * TRANSACTION_TIMEOUT
 
 
-class Lasting:
+class ErrorDuration:
     """Measures how long an error persists. After `forgotten` seconds without the error, it starts from zero again."""
 
     def __init__(self, forgotten: float) -> None:

@@ -7,7 +7,7 @@ import time
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.ownership.claim import Claim, Judgement, condemned, judge
 from cqrs_cli.ownership.trials.slow import tell_slow
-from cqrs_cli.ownership.watched import Watched
+from cqrs_cli.ownership.watched import MonitoredThread
 
 #: File descriptor of the task's log.
 _STDERR = 2
@@ -16,7 +16,7 @@ _STDERR = 2
 class CodeWatch:
     """Measures how long a partition's owner has worked on one record."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: MonitoredThread) -> None:
         self._watched, self._timing = watched, watched.timing
         self._record: Record | None = None
         self._since = self._looked = watched.clock()

@@ -17,7 +17,7 @@ from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
 
 
-class Watched(ABC):
+class MonitoredThread(ABC):
     """A partition's thread: its current record, the reason why it waits, and its result."""
 
     #: Words for messages: the record that the user's code processes (command), and the processing (is being decided).

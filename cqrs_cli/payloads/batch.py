@@ -6,7 +6,7 @@ from typing import NamedTuple
 from cqrs_cli.core.context import Payloads
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.payload_reference import MARK, PayloadReference, payload_folder
-from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.transfer import payload_transfer
@@ -76,5 +76,5 @@ def command_reference(record: Record) -> PayloadReference | None:
     """Return a command's reference to a payload; None if the record contains its data, or is not a valid command."""
     try:
         return read_command(record).reference()
-    except Refused:
+    except CheckFailed:
         return None

@@ -5,19 +5,19 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from cqrs_cli.proof.findings import LogName, Report
-from cqrs_cli.proof.places import Open, ProvedPlace
+from cqrs_cli.proof.places import OpenDeferral, ProvedPlace
 from cqrs_cli.proof.scope import Loss
 from cqrs_cli.proof.traces import EventsTrace, Index
 
 
-class BehindError(Exception):
+class CheckpointUnusableError(Exception):
     """The logs contradict the checkpoint, or need index entries that the checkpoint no longer holds.
 
     The partition must be verified from its start.
     """
 
 
-class Carried(Struct, frozen=True):
+class VerificationCheckpoint(Struct, frozen=True):
     """A verification checkpoint, from which the next verification goes on. Index entries, versions and ids are on disk.
 
     Commands before `commands` are verified. Records before `read` have index entries. Entries of later commands are
@@ -30,7 +30,7 @@ class Carried(Struct, frozen=True):
     last: dict[LogName, int]  # by topic: the command of the last record read
     began_again: dict[LogName, bool]
     open_events: tuple[int, EventsTrace] | None  # a later command, which may have more events
-    deferred: dict[ProvedPlace, Open]  # the open deferred commands
+    deferred: dict[ProvedPlace, OpenDeferral]  # the open deferred commands
     known_from: dict[LogName, int]  # by topic: the first command with records
     has_begin: bool  # the events were complete from the first event on
     loss: Loss | None
@@ -46,12 +46,12 @@ class BoundedIndex:
         self._floor = floor
 
     def add(self, command: int, trace: bytes) -> bytes | None:
-        """Add an entry; raise `BehindError` if its command is already verified."""
+        """Add an entry; raise `CheckpointUnusableError` if its command is already verified."""
         self._check(command, "has a record that comes after its proof")
         return self._index.add(command, trace)
 
     def get(self, command: int) -> bytes | None:
-        """Return the entry of a command; raise `BehindError` if it may have been dropped from the checkpoint."""
+        """Return the entry of a command; raise `CheckpointUnusableError` if the checkpoint may have dropped it."""
         found = self._index.get(command)
         if found is None and command >= self.known_from:
             self._check(command, "is pointed to, and its outcome was not kept")
@@ -66,7 +66,7 @@ class BoundedIndex:
         return self._index.last()
 
     def cut(self, command: int) -> int:
-        """Delete the entries from a command on; raise `BehindError` if the command is already verified."""
+        """Delete the entries from a command on; raise `CheckpointUnusableError` if the command is already verified."""
         self._check(command, "is where the commands began again")
         return self._index.cut(command)
 
@@ -76,12 +76,14 @@ class BoundedIndex:
 
     def _check(self, command: int, what: str) -> None:
         if command < self._floor:
-            raise BehindError(f"command {command} {what}")
+            raise CheckpointUnusableError(f"command {command} {what}")
 
 
-def check_beginning(carried: Carried, starts: Mapping[LogName, int], loss: Loss | None) -> None:
-    """Raise `BehindError` if unread events were deleted, or if an operator has accepted a loss since the checkpoint."""
+def check_beginning(
+    carried: VerificationCheckpoint, starts: Mapping[LogName, int], loss: Loss | None
+) -> None:
+    """Raise `CheckpointUnusableError` if unread events were deleted, or an operator has accepted a loss since then."""
     if starts["events"] > carried.read["events"]:
-        raise BehindError("events were deleted that no verify has read")
+        raise CheckpointUnusableError("events were deleted that no verify has read")
     if loss != carried.loss:
-        raise BehindError("an operator has accepted a loss since")
+        raise CheckpointUnusableError("an operator has accepted a loss since")

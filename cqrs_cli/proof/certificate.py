@@ -64,7 +64,7 @@ class LogChange(NamedTuple):
     what: str
 
 
-class Checked(NamedTuple):
+class CertificateComparison(NamedTuple):
     """The comparison of a log with its certificate: changes, and the numbers of unchanged and of deleted records."""
 
     changes: list[LogChange]
@@ -142,7 +142,7 @@ def _field(value: bytes | None) -> bytes:
 
 def check_log(
     was: LogCertificate, now: LogCertificate, partial: Stretch | None, length: int = STRETCH
-) -> Checked:
+) -> CertificateComparison:
     """Compare a log with its certificate. `partial`: the last certified stretch, hashed up to the certificate's end.
 
     If retention has deleted a part of a stretch, the stretch cannot be checked, and counts as deleted.
@@ -172,4 +172,4 @@ def check_log(
             high = min(start + length, was.end)
             what = f"offsets {start} to {high - 1} were altered: the certificate knows no records there"
             changes.append(LogChange(start, what))
-    return Checked(sorted(changes), checked, deleted)
+    return CertificateComparison(sorted(changes), checked, deleted)

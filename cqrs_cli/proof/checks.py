@@ -7,7 +7,7 @@ from cqrs_cli.core.checks import without_bytes
 from cqrs_cli.core.deferral.document import forwarded_document
 from cqrs_cli.core.deferral.entry import due_of
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import milliseconds_of, parse_timestamp, rfc3339
 from cqrs_cli.proof.scope import Scope
@@ -35,9 +35,9 @@ def check_outcome(scope: Scope, record: Record, outcome: OutcomeTrace) -> Iterat
         return
     try:
         if not record.key:
-            raise Refused(Reason.KEY_MISSING, "")
+            raise CheckFailed(Reason.KEY_MISSING, "")
         envelope = read_command(record)
-    except Refused as refused:
+    except CheckFailed as refused:
         if outcome.reason != refused.reason.name:
             yield f"is {outcome.result}, its command {refused.reason.name}"
         return
@@ -99,7 +99,7 @@ def _cannot_follow(scope: Scope, record: Record, envelope: CommandEnvelope, outc
         return False
     try:
         forwarded_document(record, envelope, f"{scope.partition}/{record.offset}")
-    except Refused:
+    except CheckFailed:
         return True
     return False
 

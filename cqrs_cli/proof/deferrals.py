@@ -18,7 +18,7 @@ from cqrs_cli.proof.deferred_log import Entry
 from cqrs_cli.proof.documents import deferred_document, fits_document, requested_id, resubmitted_document
 from cqrs_cli.proof.findings import DecidedRange, Findings
 from cqrs_cli.proof.join import find_outcome
-from cqrs_cli.proof.places import Open, ProvedPlace, read_place
+from cqrs_cli.proof.places import OpenDeferral, ProvedPlace, read_place
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Lookup, OutcomeTrace
 
@@ -34,7 +34,7 @@ class DeferralRules:
     """Checks the outcomes in the order of the commands; call `conclude` after the last outcome."""
 
     def __init__(self, scope: Scope, decided: DecidedRange, outcomes: Lookup, findings: Findings) -> None:
-        self.open: dict[ProvedPlace, Open] = {}  # the open deferred commands
+        self.open: dict[ProvedPlace, OpenDeferral] = {}  # the open deferred commands
         self._scope, self._decided, self._outcomes, self._findings = scope, decided, outcomes, findings
 
     def check(self, offset: int, record: Record | None, outcome: OutcomeTrace) -> None:
@@ -47,7 +47,7 @@ class DeferralRules:
             return
         if outcome.status == "deferred" and outcome.reason != "MOVED":
             self._check_due(outcome, 0 if outcome.reason == "NOT_YET" else 1)
-            self.open[offset] = Open(
+            self.open[offset] = OpenDeferral(
                 outcome.due, outcome.attempt or 0, deferred_document(record, self._scope.masked)
             )
         claims = envelope is not None and envelope.deferredfrom is not None
@@ -143,7 +143,7 @@ class DeferralRules:
         elif first.correlation != outcome.correlation:
             self._add(outcome, f"does not have the correlationid of command {opened}")
 
-    def _check_early(self, outcome: OutcomeTrace, opened: ProvedPlace, one: Open) -> None:
+    def _check_early(self, outcome: OutcomeTrace, opened: ProvedPlace, one: OpenDeferral) -> None:
         """Check that a command was not decided before it was due, by the timestamp of the resubmitted record."""
         if one.due is None or one.released or one.cancelled or self._scope.loss is not None:
             return
@@ -201,7 +201,7 @@ class DeferralRules:
                 self._findings.add("deferred", entry.at, f"is of command {offset}, which is not deferred")
         self._check_said(entries, commands)
 
-    def _contradictions(self, offset: ProvedPlace, one: Open, entry: Entry) -> Iterator[str]:
+    def _contradictions(self, offset: ProvedPlace, one: OpenDeferral, entry: Entry) -> Iterator[str]:
         """Yield the contradictions between the latest entry of a command and its outcomes."""
         if entry.cancelled != one.cancelled:
             yield f"says that command {offset} is{'' if entry.cancelled else ' not'} cancelled"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cqrs_cli.core.deferral.entry import Deferral, read_deferral, read_deferral_key
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.proof.documents import MaskDocument, digest_of, fits_document
@@ -148,7 +148,7 @@ def _problems(entry: Deferral, fits: FitsCommand) -> Iterator[str]:
     subject = entry.subject.encode()
     try:
         envelope = read_command(Record(0, 0, subject, entry.command, [*HEADERS]))
-    except Refused as refused:
+    except CheckFailed as refused:
         yield f"holds no command: {refused.message}"
         return
     if (envelope.subject, envelope.id) != (entry.subject, entry.id):

@@ -14,7 +14,7 @@ from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.payload_reference import data_within, with_data
-from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.personal.masking import mask_data
@@ -57,7 +57,7 @@ def deferred_document(record: Record | None, masked: MaskDocument = bytes) -> by
     """Return the digest of the document that deferring this command writes; None for a deleted or invalid record."""
     try:
         return None if record is None else digest_of(masked(plain_document(record, read_command(record))))
-    except Refused:
+    except CheckFailed:
         return None
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
-from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.core.personal.sealed_data import personal_values
@@ -128,6 +128,6 @@ def plain_in_command(commands: Mapping[str, type[Struct]], record: Record) -> Pl
     """Return the plain-text personal fields in a command record; none if the record cannot be read."""
     try:
         envelope = read_command(record)
-    except Refused:
+    except CheckFailed:
         return PlainFields([], set())
     return plain_fields(commands.get(envelope.type), bytes(envelope.data))

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.growth import Split
-from cqrs_cli.proof.carried import Carried
-from cqrs_cli.proof.places import Open, ProvedPlace, proved_place, read_place
+from cqrs_cli.proof.carried import VerificationCheckpoint
+from cqrs_cli.proof.places import OpenDeferral, ProvedPlace, proved_place, read_place
 from cqrs_cli.proof.traces import Index
 
 
@@ -19,20 +19,20 @@ class Parent(NamedTuple):
     known_from: int
 
 
-class Inherited(NamedTuple):
+class ParentResults(NamedTuple):
     """The results of all parents. Versions and ids are in the store of the child's verification."""
 
     parents: Mapping[int, Parent] = {}
-    open: Mapping[ProvedPlace, Open] = {}
+    open: Mapping[ProvedPlace, OpenDeferral] = {}
     has_begin: bool = True  # their events are complete from the first event on
     clock: int = 0  # ms
 
-    def after(self, split: Split, outcomes: Index, known_from: int) -> "Inherited":
+    def after(self, split: Split, outcomes: Index, known_from: int) -> "ParentResults":
         """Return the results with the outcomes of one more parent."""
         parents = {**self.parents, split.partition: Parent(outcomes, known_from)}
         return self._replace(parents=parents, clock=max(self.clock, split.clock))
 
-    def left_by(self, split: Split, carried: Carried) -> "Inherited":
+    def left_by(self, split: Split, carried: VerificationCheckpoint) -> "ParentResults":
         """Return the results with the deferred commands that are open where a parent's verification ends."""
         waiting = {
             proved_place(place, split.partition) if isinstance(place, int) else place: one

@@ -16,7 +16,7 @@ read_events_trace: Callable[[bytes], EventsTrace] = msgspec.msgpack.Decoder(Even
 _dead_letter: Callable[[bytes], DeadLetterTrace] = msgspec.msgpack.Decoder(DeadLetterTrace).decode
 
 
-class Joined(NamedTuple):
+class JoinedCommand(NamedTuple):
     """The command at an offset, with its outcome, events and dead letter; a missing part is None."""
 
     offset: int
@@ -26,7 +26,9 @@ class Joined(NamedTuple):
     dead_letter: DeadLetterTrace | None
 
 
-def join(commands: Iterator[Record], outcomes: Index, events: Index, dead_letters: Index) -> Iterator[Joined]:
+def join(
+    commands: Iterator[Record], outcomes: Index, events: Index, dead_letters: Index
+) -> Iterator[JoinedCommand]:
     """Yield each offset that at least one of the sources has, in order."""
     records = _Head((record.offset, record) for record in commands)
     decided = _Head((offset, _outcome(trace)) for offset, trace in outcomes.items())
@@ -36,7 +38,7 @@ def join(commands: Iterator[Record], outcomes: Index, events: Index, dead_letter
         at = min(records.at, decided.at, facts.at, failures.at)
         if at == LIMIT:
             return
-        yield Joined(at, records.take(at), decided.take(at), facts.take(at), failures.take(at))
+        yield JoinedCommand(at, records.take(at), decided.take(at), facts.take(at), failures.take(at))
 
 
 class _Head(Generic[_T]):

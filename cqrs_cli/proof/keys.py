@@ -94,7 +94,7 @@ def key_of_event(event: EventEnvelope) -> EventKey | None:
     return EventKey(kids.pop()) if kids else None
 
 
-class KeyRing:
+class ActiveKeys:
     """The active data keys, to check values. `latest`: returns a subject's key in the topic; `unwrap`: decrypts the key
     with the keyring.
     """

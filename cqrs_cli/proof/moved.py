@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cqrs_cli.core.deferral.document import forwarded_from
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.outcome import read_outcome
-from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import CommandTally
 from cqrs_cli.proof.places import proved_place
@@ -40,7 +40,7 @@ class MovedCommands:
         return dict(self._moved), dict(self._forwarded)
 
 
-class Forwarded(NamedTuple):
+class ForwardOrigin(NamedTuple):
     """The original position of a forwarded command, from `forwardedfrom`, and its id."""
 
     partition: int
@@ -48,15 +48,15 @@ class Forwarded(NamedTuple):
     id: str
 
 
-def forwarded(record: Record) -> Forwarded | None:
+def forwarded(record: Record) -> ForwardOrigin | None:
     """Return the original position of a forwarded command; None for a command without a valid `forwardedfrom`."""
     if _ATTRIBUTE not in (record.value or b""):
         return None
     try:
         place, id = forwarded_from(record.value), read_command(record).id
-    except Refused:
+    except CheckFailed:
         return None
-    return None if place is None else Forwarded(*place, id)
+    return None if place is None else ForwardOrigin(*place, id)
 
 
 def lost(
@@ -68,7 +68,7 @@ def lost(
     `since` (ms): retention may have deleted commands that arrived in `to` before this time; None: no record was
     deleted.
     """
-    missing: dict[Forwarded, int] = {}
+    missing: dict[ForwardOrigin, int] = {}
     for record in outcomes:
         try:
             outcome = read_outcome(record.value)
@@ -76,7 +76,7 @@ def lost(
             continue  # the verification reports it
         data = outcome.data
         if data.reason == "MOVED" and data.movedto == to and (since is None or record.timestamp > since):
-            missing[Forwarded(source, data.offset, outcome.causationid or "")] = record.offset
+            missing[ForwardOrigin(source, data.offset, outcome.causationid or "")] = record.offset
     for record in commands:
         if (came := forwarded(record)) is not None:
             missing.pop(came, None)

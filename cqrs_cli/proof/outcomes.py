@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 # The message of GAVE_UP, written by `core.deferral.deferrals.Deferrals.put_off`.
 _PUT_OFF = re.compile(r"put off (\d{1,4}) times")
 
-# The message of WRONG_PARTITION if a key has moved, written by `core.overlay.Overlay.forward`.
+# The message of WRONG_PARTITION if a key has moved, written by `core.overlay.BatchState.forward`.
 _MOVED = re.compile(r"it has moved to partition (\d{1,9}), and is too large to follow")
 
 

@@ -6,7 +6,7 @@ from itertools import chain
 from cqrs_cli.core.messages.growth import Split
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import LogName
-from cqrs_cli.proof.inherited import Inherited
+from cqrs_cli.proof.inherited import ParentResults
 from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Scope
 
@@ -18,11 +18,11 @@ def prove_parent(
     split: Split,
     scope: Scope,
     scratch: Scratch,
-    before: Inherited,
+    before: ParentResults,
     read: ReadBelow,
     *,
     is_continued: bool = False,
-) -> Inherited:
+) -> ParentResults:
     """Verify a parent, starting from the results `before` of its own parents; return the results of all parents.
 
     Versions and ids are written to the store of `scratch`.

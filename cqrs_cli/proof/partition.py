@@ -8,13 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof.carried import BehindError, BoundedIndex, Carried, check_beginning
+from cqrs_cli.proof.carried import (
+    BoundedIndex,
+    CheckpointUnusableError,
+    VerificationCheckpoint,
+    check_beginning,
+)
 from cqrs_cli.proof.dead_letters import DeadLetters
 from cqrs_cli.proof.dedup_index import FLUSH_EVERY, DedupIndex
 from cqrs_cli.proof.deferred_log import DeferredLog
 from cqrs_cli.proof.events import Events
 from cqrs_cli.proof.findings import MAX_NAMED, DecidedRange, Findings, LogName, Report
-from cqrs_cli.proof.inherited import FamilyIndex, Inherited
+from cqrs_cli.proof.inherited import FamilyIndex, ParentResults
 from cqrs_cli.proof.join import find_events, join
 from cqrs_cli.proof.key_topic import KeyProof
 from cqrs_cli.proof.outcomes import Outcomes
@@ -42,7 +47,7 @@ class Scratch(NamedTuple):
         return self._replace(outcomes=outcomes, events=events, dead_letters=dead_letters)
 
 
-class _Left(NamedTuple):
+class _UncertainEvents(NamedTuple):
     """The last events read, of a command that is not certainly decided, and the state of the index before them."""
 
     open: tuple[int, EventsTrace]
@@ -55,15 +60,15 @@ class Proof:
 
     `earlier`: the checkpoint of an earlier verification, whose index entries and versions are in `scratch`. The caller
     then reads the logs from `earlier.read` on, and the commands from `earlier.commands` on. Each call may raise
-    `BehindError`.
+    `CheckpointUnusableError`.
     """
 
     def __init__(
         self,
         scope: Scope,
         scratch: Scratch,
-        earlier: Carried | None = None,
-        inherited: Inherited | None = None,
+        earlier: VerificationCheckpoint | None = None,
+        inherited: ParentResults | None = None,
     ) -> None:
         kept: Lookup = scratch.outcomes  # also of commands before the checkpoint, if stored
         if inherited is not None:
@@ -73,7 +78,7 @@ class Proof:
             scratch = scratch.bounded(earlier.commands)
         self.findings = Findings(None if earlier is None else earlier.report)
         self.passing = Findings()  # not in the checkpoint: found again next time
-        self.carried: Carried | None = None
+        self.carried: VerificationCheckpoint | None = None
         self._scope, self._scratch, self._earlier, self._inherited = scope, scratch, earlier, inherited
         self._outcome_traces = Traces("outcomes", scope, scratch.outcomes, self.findings, earlier)
         self._event_traces = Traces("events", scope, scratch.events, self.findings, earlier)
@@ -87,7 +92,7 @@ class Proof:
         self.deferred = DeferredLog(scope, kept, self.findings, self.passing, judged)
         self.keys = KeyProof(scope, scratch.store, scratch.events, self.deferred, self.passing)
         self._rules: Rules | None = None
-        self._left: _Left | None = None  # for the next verification, which adds them again
+        self._left: _UncertainEvents | None = None  # for the next verification, which adds them again
         if earlier is not None:
             self.outcomes.count, self.events.count = earlier.report.outcomes, earlier.report.events
             self.dead_letters.count = earlier.report.dead_letters
@@ -106,12 +111,12 @@ class Proof:
         at_most = LIMIT if after is None else after
         if self._earlier is not None and surely < self._earlier.commands:
             if before is not None:
-                raise BehindError(f"the committed offset went back to {before}")
+                raise CheckpointUnusableError(f"the committed offset went back to {before}")
             surely = self._earlier.commands
         self.keys.surely = surely
         open, traces = self.events.open, self._event_traces
         if open is not None and open[0] >= surely:
-            self._left = _Left(open, traces.last, traces.began_again)
+            self._left = _UncertainEvents(open, traces.last, traces.began_again)
         self.outcomes.end()
         self.events.end(self.findings if self._left is None else self.passing)
         outcomes = self._known_from(self._outcome_traces, surely)
@@ -176,7 +181,9 @@ class Proof:
             if scope.personal is not None and read is None:
                 dedup.flush()  # the keys are compared next
 
-    def _leave(self, decided: DecidedRange, read: Mapping[LogName, int], rules: Rules, clock: int) -> Carried:
+    def _leave(
+        self, decided: DecidedRange, read: Mapping[LogName, int], rules: Rules, clock: int
+    ) -> VerificationCheckpoint:
         scope, left = self._scope, self._left
         traces = (self._outcome_traces, self._event_traces, self._letter_traces)
         last = {one.kind: one.last for one in traces}
@@ -186,7 +193,7 @@ class Proof:
         read = dict(read)
         if self.deferred.judged is not None:
             read["deferred"] = self.deferred.judged
-        return Carried(
+        return VerificationCheckpoint(
             decided.surely,
             read,
             self._report(self.findings),

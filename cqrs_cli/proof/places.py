@@ -20,7 +20,7 @@ def read_place(place: str) -> tuple[int, int] | None:
     return int(partition), int(offset)
 
 
-class Open(Struct, frozen=True, array_like=True, gc=False):
+class OpenDeferral(Struct, frozen=True, array_like=True, gc=False):
     """A deferred command, by its outcomes and by the requests to cancel or release it."""
 
     due: int | None  # ms

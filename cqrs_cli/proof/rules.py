@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import chain
 
-from cqrs_cli.proof.carried import Carried
+from cqrs_cli.proof.carried import VerificationCheckpoint
 from cqrs_cli.proof.checks import check_outcome, given_up
 from cqrs_cli.proof.dead_letters import checksums
 from cqrs_cli.proof.dedup_index import DedupIndex
@@ -11,8 +11,8 @@ from cqrs_cli.proof.deferrals import DeferralRules
 from cqrs_cli.proof.duplicates import Duplicates
 from cqrs_cli.proof.erasing import KeyRules
 from cqrs_cli.proof.findings import DecidedRange, Findings, LogName, Losses, Report
-from cqrs_cli.proof.inherited import FamilyIndex, Inherited
-from cqrs_cli.proof.join import Joined
+from cqrs_cli.proof.inherited import FamilyIndex, ParentResults
+from cqrs_cli.proof.join import JoinedCommand
 from cqrs_cli.proof.moved import MovedCommands
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import DeadLetterTrace, EventsTrace, Index, OutcomeTrace
@@ -29,8 +29,8 @@ class Rules:
         outcomes: Index,
         dedup: DedupIndex,
         findings: Findings,
-        earlier: Carried | None = None,
-        inherited: Inherited | None = None,
+        earlier: VerificationCheckpoint | None = None,
+        inherited: ParentResults | None = None,
     ) -> None:
         report = Report() if earlier is None else earlier.report
         self.commands = report.commands
@@ -63,7 +63,7 @@ class Rules:
         """The number of aggregates found so far."""
         return self._versions.aggregates
 
-    def check_below(self, end: int, source: Iterator[Joined]) -> Iterator[Joined]:
+    def check_below(self, end: int, source: Iterator[JoinedCommand]) -> Iterator[JoinedCommand]:
         """Check the commands before `end`; return the other commands."""
         for joined in source:
             if joined.offset >= end:
@@ -71,7 +71,7 @@ class Rules:
             self.check(joined)
         return source
 
-    def check(self, joined: Joined) -> None:
+    def check(self, joined: JoinedCommand) -> None:
         """Report all violations of one command."""
         offset, record, outcome, events, dead_letter = joined
         self.commands += record is not None
@@ -92,7 +92,7 @@ class Rules:
         if self._keys is not None:
             self._keys.check(record, outcome, events)
 
-    def _check_undecided(self, joined: Joined) -> None:
+    def _check_undecided(self, joined: JoinedCommand) -> None:
         """Report a command without an outcome, and its events or dead letter."""
         offset, decided = joined.offset, self._decided
         if offset < decided.outcomes:
@@ -108,7 +108,7 @@ class Rules:
             elif trace is not None:
                 self._missing(offset, kind, trace.at, f"is of command {offset}, which has no outcome")
 
-    def _check_outcome(self, joined: Joined, outcome: OutcomeTrace) -> None:
+    def _check_outcome(self, joined: JoinedCommand, outcome: OutcomeTrace) -> None:
         """Compare an outcome with its command."""
         offset, end = joined.offset, self._decided.at_most
         if offset >= end:
@@ -143,7 +143,7 @@ class Rules:
             self._add("events", at, "does not have the timestamp of its command's outcome")
 
     def _check_dead_letter(
-        self, joined: Joined, outcome: OutcomeTrace, dead_letter: DeadLetterTrace | None
+        self, joined: JoinedCommand, outcome: OutcomeTrace, dead_letter: DeadLetterTrace | None
     ) -> None:
         """Compare a dead letter with its outcome and its command. Only failed commands have a dead letter."""
         offset, failed = joined.offset, outcome.status == "failed"

@@ -13,7 +13,7 @@ from cqrs_cli.proof.documents import MaskDocument
 from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.fingerprints import FitsCommand, fits_whole
 from cqrs_cli.proof.homes import Homes
-from cqrs_cli.proof.keys import KeyRing
+from cqrs_cli.proof.keys import ActiveKeys
 
 
 class Loss(NamedTuple):
@@ -40,7 +40,7 @@ def check_shape(event: EventEnvelope) -> None:
 class PersonalScope(NamedTuple):
     """The facts about an aggregate with personal fields. `ring` decrypts values with the active keys."""
 
-    ring: KeyRing | None = None
+    ring: ActiveKeys | None = None
     masked: MaskDocument = bytes  # makes encrypted and plain documents comparable
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Interventions:
+class OperatorOverrides:
     """An operator's overrides, as records such as `order:3@250`: accept a loss there, skip an event, fail a command."""
 
     accept_loss: Sequence[str] = ()
@@ -77,7 +77,7 @@ def assemble(
     connection: Connection,
     aggregates: Mapping[str, Aggregate],
     processes: Sequence[LoadedProcess],
-    interventions: Interventions = Interventions(),
+    interventions: OperatorOverrides = OperatorOverrides(),
     *,
     beginning: bool = False,
     once: bool = False,

@@ -37,7 +37,7 @@ class JobLook(Protocol):
 _L = TypeVar("_L", bound=JobLook)
 
 
-class Served(Protocol[_L]):
+class SnapshotCollector(Protocol[_L]):
     """A collector for Prometheus that reports the last snapshot. `asked` names the systems that answer polls."""
 
     snapshot: _L | None
@@ -56,7 +56,11 @@ class Endpoint(Generic[_L]):
     """Serves one job in threads of its own until it is closed."""
 
     def __init__(
-        self, metrics: Served[_L], host: str, port: int, clock: Callable[[], float] = time.monotonic
+        self,
+        metrics: SnapshotCollector[_L],
+        host: str,
+        port: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Port 0 selects a free port. Raises `ConfigurationError` if the address cannot be used."""
         self._clock = clock

@@ -11,7 +11,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.ownership.claim import Claim
-from cqrs_cli.ownership.standing import Standing, Unchanged, standings
+from cqrs_cli.ownership.standing import CommittedClaim, UnchangedTimer, standings
 
 #: Seconds without a decision after which a run with open claims counts as inactive.
 PATIENCE = 5.0
@@ -85,7 +85,7 @@ _Place = TypeVar("_Place", Partition, Subscription)
 
 
 def names_left(
-    look: Callable[[], Mapping[_Place, Standing]],
+    look: Callable[[], Mapping[_Place, CommittedClaim]],
     targets: Mapping[_Place, int],
     named: Callable[[_Place], str],
     note: Callable[[str], None],
@@ -93,7 +93,9 @@ def names_left(
     clock: Callable[[], float] = time.monotonic,
 ) -> set[str]:
     """Return the names with partitions before their targets and without an active run; waits as `left_to_decide`."""
-    resting: dict[str, Unchanged] = defaultdict(Unchanged)  # by name: how long its positions have not moved
+    resting: dict[str, UnchangedTimer] = defaultdict(
+        UnchangedTimer
+    )  # by name: how long its positions have not moved
     noted = False
     while True:
         asked = clock()
@@ -114,13 +116,13 @@ def names_left(
         time.sleep(_INTERVAL)
 
 
-def _decided(plan: Plan) -> dict[Partition, Standing]:
+def _decided(plan: Plan) -> dict[Partition, CommittedClaim]:
     return standings(plan.connection, plan.seats())
 
 
-def _heard(plan: ProcessPlan) -> dict[Subscription, Standing]:
+def _heard(plan: ProcessPlan) -> dict[Subscription, CommittedClaim]:
     return standings(plan.connection, plan.seats())
 
 
-def _open_claims(found: Mapping[_Place, Standing]) -> dict[_Place, Claim]:
+def _open_claims(found: Mapping[_Place, CommittedClaim]) -> dict[_Place, Claim]:
     return {at: claim for at, one in found.items() if (claim := one.open_claim) is not None}

@@ -15,8 +15,8 @@ from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress, Proc
 from cqrs_cli.following.processes.topics import heard_topics
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.ownership.claim import Claim
-from cqrs_cli.ownership.ending import Ending
-from cqrs_cli.ownership.standing import Seat, Standing, Standings
+from cqrs_cli.ownership.ending import OwnerExit
+from cqrs_cli.ownership.standing import ClaimReader, ClaimSlot, CommittedClaim
 from cqrs_cli.runs.places import RunPlace, places
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.snapshot import Snapshot
@@ -26,7 +26,7 @@ from cqrs_cli.runs.takeover import Takeover
 class BrokerAnswer(NamedTuple):
     """The committed claims, by partition; and the start and end of the logs, or the error of that request."""
 
-    found: dict[RunPlace, Standing]
+    found: dict[RunPlace, CommittedClaim]
     bounds: dict[RunPlace, tuple[int, int]] | UnavailableError
 
 
@@ -47,9 +47,9 @@ class Progress:
         self._named: set[tuple[str, int, int, int]] = set()  # reported transactions that hide commands
         self._asked = 0.0
         heard = processes.seats().items() if processes else ()
-        seats: dict[RunPlace, Seat] = dict([*plan.seats().items(), *heard])
+        seats: dict[RunPlace, ClaimSlot] = dict([*plan.seats().items(), *heard])
         self.seats = seats.values()
-        self._standings, self._reading = Standings(plan.connection, seats), threading.Lock()
+        self._standings, self._reading = ClaimReader(plan.connection, seats), threading.Lock()
 
     def __enter__(self) -> "Progress":
         return self
@@ -106,7 +106,7 @@ class Progress:
 
     def _heard(
         self,
-        found: "dict[RunPlace, Standing]",
+        found: "dict[RunPlace, CommittedClaim]",
         bounds: "dict[RunPlace, tuple[int, int]]",
     ) -> ProcessProgress | None:
         """Return the progress of the processes: the groups' committed offsets are copies of their positions."""
@@ -181,7 +181,7 @@ class Progress:
             if at in these and claim.trial is not None
         ]
 
-    def final(self, endings: Sequence[Ending[Any]]) -> Snapshot:
+    def final(self, endings: Sequence[OwnerExit[Any]]) -> Snapshot:
         """Return the final counts, from the owners' own results."""
         try:
             last = self.look()

@@ -1,6 +1,6 @@
 """The reports of a running supervisor: to the driver, and to `cqrs status` on this machine."""
 
-from cqrs_cli.ownership.watched import Watched
+from cqrs_cli.ownership.watched import MonitoredThread
 from cqrs_cli.telemetry.blocked import BlockedFile
 from cqrs_cli.telemetry.datagrams import DatagramSender
 
@@ -8,7 +8,7 @@ from cqrs_cli.telemetry.datagrams import DatagramSender
 class Reporter:
     """Sends a supervisor's reports to the driver, and writes the file with the reason why its owner waits."""
 
-    def __init__(self, supervisor: Watched) -> None:
+    def __init__(self, supervisor: MonitoredThread) -> None:
         self._supervisor, self._blocked = supervisor, BlockedFile(supervisor.folder)
         self._sender = None if supervisor.driver is None else DatagramSender(supervisor.driver)
 

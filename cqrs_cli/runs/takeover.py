@@ -7,7 +7,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.following.processes.plan import ProcessPlan
 from cqrs_cli.ownership.claim import Claim, Judgement, judge
-from cqrs_cli.ownership.standing import Standing
+from cqrs_cli.ownership.standing import CommittedClaim
 from cqrs_cli.runs.places import RunPlace
 
 
@@ -23,7 +23,7 @@ class Takeover:
             self._mine |= {at: processes.claim(at, 0) for at in processes.subscriptions}
         self._clock, self._taken, self._since = clock, dict[RunPlace, str](), 0.0
 
-    def see(self, found: Mapping[RunPlace, Standing]) -> None:
+    def see(self, found: Mapping[RunPlace, CommittedClaim]) -> None:
         """Note the owners of these partitions."""
         for at, standing in found.items():
             claim = standing.claim

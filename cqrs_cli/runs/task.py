@@ -17,7 +17,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscription
 from cqrs_cli.following.processes.supervisor import reacting
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from cqrs_cli.ownership.ending import Ending
+from cqrs_cli.ownership.ending import OwnerExit
 from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.watchdog import CodeWatch, Watchdog
@@ -34,7 +34,7 @@ GARBAGE = 300_000
 
 def own(
     plan: Plan, share: Sequence[RunPlace], attempt: int, processes: ProcessPlan | None = None
-) -> Iterator[Ending[Any]]:
+) -> Iterator[OwnerExit[Any]]:
     """Own these partitions until all owners have ended; yield the result of each.
 
     Before any claim the task checks the resources for all partitions: if they are missing, the previous run continues.
@@ -53,7 +53,7 @@ def own(
     heard = [one for one in share if isinstance(one, Subscription)]
     react = reacting(processes, heard, attempt, stopping) if processes else []
     _Task([*decide, *react], decide, plan.timing, stopping).run()
-    endings: list[Ending[Any]] = [one.ending for one in decide]
+    endings: list[OwnerExit[Any]] = [one.ending for one in decide]
     endings += [one.ending for one in react]
     yield replace(endings[0], cpu=time.process_time() - began)
     yield from endings[1:]

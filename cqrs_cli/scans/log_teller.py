@@ -7,7 +7,7 @@ from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import TELL_EVERY, TaskReport, TaskReporter
 
 
-class LogTeller(TaskReporter):
+class LogProgress(TaskReporter):
     """Reports to the driver how much of a partition's logs is read."""
 
     def __init__(self, to: Address | None, partition: int, every: float = TELL_EVERY) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec import inspect as msgspec_types
 
-from cqrs_cli.core.aggregate.described import Described, tree_of
+from cqrs_cli.core.aggregate.described import TypeNode, tree_of
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import CqrsError
 
@@ -64,7 +64,7 @@ def _is_optional(one: Any) -> bool:
     return not one.required and one.default is msgspec.NODEFAULT and one.default_factory is msgspec.NODEFAULT
 
 
-def _column(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+def _column(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
     """Return the column type of a field type; `above` holds the enclosing classes, to detect recursion."""
     from pyspark.sql import types
 
@@ -107,7 +107,7 @@ def _aware(value: datetime) -> datetime:
     return value
 
 
-def _closed(kind: Described) -> "tuple[DataType, Convert]":
+def _closed(kind: TypeNode) -> "tuple[DataType, Convert]":
     """Return the column type of an enum or `Literal`: text or numbers, or JSON if the values are of both types."""
     from pyspark.sql import types
 
@@ -121,7 +121,7 @@ def _closed(kind: Described) -> "tuple[DataType, Convert]":
     return types.StringType(), _json
 
 
-def _union(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+def _union(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
     """Return the column type of `T | None`, which is the type of `T`; any other union is JSON."""
     from pyspark.sql import types
 
@@ -134,7 +134,7 @@ def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else convert(value)
 
 
-def _list(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+def _list(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
     """Return the column type of a list or set. The items of a set are sorted, so that each process reads one order."""
     from pyspark.sql import types
 
@@ -144,7 +144,7 @@ def _list(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]
     return types.ArrayType(item), in_order if kind.form == "set" else items
 
 
-def _dict(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+def _dict(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
     from pyspark.sql import types
 
     item, convert = _column(kind.parts[1], above)
@@ -156,7 +156,7 @@ def _dict(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]
     )
 
 
-def _object(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+def _object(kind: TypeNode, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
     """Return a struct type of the object's fields."""
     from pyspark.sql import types
 

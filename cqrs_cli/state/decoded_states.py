@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 
 #: The maximal number of states. Reading and decoding a state from the shard is fast, and more states would not fit into
 #: the CPU cache.
@@ -20,12 +20,12 @@ class DecodedStates:
     def __init__(self, budget: float, capacity: int = CACHED_STATES) -> None:
         """`budget` limits the bytes of objects, `capacity` the number of states. The newest state is always kept."""
         self._budget, self._capacity = budget, capacity
-        self._states: dict[str, Folded] = {}
+        self._states: dict[str, VersionedState] = {}
         self._sizes: dict[str, int] = {}
         self._total = 0  # an upper bound of the bytes of all states
         self.get = self._states.get
 
-    def keep_all(self, states: Mapping[str, Folded], encoded: Iterable[int]) -> int:
+    def keep_all(self, states: Mapping[str, VersionedState], encoded: Iterable[int]) -> int:
         """Add states; `encoded` are the bytes of their JSON. The oldest states are dropped if there is no room.
 
         Returns the estimated bytes of objects of the added states.

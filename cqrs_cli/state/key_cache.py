@@ -1,4 +1,4 @@
-"""The data keys of a partition on disk, next to the shard: `KnownKeys` by subject, in LMDB, wrapped as in the topic.
+"""The data keys of a partition on disk, next to the shard: `KeyTable` by subject, in LMDB, wrapped as in the topic.
 
 The cache is separate from the shard, and never part of a checkpoint: a copy from before an erasure would contain the
 erased key. An owner writes the cache before the shard. So the cache contains each `Erased` that the shard has folded.
@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.keys.topic import KnownKeys, WrappedKey
+from cqrs_cli.keys.topic import KeyTable, WrappedKey
 from cqrs_cli.state.environment import begin, check_length, write_growing
 from cqrs_cli.state.errors import CorruptError, translated
 from cqrs_cli.state.lmdb_types import Transaction
@@ -66,7 +66,7 @@ class KeyStore(Protocol):
     def offsets(self) -> KeyOffsets:
         """The next offsets to read."""
 
-    def known(self, subject: str) -> KnownKeys:
+    def known(self, subject: str) -> KeyTable:
         """Return the known keys of an aggregate."""
 
     def apply(self, start: KeyOffsets, end: KeyOffsets, changes: Iterable[KeyChange]) -> None:
@@ -85,10 +85,10 @@ class MemoryKeys:
     def __init__(self, topics: tuple[str, str]) -> None:
         """`topics`: the ids of the keys topic and of the events topic."""
         self._empty = self.offsets = KeyOffsets(topics)
-        self._known: dict[str, KnownKeys] = {}
+        self._known: dict[str, KeyTable] = {}
 
-    def known(self, subject: str) -> KnownKeys:
-        return self._known.get(subject, KnownKeys())
+    def known(self, subject: str) -> KeyTable:
+        return self._known.get(subject, KeyTable())
 
     def apply(self, start: KeyOffsets, end: KeyOffsets, changes: Iterable[KeyChange]) -> None:
         if self.offsets != start:
@@ -124,7 +124,7 @@ class KeyCache:
         with translated(self._path), begin(self._env, write=False) as txn:
             return self._offsets(txn)
 
-    def known(self, subject: str) -> KnownKeys:
+    def known(self, subject: str) -> KeyTable:
         """Return the known keys of an aggregate."""
         with translated(self._path), begin(self._env, write=False) as txn:
             return _known(txn, _key(subject))
@@ -188,12 +188,12 @@ def _key(subject: str) -> bytes:
     return blake2b(subject.encode(), digest_size=32).digest()
 
 
-def _known(txn: Transaction, key: bytes) -> KnownKeys:
+def _known(txn: Transaction, key: bytes) -> KeyTable:
     value = txn.get(key)
-    return KnownKeys() if value is None else msgspec.json.decode(value, type=KnownKeys)
+    return KeyTable() if value is None else msgspec.json.decode(value, type=KeyTable)
 
 
-def changed(known: KnownKeys, change: KeyChange) -> KnownKeys:
+def changed(known: KeyTable, change: KeyChange) -> KeyTable:
     match change:
         case KeyRecord():
             return known.with_record(change.wrapped)

@@ -9,7 +9,7 @@ from cqrs_cli.state.memory import MemoryBudget, MemoryStore
 from cqrs_cli.state.shard import Limits, Shard, open_shard
 
 
-class OpenedStore(NamedTuple):
+class OpenStore(NamedTuple):
     """An open store. If `fresh`, the shard was just created, so any damage in it is the disk's fault."""
 
     store: Shard | MemoryStore
@@ -18,12 +18,12 @@ class OpenedStore(NamedTuple):
 
 def open_store(
     path: Path | None, identity: Identity, budget: MemoryBudget, note: Callable[[str], None], limits: Limits
-) -> OpenedStore:
+) -> OpenStore:
     """Open the shard in `path`; if `path` is None, create a store in memory within the `budget`.
 
     Raises the errors of `open_shard`.
     """
     if path is None:
-        return OpenedStore(MemoryStore(identity.window_ms, budget), fresh=False)
+        return OpenStore(MemoryStore(identity.window_ms, budget), fresh=False)
     opened = open_shard(path, identity, note, limits)
-    return OpenedStore(opened.store, opened.fresh)
+    return OpenStore(opened.store, opened.fresh)

@@ -46,7 +46,7 @@ class Limits(NamedTuple):
     change: float = 5.0  # a live owner's changes take at most about a second; a longer change never ends
 
 
-class Opened(NamedTuple):
+class OpenShard(NamedTuple):
     """An open shard. If `fresh`, it is new and empty. `set_aside` is the quarantined old shard, `reason` the cause."""
 
     store: "Shard"
@@ -61,7 +61,7 @@ def open_shard(
     note: Callable[[str], None] = lambda text: None,
     limits: Limits = Limits(),  # noqa: B008  (frozen)
     mounts: Path = MOUNTS,
-) -> Opened:
+) -> OpenShard:
     """Open the shard in the folder `path`, or create it. `note` gets a line for each quarantined or removed shard.
 
     Raises `ConfigurationError` if the folder cannot be written or is on a network file system, if the disk is full, or
@@ -73,9 +73,9 @@ def open_shard(
         with _judging(path, limits):
             found = _reopen(path, identity, limits) if (path / DATA_FILE).exists() else ""
             if isinstance(found, Shard):
-                return Opened(found, fresh=False)
+                return OpenShard(found, fresh=False)
             aside = _set_aside(path, found, note) if found else None
-            return Opened(_create(path, identity, limits), True, aside, reason=found)
+            return OpenShard(_create(path, identity, limits), True, aside, reason=found)
 
 
 def install_shard(
@@ -148,7 +148,7 @@ class Shard(LmdbStore):
         os.close(self._folder)
 
 
-class _Opening(threading.Thread):
+class _ShardOpener(threading.Thread):
     """Opens a shard in a thread, because LMDB waits for its lock without a timeout, and a stopped process keeps it."""
 
     def __init__(self, path: Path, make: Callable[[], Shard]) -> None:
@@ -187,7 +187,7 @@ def _reopen(path: Path, identity: Identity, limits: Limits) -> Shard | str:
         failpoints.reached("shard.opening")
         write_marker(folder, "working")  # before the first write of LMDB
         try:
-            store = _Opening(path, partial(Shard, path, identity.window_ms, folder)).result(limits.change)
+            store = _ShardOpener(path, partial(Shard, path, identity.window_ms, folder)).result(limits.change)
         except CorruptError as error:
             return error.message
         if store is None:

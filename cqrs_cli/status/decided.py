@@ -18,7 +18,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import visible_lineage
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.ownership.standing import Standing, Standings
+from cqrs_cli.ownership.standing import ClaimReader, CommittedClaim
 from cqrs_cli.ownership.trials.slow import slow_command
 from cqrs_cli.status.place import DECIDED, PlaceStatus, claimed
 from cqrs_cli.status.sample import Sampler
@@ -51,9 +51,9 @@ class DecidedReader:
         self._standings = self._seated()
         self._reader: Consumer | None = None
 
-    def _seated(self) -> Standings[int]:
+    def _seated(self) -> ClaimReader[int]:
         seats = {number: partition_seat(self._topics, number) for number in self._numbers}
-        return Standings(self._connection, seats)
+        return ClaimReader(self._connection, seats)
 
     def close(self) -> None:
         """Close the connections; another poll opens new connections."""
@@ -107,7 +107,7 @@ class DecidedReader:
         return {number: readers.watermarks(reader, topic, number)[1] for number in self._numbers}
 
     def _place(
-        self, number: int, at: float, found: Standing, standbys: tuple[str, ...], start: int, end: int
+        self, number: int, at: float, found: CommittedClaim, standbys: tuple[str, ...], start: int, end: int
     ) -> PlaceStatus:
         claim, shard = found.claim, self._folder / str(number)
         lag = max(0, end - max(start, found.offset or 0))

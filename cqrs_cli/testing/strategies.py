@@ -11,7 +11,7 @@ from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.described import Described, tree_of
+from cqrs_cli.core.aggregate.described import TypeNode, tree_of
 from cqrs_cli.testing.round_trip import TimedCommand, context_of
 
 #: Times have a time zone offset, which is not always zero.
@@ -69,7 +69,7 @@ def any_of(classes: Iterable[type]) -> st.SearchStrategy[Any]:
     return st.one_of([_values(tree_of(cls)) for cls in classes])
 
 
-def _values(kind: Described) -> st.SearchStrategy[Any]:
+def _values(kind: TypeNode) -> st.SearchStrategy[Any]:
     match kind.form:
         case "object":
             return _objects(kind.wire.cls)
@@ -114,7 +114,7 @@ def _numbers(wire: Any) -> st.SearchStrategy[Any]:
     return within.filter(lambda n: n not in (wire.gt, wire.lt) and (step is None or n % step == 0))
 
 
-def _lists(kind: Described) -> st.SearchStrategy[Any]:
+def _lists(kind: TypeNode) -> st.SearchStrategy[Any]:
     least, most = kind.wire.min_length or 0, kind.wire.max_length
     unique, make = kind.form == "set", _MADE_OF_LISTS[type(kind.wire)]
     item = _values(kind.parts[0])
@@ -127,5 +127,5 @@ def _objects(cls: type) -> st.SearchStrategy[Any]:
     return st.builds(cls, **{field.name: _later(kind) for field, kind in tree_of(cls).fields})
 
 
-def _later(kind: Described) -> st.SearchStrategy[Any]:
+def _later(kind: TypeNode) -> st.SearchStrategy[Any]:
     return st.deferred(lambda: _values(kind))

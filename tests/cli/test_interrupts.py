@@ -19,7 +19,7 @@ import pexpect
 import pytest
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.interrupts import Terminated, is_bad_moment, spot_of
+from cqrs_cli.cli.interrupts import TerminationSignal, is_bad_moment, spot_of
 from cqrs_cli.cli.main import main
 from cqrs_cli.errors import UnavailableError
 from tests.cli.conftest import Cqrs
@@ -40,14 +40,14 @@ def struck(use: Callable[[], object], at: int, waited: bool = False) -> bool:
         if next(steps) == at:
             came = True
             if not is_bad_moment(frame, spot_of(frame) if waited else None):
-                raise Terminated
+                raise TerminationSignal
         return trace
 
     gc.disable()  # a collection adds steps: it may call back, as hypothesis is notified of each
     sys.settrace(trace)
     try:
         use()
-    except Terminated:
+    except TerminationSignal:
         pass
     finally:
         sys.settrace(None)

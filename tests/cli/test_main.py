@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.interrupts import Terminated
+from cqrs_cli.cli.interrupts import TerminationSignal
 from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, TakenOverError, UnavailableError
 from tests.cli.conftest import Cqrs
 from tests.support import ROOT
@@ -78,7 +78,7 @@ def test_control_characters_become_escapes(broken: Cqrs) -> None:
     assert broken(CqrsError("bad \x1b[31m id")).err == "error: bad \\x1b[31m id\n"
 
 
-@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
+@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (TerminationSignal(), 143)])
 def test_signals_end_quietly(broken: Cqrs, error: BaseException, status: int) -> None:
     assert broken(error) == (status, "", "")
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import pytest
 
 from cqrs_cli.client.background import BackgroundSender, Unsent
-from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.outcomes import OutcomeWaiter
 from cqrs_cli.client.pending import PendingOutcome
 from cqrs_cli.client.producer import CommandProducer
@@ -23,7 +23,7 @@ ABSENT = Connection("127.0.0.1:1")
 
 
 def pending(number: int) -> PendingOutcome:
-    command = Composed(f"c-{number}", "counter", "a", "counter.Count", b"{}")
+    command = ReadyCommand(f"c-{number}", "counter", "a", "counter.Count", b"{}")
     return PendingOutcome(command, Topics("counter"), 30.0)
 
 

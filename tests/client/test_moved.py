@@ -6,7 +6,7 @@ import pytest
 
 import cqrs_cli as cqrs
 from aggregates.counter import Increment
-from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.outcomes import OutcomeWaiter
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.send import send_and_wait
@@ -25,9 +25,9 @@ def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     return counters(connection, prefix, tmp_path)
 
 
-def composed(round: int) -> list[Composed]:
+def composed(round: int) -> list[ReadyCommand]:
     return [
-        Composed(f"{one}.{round}", "counter", one, "counter.Increment", sent.value or b"")
+        ReadyCommand(f"{one}.{round}", "counter", one, "counter.Increment", sent.value or b"")
         for one, sent in zip(SUBJECTS, round_of(round), strict=True)
     ]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.pending import PendingOutcome
 from cqrs_cli.errors import CqrsError, NoOutcomeError
 from cqrs_cli.kafka.topics.topics import Topics
@@ -19,7 +19,7 @@ def test_late_failure_leaves_no_trace() -> None:
     async def ask() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: logged.append(context))
         pending = PendingOutcome(
-            Composed("c-1", "counter", "a", "counter.Count", b"{}"), Topics("counter"), 0.01
+            ReadyCommand("c-1", "counter", "a", "counter.Count", b"{}"), Topics("counter"), 0.01
         )
         with pytest.raises(NoOutcomeError):
             await pending

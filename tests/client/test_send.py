@@ -3,7 +3,7 @@ from typing import Any, cast
 
 import pytest
 
-from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.send import SentCommands, read_lines, send_all
 from cqrs_cli.errors import UnavailableError, UsageError
@@ -32,7 +32,7 @@ class FakeProducer:
         self.stopped = True
 
 
-def send(commands: Iterable[Composed], producer: FakeProducer) -> SentCommands:
+def send(commands: Iterable[ReadyCommand], producer: FakeProducer) -> SentCommands:
     return send_all(cast(CommandProducer, producer), {"a": Topics("a")}, commands, lambda count: None)
 
 

@@ -9,7 +9,7 @@ import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Decisions, OutputRecord
 from cqrs_cli.core.decide import Batch
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.core.messages.record import Record
@@ -127,7 +127,7 @@ class Partition:
     aggregate = AGGREGATE
 
     def __init__(self, **context: Any) -> None:
-        self.states: dict[str, Folded] = {}
+        self.states: dict[str, VersionedState] = {}
         self.remembered: dict[tuple[str, str], DedupEntry] = {}
         self.clock = 0
         self.context = context

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.checks import check_expiry, without_bytes
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
-from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from tests.core.tally import Partition, command, record
 
@@ -171,7 +171,7 @@ def test_expiry_is_exact_to_the_millisecond() -> None:
     for timestamp, now in ((at, 0), (0, at), (at, at)):
         check_expiry(moment, timestamp, partial(int, now))
     for timestamp, now in ((at + 1, 0), (0, at + 1)):
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(CheckFailed) as refusal:
             check_expiry(moment, timestamp, partial(int, now))
         assert refusal.value.members == {"decidedat": "2026-11-21T01:02:03.457Z"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from cqrs_cli import Decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import Undecided
+from cqrs_cli.core.context import DecisionInterrupted
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.messages.record import Record
 from tests.core import tally
@@ -61,7 +61,7 @@ def test_forgotten_id_stays_forgotten() -> None:
 @pytest.mark.covers("bad-input")
 @pytest.mark.parametrize("how", ["memory", "files", "exit", "fold-memory", "unread"])
 def test_process_error_is_no_verdict(how: str) -> None:
-    with pytest.raises(Undecided) as caught:
+    with pytest.raises(DecisionInterrupted) as caught:
         Partition().feed(record(0, command()), record(1, command("Crash", {"how": how}, id="2")))
     assert (caught.value.offset, caught.value.before, caught.value.__context__) == (1, 1, None)
     assert str(caught.value).startswith("tally.py:")

@@ -10,7 +10,7 @@ from msgspec import field
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.fold import Folded, FoldError, fold_event, fold_next
+from cqrs_cli.core.fold import FoldError, VersionedState, fold_event, fold_next
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from tests.core.notes import event
 
@@ -42,13 +42,13 @@ def decide(command: Note, notes: Notes) -> list[Noted]:
 AGGREGATE = Aggregate.of("notes", cqrs.Decider(decide, evolve, Notes()))
 
 
-def fold(*events: EventEnvelope, before: Folded | None = None) -> Folded | None:
+def fold(*events: EventEnvelope, before: VersionedState | None = None) -> VersionedState | None:
     for one in events:
         before = fold_event(AGGREGATE, before, one)
     return before
 
 
-def refusal(event: EventEnvelope, before: Folded | None = None) -> str:
+def refusal(event: EventEnvelope, before: VersionedState | None = None) -> str:
     with pytest.raises(FoldError) as raised:
         fold_event(AGGREGATE, before, event)
     return str(raised.value)
@@ -61,7 +61,7 @@ def test_process_error_keeps_its_cause() -> None:
 
 
 def test_events_lead_to_their_state() -> None:
-    assert fold(event(1, "a"), event(2, "b")) == Folded(
+    assert fold(event(1, "a"), event(2, "b")) == VersionedState(
         2, Notes(("a", "b")), 20, 0, "2026-11-21T01:02:03.002Z"
     )
 

@@ -109,7 +109,7 @@ def test_events_are_numbered_without_gap(stream: list[Any]) -> None:
 @pytest.mark.covers("no-lost-update")
 @given(streams, st.integers(1, 5), st.none() | st.integers(0, 2000))
 def test_pieces_make_no_difference(stream: list[Any], size: int, most_bytes: int | None) -> None:
-    """A piece of a batch that ends early has decided its first records as the whole batch does."""
+    """A batch decided in pieces gives the same records as the whole batch, also if it ends early."""
     whole, batch = Partition(), Partition().batch()
     records = records_of(stream)
     whole.feed(*records)

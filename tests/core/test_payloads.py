@@ -17,7 +17,7 @@ from cqrs_cli.core.messages.payload_reference import (
     restored,
     with_reference,
 )
-from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Headers, Record
 from tests.core.tally import AGGREGATE, Partition, command, record
 
@@ -139,7 +139,7 @@ def test_unresolved_data_are_no_command() -> None:
     envelope = read_command(record(0, referring()))
     with pytest.raises(ValueError, match="object"):
         AGGREGATE.decode_command["tally.Add"](envelope.data)
-    with pytest.raises(Refused):
+    with pytest.raises(CheckFailed):
         read_data(AGGREGATE, AGGREGATE.decode_command["tally.Add"], envelope, {}, None)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import BatchContext, Decisions, Undecided
+from cqrs_cli.core.context import BatchContext, DecisionInterrupted, Decisions
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.messages.record import Record
@@ -34,7 +34,7 @@ def decided(make: type[Batch], stream: list[Record], context: dict[str, Any], si
         for start in range(0, len(stream), size):
             done = batch.decide_piece(stream[start : start + size])
             found += [done.events, done.outcomes, done.dead_letters, done.payloads, batch.event_bytes]
-    except Undecided as undecided:
+    except DecisionInterrupted as undecided:
         return undecided.offset, undecided.before, str(undecided), list(asked)
     return found, comparable(batch.done), list(asked)
 
@@ -48,7 +48,7 @@ def comparable(done: Decisions) -> list[Any]:
 @settings(max_examples=400)
 @given(st.lists(records(), max_size=12), contexts, st.integers(1, 12))
 def test_both_paths_give_the_same(stream: list[Record], context: dict[str, Any], size: int) -> None:
-    """`decide` is also called with the same arguments, once each."""
+    """The fast path and the general path give the same records, and call `decide` with the same arguments."""
     numbered = [
         Record(n, each.timestamp, each.key, each.value, each.headers) for n, each in enumerate(stream)
     ]

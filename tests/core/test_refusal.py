@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.messages.outcome import WrittenVerdict
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.refusal import note_refusal
 from tests.core.tally import command, record
 
@@ -24,7 +24,7 @@ def tracebacks(*errors: Exception) -> dict[str, str]:
     for error in errors:
         with suppress(Exception):
             raise error
-        refused = Refused(Reason.HANDLER_ERROR, f"tally.py:7: {type(error).__name__}: {error}")
+        refused = CheckFailed(Reason.HANDLER_ERROR, f"tally.py:7: {type(error).__name__}: {error}")
         refused.__cause__ = error
         note_refusal(done, context, record(0, command()), WrittenVerdict(status=""), refused)
     assert done.reasons == {"HANDLER_ERROR": len(errors)} and len(done.dead_letters) == len(errors)
@@ -47,7 +47,7 @@ def test_error_that_cannot_be_shown_is_counted() -> None:
 
 def test_only_errors_of_the_code_are_kept() -> None:
     done, context = Decisions(0), BatchContext(0, lambda _: None, lambda *_: None, lambda: 0)
-    refused = Refused(Reason.BUSINESS_RULE, "no")
+    refused = CheckFailed(Reason.BUSINESS_RULE, "no")
     refused.__cause__ = KeyError("why")
     note_refusal(done, context, record(0, command()), WrittenVerdict(status=""), refused)
     assert done.raised == {}

@@ -12,7 +12,7 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.ring import Ring
+from cqrs_cli.keys.ring import Keyring
 from cqrs_cli.state.key_cache import KeyStore, MemoryKeys
 from cqrs_cli.state.memory import MemoryStore
 from tests.core.personal.batches import AT
@@ -20,7 +20,7 @@ from tests.core.personal.customer import CUSTOMER, Customer
 
 _NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("customer"), 0)
 
-RING = Ring({"2026-11": b"m" * 64})
+RING = Keyring({"2026-11": b"m" * 64})
 
 
 class ListedKeys:
@@ -78,7 +78,11 @@ class Owning:
     """Successive owners on one disk: `store` is the shard, `cache` its key cache."""
 
     def __init__(
-        self, logs: Logs, store: MemoryStore | None = None, cache: KeyStore | None = None, ring: Ring = RING
+        self,
+        logs: Logs,
+        store: MemoryStore | None = None,
+        cache: KeyStore | None = None,
+        ring: Keyring = RING,
     ) -> None:
         self.logs = logs
         self.store = MemoryStore(AT) if store is None else store

@@ -106,7 +106,7 @@ def test_finding_one_record_is_quick(single_bank: TopicHarness, sizes: list[int]
 
 @pytest.mark.covers("bad-input")
 def test_short_memory_costs_no_command(counters: TopicHarness, sizes: list[int]) -> None:
-    """A `decide` that runs out of memory in a large batch is retried alone, and accepted.
+    """A command that runs out of memory in a large batch is retried alone, and accepted.
 
     Only failures of the command alone are counted.
     """

@@ -24,7 +24,7 @@ def pair(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 @pytest.mark.covers("growing")
 def test_commands_are_decided_over_a_growth(pair: TopicHarness) -> None:
-    """Commands are sent before the repartitioning, and after it with the old and the new count."""
+    """Commands sent before a repartitioning, and after it with the old or the new count, are decided once."""
     pair.send(*round_of(0))
     quietly(pair.plan())
     pair.send(*round_of(1))

@@ -7,7 +7,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.growth import Split
-from cqrs_cli.deciding.holding import Holding
+from cqrs_cli.deciding.holding import AssignedKeys
 from cqrs_cli.deciding.inherit import inherit_keys, portions
 from cqrs_cli.deciding.state_cache import FoldedOfParent, StateCache
 from cqrs_cli.kafka.connection.connection import Connection
@@ -55,5 +55,5 @@ def test_no_log_is_asked_for_twice() -> None:
     store.take_ownership("me", "")
     cache = StateCache(COUNTER, store, "me")
     cache.note_inherited(WHOLE)
-    inherit_keys(NOWHERE, COUNTER, cache, Holding(LINEAGE, 3, 4, "murmur2"), 1000)
+    inherit_keys(NOWHERE, COUNTER, cache, AssignedKeys(LINEAGE, 3, 4, "murmur2"), 1000)
     assert cache.positions.clock == 10 and cache.inherited() == WHOLE

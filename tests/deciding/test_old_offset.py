@@ -21,7 +21,7 @@ pytestmark = pytest.mark.kafka
 def test_old_offset_is_not_claimed(
     counters: TopicHarness, capsys: pytest.CaptureFixture[str], machine: str
 ) -> None:
-    """A claim at this offset would move the group back permanently, and then no record fits the log."""
+    """An owner does not claim at an offset before the decided commands, because it would move the group back."""
     counters.send(*increments(5))
     quietly(counters.plan())
     offset, claim = counters.standing()

@@ -5,14 +5,14 @@ import pytest
 from cqrs_cli.deciding.key_upkeep import outdated
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.kafka.topics.partitioner import KeyHome
-from cqrs_cli.keys.ring import Ring
+from cqrs_cli.keys.ring import Keyring
 from cqrs_cli.state.key_cache import MemoryKeys
 from tests.core.personal.batches import erase, register
 from tests.core.personal.customer import CUSTOMER
 from tests.deciding.keyed import Logs, Owning
 
-ROTATED = Ring({"2026-12": b"n" * 64, "2026-11": b"m" * 64})
-ALONE = Ring({"2026-12": b"n" * 64})
+ROTATED = Keyring({"2026-12": b"n" * 64, "2026-11": b"m" * 64})
+ALONE = Keyring({"2026-12": b"n" * 64})
 
 NAMES = ("a", "b", "c", "d", "e")
 

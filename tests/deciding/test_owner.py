@@ -58,7 +58,7 @@ def test_a_continuous_run_decides_what_comes(counters: TopicHarness) -> None:
 
 @pytest.mark.covers("state-is-events")
 def test_shard_ahead_of_the_log_is_dropped(counters: TopicHarness) -> None:
-    """Kafka reported the commit of a batch, and has lost it (KAFKA-20734)."""
+    """A shard with a batch that Kafka has lost after its commit (KAFKA-20734) is rebuilt."""
     counters.send(*increments(3))
     quietly(counters.plan())
     plan = counters.plan()
@@ -80,7 +80,7 @@ def get_ahead(store: Store) -> None:
 
 @pytest.mark.covers("state-is-events")
 def test_new_shard_gets_ahead_too(counters: TopicHarness) -> None:
-    """The run has made the shard itself, and has used it since."""
+    """A shard ahead of the log is rebuilt, even if the same run has made it."""
     counters.send(*increments(3))
     plan = counters.plan()
     (partition,) = plan.partitions()
@@ -100,7 +100,7 @@ def test_new_shard_gets_ahead_too(counters: TopicHarness) -> None:
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("decided", [0, 10])
 def test_lost_commit_reply_repeats_nothing(counters: TopicHarness, decided: int) -> None:
-    """The replies of two claims are lost, or the replies of a batch and of the next owner's claim."""
+    """The replies to two commits are lost, of claims or of a batch and a claim: no command is decided twice."""
     quietly(counters.plan())
     counters.send(*increments(10))
     lost = [KafkaException(KafkaError(KafkaError._TIMED_OUT)) for _ in range(2)]

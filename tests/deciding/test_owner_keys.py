@@ -13,7 +13,7 @@ from cqrs_cli.deciding.packing import unpack
 from cqrs_cli.deciding.state_cache import DOUBTFUL
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka.topics.partitioner import KeyHome
-from cqrs_cli.keys.ring import Ring
+from cqrs_cli.keys.ring import Keyring
 from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, MemoryKeys
 from cqrs_cli.state.store import NotOwnerError
 from tests.core.personal.batches import PLAIN, erase, register
@@ -154,7 +154,7 @@ def test_lost_key_stops_deciding(owner: Owning, logs: Logs) -> None:
 def test_ring_without_the_master_stops(owner: Owning, logs: Logs) -> None:
     owner.states.flush()
     with pytest.raises(ContradictionError, match="under the master key '2026-11', which the ring lacks"):
-        Owning(logs, owner.store, owner.cache, Ring({"2027-01": b"n" * 64})).recover().state()
+        Owning(logs, owner.store, owner.cache, Keyring({"2027-01": b"n" * 64})).recover().state()
 
 
 def test_damaged_state_is_a_contradiction(owner: Owning) -> None:

@@ -104,7 +104,7 @@ def test_parked_command_is_sealed(people: TopicHarness) -> None:
 
 @pytest.mark.covers("growing")
 def test_keys_stay_where_they_are(people: TopicHarness) -> None:
-    """The target partition uses its keys in the parent's partition of the keys topic. The parent keeps none of them."""
+    """After a repartitioning, data keys stay in their partition of the keys topic, and the target's owner uses them."""
     grow(people, 4)
     people.send(*(stale(register(name, 1), 1) for name in NAMES[:3]))
     quietly(people.plan())

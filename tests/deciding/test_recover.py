@@ -8,7 +8,7 @@ import pytest
 
 from aggregates.counter import Counter, decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding.recover import falls_short, fold_events, fold_outcomes
@@ -86,7 +86,7 @@ def test_log_shorter_than_shard_stops_it(ahead: StateCache) -> None:
 
 @pytest.mark.parametrize(("version", "lost"), [(0, True), (1, True), (2, False), (3, False)])
 def test_events_short_of_outcome_are_lost(version: int, lost: bool) -> None:
-    state = Folded(version, Counter(), 0, 0) if version else None
+    state = VersionedState(version, Counter(), 0, 0) if version else None
     assert falls_short(state, outcome("accepted")) is lost
 
 
@@ -207,7 +207,7 @@ def variant(folder: Path, old: str, new: str) -> Path:
     ("old", "new", "warned"),
     [
         ("counter.value + by", "counter.value + 2 * by", True),
-        ('"""A running tally', '"""A tally', False),
+        ('"""A counter', '"""A tally', False),
         ("initial=Counter())", "initial=Counter(), revision=2)", False),
     ],
 )

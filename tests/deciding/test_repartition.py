@@ -156,7 +156,7 @@ def test_two_operators_come_to_one_result(pair: TopicHarness, wanted: tuple[int,
 @pytest.mark.covers("growing")
 @pytest.mark.kafka
 def test_lineage_without_wish_adopts_nothing(pair: TopicHarness) -> None:
-    """The operator died before the request: a run must not take over the topics' partition count."""
+    """A run does not take over the topics' partition count if the operator died before the request."""
     decided_then_grown_by_hand(pair)
     with Admin(pair.connection) as admin:
         make_lineage(admin, pair.topics)

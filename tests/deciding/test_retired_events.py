@@ -31,9 +31,10 @@ def later(counters: TopicHarness, prefix: str, folder: Path, package: str, end: 
 
 @pytest.mark.covers("state-is-events", "nothing-skipped")
 def test_lost_event_stops_before_deciding(counters: TopicHarness, prefix: str, tmp_path: Path) -> None:
-    """The shard of the old code is up to date, so recovery would read only newer events.
+    """An owner whose code has lost an event stops before it decides.
 
-    The error comes at once, because waiting cannot change the event.
+    The shard of the old code is up to date, so recovery would read only newer events. The error comes at once, because
+    waiting cannot change the event.
     """
     counters.send(*increments(3))
     quietly(counters.plan())

@@ -41,7 +41,7 @@ def test_a_finished_growth_costs_nothing(grown: TopicHarness) -> None:
 
 @pytest.mark.covers("growing")
 def test_owners_see_a_later_growth(grown: TopicHarness) -> None:
-    """Another run splits the partitions of the later repartitioning."""
+    """Owners notice a later repartitioning, whose partitions another run has split."""
     quietly(grown.plan())
     old = grown.plan(once=False)
     grow(grown, 4)

@@ -21,7 +21,10 @@ PARTS = ("events", "outcomes", "position")
 def test_visible_part_commits_the_rest(
     before: int, with_events: list[bool], unmarked: set[str], committed: bool, first_event: bool
 ) -> None:
-    """A transaction on the commands from `before` on. The parts in `unmarked` got no end marker."""
+    """A hanging transaction on the commands from `before` on is committed if one of its parts is visible.
+
+    The parts in `unmarked` got no end marker.
+    """
     end = before + len(with_events)
     caused = [before + number for number, caused in enumerate(with_events) if caused]
     parts = {"position", *(["outcomes"] if with_events else []), *(["events"] if caused else [])}
@@ -48,7 +51,7 @@ def test_visible_outcome_commits_the_forward(last_outcome: int, committed: bool)
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize(("last_outcome", "committed"), [(4, False), (5, True), (7, True)])
 def test_visible_outcome_commits_the_key(last_outcome: int, committed: bool) -> None:
-    """The batch from command 5 on has written a key, and no other part of its transaction is hidden."""
+    """A hanging data key is committed if an outcome of its batch, from command 5 on, is visible."""
     traces = CommandTraces(last_outcome + 1, last_outcome, None, None, None, hidden_key=5)
     assert was_committed(traces) is committed
 

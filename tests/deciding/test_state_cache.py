@@ -5,7 +5,7 @@ import pytest
 from aggregates.counter import Counter, decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Decisions
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.stored import DedupEntry, StoredState
 from cqrs_cli.deciding.packing import pack, unpack
 from cqrs_cli.deciding.state_cache import StateCache
@@ -28,8 +28,8 @@ def cache(store: MemoryStore) -> StateCache:
     return StateCache(COUNTER, store, "me")
 
 
-def counted(version: int) -> Folded:
-    return Folded(version, Counter(version), version * 10, 0)
+def counted(version: int) -> VersionedState:
+    return VersionedState(version, Counter(version), version * 10, 0)
 
 
 def decided(version: int, clock: int = 5) -> Decisions:

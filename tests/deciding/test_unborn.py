@@ -13,11 +13,11 @@ from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.deciding.unborn import await_unborn
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lending import Lender
+from cqrs_cli.kafka.lending import ConsumerPool
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.ownership.claim import Claim
-from cqrs_cli.ownership.signals import Superseded
-from cqrs_cli.ownership.standby import Heart
+from cqrs_cli.ownership.signals import LaterClaim
+from cqrs_cli.ownership.standby import HeartbeatSender
 from cqrs_cli.ownership.standing import standings
 from cqrs_cli.ownership.timing import Timing
 from tests.deciding.growing import SUBJECTS, counters, round_of
@@ -37,7 +37,7 @@ def single(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
 
 
 def wait(plan: Plan, partition: Partition, meanwhile: Callable[[], object]) -> None:
-    lender = Lender(plan.connection, plan.seat(partition).group)
+    lender = ConsumerPool(plan.connection, plan.seat(partition).group)
     await_unborn(plan, partition, plan.claim(partition, 0), threading.Event(), meanwhile, lender)
     lender.close()
 
@@ -50,7 +50,7 @@ def claims(plan: Plan) -> dict[Partition, Claim | None]:
 def grown_under_a_run(single: TopicHarness) -> Iterator[Plan]:
     """The plan of an active run with heartbeats. Its aggregate was repartitioned from one partition to two."""
     plan = single.plan(once=False)
-    heart = Heart(plan.connection, plan.run, plan.seats().values(), plan.timing.beats_for)
+    heart = HeartbeatSender(plan.connection, plan.run, plan.seats().values(), plan.timing.beats_for)
     with running(plan), heart:
         single.send(*round_of(0))
         eventually(lambda: len(finals(single)) == len(SUBJECTS))
@@ -94,7 +94,7 @@ def test_a_later_run_ends_the_waiting(single: TopicHarness) -> None:
     writer.fence()
     writer.commit_position(group, 0, later.claim(PARENT, 0).metadata())
     group.close()
-    with pytest.raises(Superseded):
+    with pytest.raises(LaterClaim):
         wait(plan, PARENT, lambda: None)
 
 

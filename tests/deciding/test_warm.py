@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cqrs_cli.deciding.warm import Leveling, until_level
+from cqrs_cli.deciding.warm import CatchUp, until_level
 
 
 class Clock:
@@ -34,7 +34,7 @@ def test_it_folds_while_that_helps(seconds: list[float], left: int) -> None:
 
 def test_it_folds_a_quarter_of_time() -> None:
     clock = Clock(10.0, 1.0)
-    leveling = Leveling(clock.fold, clock.read)
+    leveling = CatchUp(clock.fold, clock.read)
     leveling()
     clock.now += 29.0
     leveling()
@@ -47,7 +47,7 @@ def test_it_folds_a_quarter_of_time() -> None:
 def test_it_rests_after_it_has_begun() -> None:
     """An owner that has just folded does not fold again at once."""
     clock = Clock(0.5, 0.1)
-    leveling = Leveling(clock.fold, clock.read)
+    leveling = CatchUp(clock.fold, clock.read)
     until_level(leveling.fold, clock.read)
     clock.now += 0.9
     leveling()

@@ -14,7 +14,7 @@ from cqrs_cli.kafka.admin.topics import Admin, make_extra
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.ring import Ring
+from cqrs_cli.keys.ring import Keyring
 from cqrs_cli.keys.topic import key_value
 
 
@@ -59,9 +59,9 @@ def test_ring_that_is_not_there_fails(tmp_path: Path) -> None:
 
 @pytest.mark.kafka
 def test_lacking_master_key_fails(connection: Connection, prefix: str) -> None:
-    topics, old, new = Topics("customer", prefix), Ring({"old": bytes(64)}), Ring({"new": bytes(64)})
+    topics, old, new = Topics("customer", prefix), Keyring({"old": bytes(64)}), Keyring({"new": bytes(64)})
 
-    def checked(ring: Ring) -> list[tuple[str, str, int]]:
+    def checked(ring: Keyring) -> list[tuple[str, str, int]]:
         checks = examined("keys", lambda: check_masters(connection, topics, ring))
         return [(check.status, check.detail, check.exit_code) for check in checks]
 

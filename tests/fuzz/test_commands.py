@@ -12,7 +12,7 @@ from aggregates import bank_account
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
-from cqrs_cli.core.fold import Folded, fold_event
+from cqrs_cli.core.fold import VersionedState, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
@@ -63,7 +63,7 @@ records = st.builds(
 )
 
 
-def decided(*records: Record, state: Folded | None = None) -> Decisions:
+def decided(*records: Record, state: VersionedState | None = None) -> Decisions:
     context = BatchContext(
         3,
         lambda _: state,
@@ -114,7 +114,7 @@ def check_kept(record: Record, done: Decisions, status: str) -> None:
 def check_events(done: Decisions, count: int) -> None:
     """Assert that the events can be read, and fold to the decided state."""
     assert len(done.events) == count
-    folded: Folded | None = None
+    folded: VersionedState | None = None
     for value, _, _ in done.events:
         json.loads(value)
         folded = fold_event(ACCOUNT, folded, read_event(value))
@@ -125,7 +125,7 @@ def check_events(done: Decisions, count: int) -> None:
 @pytest.mark.covers("bad-input")
 @given(records)
 def test_any_record_has_one_outcome(record: Record) -> None:
-    """The records are generated or damaged."""
+    """Each generated or damaged record has exactly one outcome."""
     judged(record)
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.kafka.chains import Chains
+from cqrs_cli.kafka.chains import PartitionCounts
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import target
@@ -22,7 +22,7 @@ def log(partition: int) -> PartitionLog:
 @given(lineages(), KEYS)
 def test_one_home_reads_a_key(lineage: PartitionLineage, key: bytes) -> None:
     """The reader follows the segments of the key, including its current partition, at any stage of the splits."""
-    chains = Chains(lineage.counts, "murmur2")
+    chains = PartitionCounts(lineage.counts, "murmur2")
     links = (list(chains.links(log(home), BOUNDS)) for home in chains.homes)
     read = [[one.log for one in some if not one.log.keeps or one.log.keeps.has(key)] for some in links]
     (decides,) = deciding(lineage, lambda count: target("murmur2", key, count))
@@ -32,5 +32,5 @@ def test_one_home_reads_a_key(lineage: PartitionLineage, key: bytes) -> None:
 
 
 def test_aggregate_that_never_grew_is_not_filtered() -> None:
-    (link,) = Chains((4,), "murmur2").links(log(3), BOUNDS)
+    (link,) = PartitionCounts((4,), "murmur2").links(log(3), BOUNDS)
     assert link.log == log(3)

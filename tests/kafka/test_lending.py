@@ -7,9 +7,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lending import Lender, borrowed
+from cqrs_cli.kafka.lending import ConsumerPool, borrowed
 from cqrs_cli.kafka.lineage_log import read_lineage
-from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds, first_record, last_record, read
 from cqrs_cli.kafka.topics.topics import Topics
@@ -19,11 +19,11 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def lender(connection: Connection) -> Lender:
-    return Lender(connection, "some group")
+def lender(connection: Connection) -> ConsumerPool:
+    return ConsumerPool(connection, "some group")
 
 
-def test_next_reading_takes_the_same(lender: Lender) -> None:
+def test_next_reading_takes_the_same(lender: ConsumerPool) -> None:
     with lender.lend() as first:
         pass
     with lender.lend() as second, lender.lend() as within:
@@ -35,7 +35,7 @@ def test_next_reading_takes_the_same(lender: Lender) -> None:
     lender.close()
 
 
-def test_uncommitted_is_read_by_its_own(connection: Connection, lender: Lender) -> None:
+def test_uncommitted_is_read_by_its_own(connection: Connection, lender: ConsumerPool) -> None:
     with borrowed(connection, lender, "read_uncommitted") as any, lender.lend() as lent:
         assert any is not lent
     with lender.lend() as again, lender.lend("read_uncommitted") as any_again:
@@ -49,18 +49,18 @@ def test_each_reading_of_a_log_borrows(connection: Connection, prefix: str) -> N
     topics = Topics("bank", prefix)
     for topic in (topics.events, topics.commands, topics.lineage):
         Stretch(connection, topic).write([b"one"])
-    lender, offline = Lender(connection, topics.group), Connection("127.0.0.1:1")
+    lender, offline = ConsumerPool(connection, topics.group), Connection("127.0.0.1:1")
     log = PartitionLog(offline, topics, 0, lender=lender)
     assert log.bounds("events") == log.bounds("events", "read_uncommitted") == (0, 1)
     assert [one.value for some in log.read("events", 0, 1) for one in some] == [b"one"]
     assert log.offset_at("events", 0) == 0
-    assert log.committed() == Committed(None, "")
+    assert log.committed() == GroupCommit(None, "")
     with pytest.raises(ContradictionError, match="offset 0"):
         read_lineage(offline, topics, 1, lender=lender)
     lender.close()
 
 
-def test_failed_ones_are_not_lent(lender: Lender) -> None:
+def test_failed_ones_are_not_lent(lender: ConsumerPool) -> None:
     with suppress(KafkaException), lender.lend() as failed:
         raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
     with lender.lend() as another:
@@ -68,7 +68,7 @@ def test_failed_ones_are_not_lent(lender: Lender) -> None:
     lender.close()
 
 
-def test_readings_do_not_mix(connection: Connection, prefix: str, lender: Lender) -> None:
+def test_readings_do_not_mix(connection: Connection, prefix: str, lender: ConsumerPool) -> None:
     """Each reading is interrupted with records on their way."""
     logs = [Stretch(connection, f"{prefix}{name}") for name in ("one", "two")]
     for log in logs:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.kafka.log_ends import LogEnds
-from cqrs_cli.kafka.write_errors import ReadShortError, TopicMadeAgainError
+from cqrs_cli.kafka.log_ends import ExpectedOffsets
+from cqrs_cli.kafka.write_errors import TopicRecreatedError, UnreadRecordsError
 
 
 class Message:
@@ -20,7 +20,7 @@ class Message:
         return self._offset
 
 
-def report(ends: LogEnds, count: int, last: int) -> None:
+def report(ends: ExpectedOffsets, count: int, last: int) -> None:
     sent: Any = ends.send("t", count)
     sent(None, Message(last))
 
@@ -28,7 +28,7 @@ def report(ends: LogEnds, count: int, last: int) -> None:
 @given(st.integers(0, 10**6), st.lists(st.lists(st.integers(1, 300), min_size=1), min_size=1))
 def test_consecutive_offsets_are_fine(end: int, transactions: list[list[int]]) -> None:
     """Pieces of a transaction follow each other, and a marker takes one offset between transactions."""
-    ends = LogEnds()
+    ends = ExpectedOffsets()
     ends.expect({"t": end})
     for portions in transactions:
         ends.begin()
@@ -46,7 +46,7 @@ def test_consecutive_offsets_are_fine(end: int, transactions: list[list[int]]) -
     st.lists(st.tuples(st.lists(st.integers(1, 9), min_size=1), st.booleans()), min_size=1),
 )
 def test_own_markers_may_be_missing(end: int, transactions: list[tuple[list[int], bool]]) -> None:
-    ends = LogEnds()
+    ends = ExpectedOffsets()
     ends.expect({"t": end})
     for portions, marked in transactions:
         ends.begin()
@@ -61,7 +61,7 @@ def test_own_markers_may_be_missing(end: int, transactions: list[tuple[list[int]
 @pytest.mark.parametrize("offsets", [(10, 9), (9, 11), (8, 10), (9, 9)])
 def test_more_than_a_marker_is_found(offsets: tuple[int, int]) -> None:
     """The case is a commit whose marker is at 9, and two pieces of one record each."""
-    ends = LogEnds()
+    ends = ExpectedOffsets()
     ends.expect({"t": 8})
     ends.begin()
     report(ends, 1, 8)
@@ -69,23 +69,23 @@ def test_more_than_a_marker_is_found(offsets: tuple[int, int]) -> None:
     ends.begin()
     for offset in offsets:
         report(ends, 1, offset)
-    with pytest.raises((ReadShortError, TopicMadeAgainError)):
+    with pytest.raises((UnreadRecordsError, TopicRecreatedError)):
         ends.check()
 
 
 @given(st.integers(0, 100), st.integers(1, 300), st.integers(-300, 300).filter(bool))
 def test_any_other_offset_is_found(end: int, count: int, away: int) -> None:
-    ends = LogEnds()
+    ends = ExpectedOffsets()
     ends.expect({"t": end})
     report(ends, count, max(0, end + count - 1 + away))
     if end + count - 1 + away < 0 and end + count - 1 == 0:
         return  # no offset is before the first
-    with pytest.raises(ReadShortError if away > 0 else TopicMadeAgainError):
+    with pytest.raises(UnreadRecordsError if away > 0 else TopicRecreatedError):
         ends.check()
 
 
 def test_unread_logs_may_end_anywhere() -> None:
-    ends = LogEnds()
+    ends = ExpectedOffsets()
     report(ends, 5, 1000)
     ends.check()
     ends.commit()

@@ -10,13 +10,13 @@ from cqrs_cli.kafka.admin.topics import Admin, make_extra
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.masters_in_use import KeysCount, MasterUse, masters_in_use
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.ring import Ring
+from cqrs_cli.keys.ring import Keyring
 from cqrs_cli.keys.topic import key_value
 
-OLD, NEW = Ring({"old": bytes(64)}), Ring({"new": bytes(range(64)), "old": bytes(64)})
+OLD, NEW = Keyring({"old": bytes(64)}), Keyring({"new": bytes(range(64)), "old": bytes(64)})
 
 
-def value(ring: Ring, subject: str, number: int = 0) -> bytes | None:
+def value(ring: Keyring, subject: str, number: int = 0) -> bytes | None:
     return key_value(ring.wrap("c.keys", subject, DataKey.of_random(bytes([number]) * 72)))
 
 

@@ -10,7 +10,7 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.kafka.writer import FencedWriter
@@ -85,7 +85,7 @@ def test_committed_position_is_found(log: PartitionLog) -> None:
     writer = FencedWriter(log, 1_000_000)
     writer.fence()
     writer.commit_position(group, 7, "claim")
-    assert log.committed_by(group) == log.committed() == Committed(7, "claim")
+    assert log.committed_by(group) == log.committed() == GroupCommit(7, "claim")
     group.close()
 
 

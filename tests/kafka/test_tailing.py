@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.kafka.admin.same_topics import SameTopics, SeenTopic
+from cqrs_cli.kafka.admin.same_topics import SeenTopic, TopicIdentity
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.tailing import following
 from tests.support.nobody import nobody
@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 
 def test_followers_say_that_brokers_are_silent() -> None:
     address, notes = nobody(), list[str]()
-    same = SameTopics({}, lambda topics: {}, lambda topic, made_again: None)
+    same = TopicIdentity({}, lambda topics: {}, lambda topic, made_again: None)
     stream = following(Connection(address), "a.events", {0: 0}, lambda record: True, notes.append, same)
     with closing(stream):
         eventually(lambda: next(stream) == [] and notes)
@@ -24,7 +24,9 @@ def test_followers_say_that_brokers_are_silent() -> None:
 def test_another_topic_ends_the_stream() -> None:
     """The gateway and `tail --follow` end in this case."""
     another, found = ContradictionError("another topic"), {"a.events": SeenTopic("2", 1)}
-    same = SameTopics({"a.events": "1"}, lambda topics: found, lambda topic, made_again: another, every=0.0)
+    same = TopicIdentity(
+        {"a.events": "1"}, lambda topics: found, lambda topic, made_again: another, every=0.0
+    )
     stream = following(Connection(nobody()), "a.events", {0: 0}, lambda record: True, print, same)
     with closing(stream), pytest.raises(ContradictionError, match="another topic"):
         next(stream)

@@ -14,12 +14,12 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.kafka.clients import consumer, producer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.offsets import Committed, committed, committed_now
+from cqrs_cli.kafka.offsets import GroupCommit, committed, committed_now
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds, read
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
 from cqrs_cli.kafka.transactional import COORDINATOR_TIMEOUT
-from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, ReadShortError, unwrapped
+from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, UnreadRecordsError, unwrapped
 from cqrs_cli.kafka.writer import FencedWriter, Written
 from tests.support.stretch import Stretch
 from tests.support.writing import commit
@@ -47,7 +47,7 @@ class Partition:
         start, end = bounds(self.connection, topic, [0], "read_uncommitted")[0]
         return [r.value for records in read(self.connection, topic, 0, start, end) for r in records]
 
-    def standing(self) -> Committed:
+    def standing(self) -> GroupCommit:
         return committed(self.group, self.topics.commands, [0])[0]
 
 
@@ -71,7 +71,7 @@ def test_batch_and_position_commit_together(partition: Partition) -> None:
     assert written == Written(events=2, outcomes=1)
     assert partition.values(partition.topics.events) == [b"one", b"one"]
     assert partition.values(partition.topics.outcomes) == [b"one"]
-    assert partition.standing() == Committed(1, "one")
+    assert partition.standing() == GroupCommit(1, "one")
     (records,) = read(partition.connection, partition.topics.dead_letters, 0, 0, 1)
     assert records[0].headers == [("cqrs.reason", b"UNKNOWN_TYPE"), ("theirs", None)]
     (records, *_) = read(partition.connection, partition.topics.outcomes, 0, 0, 1)
@@ -89,7 +89,7 @@ def test_commit_reports_each_logs_end(partition: Partition) -> None:
 @pytest.mark.covers("no-lost-update")
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 def test_records_that_land_later_commit_nothing(partition: Partition, kind: Kind) -> None:
-    """Another record was appended after the read, before the first batch or before a later batch."""
+    """A batch is not committed if another record was appended to its log after the writer's read."""
     for first in (True, False):
         log = PartitionLog(partition.connection, partition.topics, 0)
         writer = partition.writer()
@@ -100,7 +100,7 @@ def test_records_that_land_later_commit_nothing(partition: Partition, kind: Kind
         foreign = producer(partition.connection)
         foreign.produce(partition.topics.name(kind), b"foreign", b"k", 0)
         foreign.flush()
-        with pytest.raises(ReadShortError, match=r"not all of it was read"):
+        with pytest.raises(UnreadRecordsError, match=r"not all of it was read"):
             partition.write(writer, "two")
         assert partition.standing() == before
     assert b"two" not in partition.values(partition.topics.outcomes)
@@ -113,7 +113,7 @@ def test_unproducible_record_prevents_the_commit(partition: Partition) -> None:
         partition.write(writer, "one", [letter(bytes(65 * 1024 * 1024))])
     partition.write(partition.writer(), "two")
     assert partition.values(partition.topics.outcomes) == [b"two"]
-    assert partition.standing() == Committed(1, "two")
+    assert partition.standing() == GroupCommit(1, "two")
 
 
 @pytest.mark.covers("all-or-none")
@@ -123,7 +123,7 @@ def test_refused_record_prevents_the_commit(partition: Partition, behind: int) -
     letters = [letter(os.urandom(3_000_000)), *[letter(os.urandom(5000))] * behind]
     with pytest.raises(BatchRefusedError, match="too large"):
         partition.write(writer, "one", letters)
-    assert committed_now(partition.connection, partition.topics, [0])[0] == Committed(
+    assert committed_now(partition.connection, partition.topics, [0])[0] == GroupCommit(
         None, ""
     )  # the transaction is still open
     partition.write(partition.writer(), "two")
@@ -158,7 +158,7 @@ def test_slow_deciding_blames_the_batch(partition: Partition) -> None:
 
 @pytest.mark.covers("all-or-none")
 def test_error_between_pieces_aborts(partition: Partition) -> None:
-    """The abort comes at once, so that readers need not wait for the transaction's timeout."""
+    """An error between two pieces aborts the transaction at once, so that readers need not wait for its timeout."""
 
     def pieces() -> Iterator[Decisions]:
         yield Decisions(0, [], [(b"lost", b"k", 7)])
@@ -179,12 +179,12 @@ def test_fenced_writer_writes_nothing(partition: Partition) -> None:
         partition.write(first, "late")
     partition.write(second, "two")
     assert partition.values(partition.topics.outcomes) == [b"one", b"two"]
-    assert partition.standing() == Committed(1, "two")
+    assert partition.standing() == GroupCommit(1, "two")
 
 
 @pytest.mark.covers("one-outcome")
 def test_nothing_begins_behind_a_lost_broker(partition: Partition) -> None:
-    """Kafka may have ended the previous transaction only in part, which only the next writer can find out."""
+    """A writer that lost its broker begins no further transaction: only the next writer can resolve the open one."""
     writer = partition.writer()
     partition.write(writer, "one")
     writer._lost.append(KafkaError(KafkaError._TRANSPORT, "Connect to it failed"))
@@ -230,7 +230,7 @@ def test_fencing_inside_report_is_raised() -> None:
 
 @pytest.mark.covers("all-or-none")
 def test_keys_commit_with_their_batch(partition: Partition) -> None:
-    """The keys go to the partition that belongs to the writer's partition, after the keys of other writers."""
+    """A batch's data keys are committed with it, in the keys partition of the writer's partition."""
     keys = partition.topics.keys
     Stretch(partition.connection, keys, 2)
     for _ in range(2):

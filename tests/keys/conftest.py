@@ -8,7 +8,7 @@ import pytest
 
 from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.opener import EventOpener, OpenerKeys
+from cqrs_cli.keys.opener import EventDecryptor, OpenerKeys
 from tests.core.personal.customer import CUSTOMER
 from tests.keys.in_memory import KeysInMemory
 
@@ -25,5 +25,5 @@ def keys(ring: KeyRingAddress) -> KeysInMemory:
 
 
 @pytest.fixture
-def opener(ring: KeyRingAddress, keys: KeysInMemory) -> EventOpener:
-    return EventOpener("customer.events", event_marks(CUSTOMER), OpenerKeys(ring, keys))
+def opener(ring: KeyRingAddress, keys: KeysInMemory) -> EventDecryptor:
+    return EventDecryptor("customer.events", event_marks(CUSTOMER), OpenerKeys(ring, keys))

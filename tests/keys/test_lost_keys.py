@@ -4,11 +4,11 @@ import pytest
 
 from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.keys.opener import EventOpener
+from cqrs_cli.keys.opener import EventDecryptor
 from tests.keys.in_memory import ANN, FIRST, MASKED, SECOND, KeysInMemory, data, event
 
 
-def test_lost_key_is_named(opener: EventOpener, keys: KeysInMemory) -> None:
+def test_lost_key_is_named(opener: EventDecryptor, keys: KeysInMemory) -> None:
     """No later event erases it: its record was deleted by hand."""
     keys.put("c-42", None)
     keys.logs[0] = [
@@ -25,7 +25,7 @@ def test_lost_key_is_named(opener: EventOpener, keys: KeysInMemory) -> None:
 
 
 @pytest.mark.parametrize("partition", [0, 2], ids=["further on", "in a child of the partition"])
-def test_erasure_ahead_is_found(opener: EventOpener, keys: KeysInMemory, partition: int) -> None:
+def test_erasure_ahead_is_found(opener: EventDecryptor, keys: KeysInMemory, partition: int) -> None:
     """The key is deleted already, and the reader has not reached the `Erased` event."""
     keys.put("c-42", None)
     keys.logs = {0: [event(0, ANN, FIRST)], 1: [], 2: []}
@@ -34,7 +34,7 @@ def test_erasure_ahead_is_found(opener: EventOpener, keys: KeysInMemory, partiti
     opener.conclude()
 
 
-def test_nothing_is_read_twice(opener: EventOpener, keys: KeysInMemory) -> None:
+def test_nothing_is_read_twice(opener: EventDecryptor, keys: KeysInMemory) -> None:
     keys.put("c-42", None)
     keys.logs = {}  # looking ahead would fail
     opener.opened(0, [event(0, ANN, FIRST)])

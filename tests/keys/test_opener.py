@@ -11,33 +11,33 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.opener import EventOpener, OpenerKeys
+from cqrs_cli.keys.opener import EventDecryptor, OpenerKeys
 from tests.core.personal.customer import CUSTOMER
 from tests.keys.in_memory import ANN, FIRST, MASKED, SECOND, KeysInMemory, data, event
 
 
-def test_sealed_events_open(opener: EventOpener, keys: KeysInMemory) -> None:
+def test_sealed_events_open(opener: EventDecryptor, keys: KeysInMemory) -> None:
     keys.put("c-42", FIRST)
     assert data(opener.opened(0, [event(0, ANN, FIRST)])) == [json.loads(encode_json(ANN))]
 
 
-def test_nothing_is_asked_without_a_seal(opener: EventOpener, keys: KeysInMemory) -> None:
+def test_nothing_is_asked_without_a_seal(opener: EventDecryptor, keys: KeysInMemory) -> None:
     plain = [event(0, ANN), event(1, Erased("a key"))]
     assert opener.opened(0, plain) is plain or opener.opened(0, plain) == plain
     assert keys.asked == 0
 
 
 def test_reader_without_ring_sees_placeholders() -> None:
-    opener = EventOpener("customer.events", event_marks(CUSTOMER))
+    opener = EventDecryptor("customer.events", event_marks(CUSTOMER))
     assert data(opener.opened(0, [event(0, ANN, FIRST)])) == [MASKED]
 
 
 def test_events_of_unmarked_aggregates_stay() -> None:
     records = [event(0, ANN, FIRST)]
-    assert EventOpener("customer.events", None).opened(0, records) is records
+    assert EventDecryptor("customer.events", None).opened(0, records) is records
 
 
-def test_late_key_is_waited_for(opener: EventOpener, keys: KeysInMemory) -> None:
+def test_late_key_is_waited_for(opener: EventDecryptor, keys: KeysInMemory) -> None:
     """The event becomes visible before the key: the end of the keys is read after the event."""
     keys.put("c-40", SECOND)
     opener.opened(0, [event(0, ANN, FIRST, "c-41")])
@@ -45,7 +45,7 @@ def test_late_key_is_waited_for(opener: EventOpener, keys: KeysInMemory) -> None
     assert data(opener.opened(0, [event(1, ANN, FIRST)])) == [json.loads(encode_json(ANN))]
 
 
-def test_absent_key_is_erased(opener: EventOpener, keys: KeysInMemory) -> None:
+def test_absent_key_is_erased(opener: EventDecryptor, keys: KeysInMemory) -> None:
     keys.put("c-42", FIRST)
     keys.put("c-42", None)
     assert data(opener.opened(0, [event(0, ANN, FIRST)])) == [MASKED]
@@ -54,14 +54,14 @@ def test_absent_key_is_erased(opener: EventOpener, keys: KeysInMemory) -> None:
 def test_grown_events_share_keys(ring: KeyRingAddress, keys: KeysInMemory) -> None:
     """The keys topic keeps its partition count forever, so an aggregate's keys stay in one partition."""
     keys.count = 2
-    opener = EventOpener("customer.events", event_marks(CUSTOMER), OpenerKeys(ring, keys))
+    opener = EventDecryptor("customer.events", event_marks(CUSTOMER), OpenerKeys(ring, keys))
     keys.put("c-42", FIRST)
     for partition in (1, 3, 4):
         assert data(opener.opened(partition, [event(0, ANN, FIRST)])) == [json.loads(encode_json(ANN))]
     assert keys.places == [1, 0]
 
 
-def test_replay_asks_for_the_keys_once(opener: EventOpener, keys: KeysInMemory) -> None:
+def test_replay_asks_for_the_keys_once(opener: EventDecryptor, keys: KeysInMemory) -> None:
     keys.put("c-42", FIRST)
     keys.events = 100
     for offset in range(50):
@@ -69,7 +69,7 @@ def test_replay_asks_for_the_keys_once(opener: EventOpener, keys: KeysInMemory) 
     assert keys.asked == 1
 
 
-def test_sleeper_drops_what_compaction_hid(opener: EventOpener, keys: KeysInMemory) -> None:
+def test_sleeper_drops_what_compaction_hid(opener: EventDecryptor, keys: KeysInMemory) -> None:
     """The reader has the key, and its tombstone is compacted before the reader continues: `Erased` ends the key."""
     keys.put("c-42", FIRST)
     opener.opened(0, [event(0, ANN, FIRST)])
@@ -80,14 +80,14 @@ def test_sleeper_drops_what_compaction_hid(opener: EventOpener, keys: KeysInMemo
     assert data(found)[1] == MASKED
 
 
-def test_ended_key_never_comes_back(opener: EventOpener, keys: KeysInMemory) -> None:
+def test_ended_key_never_comes_back(opener: EventDecryptor, keys: KeysInMemory) -> None:
     keys.put("c-41", SECOND)
     opener.opened(0, [event(0, ANN, SECOND, "c-41"), event(1, Erased(FIRST.kid))])
     keys.put("c-42", FIRST)
     assert data(opener.opened(0, [event(2, ANN, FIRST)])) == [MASKED]
 
 
-def test_next_key_opens_what_it_sealed(opener: EventOpener, keys: KeysInMemory) -> None:
+def test_next_key_opens_what_it_sealed(opener: EventDecryptor, keys: KeysInMemory) -> None:
     for key in (FIRST, None, SECOND):
         keys.put("c-42", key)
     records = [event(0, ANN, FIRST), event(1, Erased(FIRST.kid)), event(2, ANN, SECOND)]
@@ -96,14 +96,14 @@ def test_next_key_opens_what_it_sealed(opener: EventOpener, keys: KeysInMemory) 
 
 
 def test_one_aggregate_needs_its_own_keys(ring: KeyRingAddress, keys: KeysInMemory) -> None:
-    opener = EventOpener("customer.events", event_marks(CUSTOMER), OpenerKeys(ring, keys), only="c-42")
+    opener = EventDecryptor("customer.events", event_marks(CUSTOMER), OpenerKeys(ring, keys), only="c-42")
     keys.put("c-42", FIRST)
     keys.put("c-43", SECOND)
     found = opener.opened(0, [event(0, ANN, FIRST), event(1, ANN, SECOND, "c-43")])
     assert data(found) == [json.loads(encode_json(ANN)), MASKED]
 
 
-def test_damaged_seal_is_named(opener: EventOpener, keys: KeysInMemory) -> None:
+def test_damaged_seal_is_named(opener: EventDecryptor, keys: KeysInMemory) -> None:
     """The value was copied from another event, so its own key does not decrypt it."""
     keys.put("c-42", FIRST)
     moved = event(7, ANN, FIRST)
@@ -113,7 +113,7 @@ def test_damaged_seal_is_named(opener: EventOpener, keys: KeysInMemory) -> None:
     assert "Ann" not in str(refused.value)
 
 
-def test_value_that_names_no_key_is_named(opener: EventOpener) -> None:
+def test_value_that_names_no_key_is_named(opener: EventDecryptor) -> None:
     malformed = Record(
         3,
         0,
@@ -124,13 +124,13 @@ def test_value_that_names_no_key_is_named(opener: EventOpener) -> None:
         opener.opened(0, [malformed])
 
 
-def test_foreign_key_record_is_named(opener: EventOpener, keys: KeysInMemory) -> None:
+def test_foreign_key_record_is_named(opener: EventDecryptor, keys: KeysInMemory) -> None:
     keys.records.append(Record(0, 0, b"c-42", b'{"kid":7}'))
     with pytest.raises(ContradictionError, match=r"customer\.keys partition 0 offset 0 is not a key"):
         opener.opened(0, [event(0, ANN, FIRST)])
 
 
-def test_cut_topic_is_no_erasure(opener: EventOpener, keys: KeysInMemory) -> None:
+def test_cut_topic_is_no_erasure(opener: EventDecryptor, keys: KeysInMemory) -> None:
     keys.put("c-42", FIRST)
     opener.opened(0, [event(0, ANN, FIRST)])
     keys.records.clear()
@@ -138,7 +138,7 @@ def test_cut_topic_is_no_erasure(opener: EventOpener, keys: KeysInMemory) -> Non
         opener.opened(0, [event(1, ANN, SECOND, "c-41")])
 
 
-def test_emptied_topic_is_no_erasure(opener: EventOpener, keys: KeysInMemory) -> None:
+def test_emptied_topic_is_no_erasure(opener: EventDecryptor, keys: KeysInMemory) -> None:
     """An encrypted value had a key in this topic, so a new reader must not redact it."""
     with pytest.raises(
         ContradictionError, match=r"customer\.keys partition 0 has no records.*nobody erased it"

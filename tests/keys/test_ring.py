@@ -9,7 +9,7 @@ import pytest
 
 from cqrs_cli.core.personal.sealing import DataKey
 from cqrs_cli.errors import ConfigurationError, ContradictionError
-from cqrs_cli.keys.ring import Ring, load_ring, read_ring
+from cqrs_cli.keys.ring import Keyring, load_ring, read_ring
 
 OLD, NEW = bytes(range(64)), bytes(range(32))
 KEY = DataKey.of_random(bytes(range(72)))
@@ -22,7 +22,7 @@ def document(**masters: bytes) -> str:
 BOTH = document(new=NEW, old=OLD)
 
 
-def assert_is_ring(ring: Ring) -> None:
+def assert_is_ring(ring: Keyring) -> None:
     wrapped = ring.wrap("customer.keys", "c-42", KEY)
     assert wrapped.master == ring.current == "new"
     assert ring.unwrap("customer.keys", "c-42", wrapped).secret == KEY.secret
@@ -57,9 +57,9 @@ def test_old_keys_open_after_a_rotation() -> None:
     ],
 )
 def test_lacking_master_key_is_named(masters: dict[str, bytes], complaint: str) -> None:
-    wrapped = Ring({"old": OLD}).wrap("customer.keys", "c-42", KEY)
+    wrapped = Keyring({"old": OLD}).wrap("customer.keys", "c-42", KEY)
     with pytest.raises(ContradictionError, match=f"key {KEY.kid} of customer.keys.*{complaint}"):
-        Ring(masters).unwrap("customer.keys", "c-42", wrapped)
+        Keyring(masters).unwrap("customer.keys", "c-42", wrapped)
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_other_documents_are_refused(text: str) -> None:
 
 
 def test_ring_shows_names_alone() -> None:
-    assert repr(read_ring(BOTH, "file:x")) == "Ring(['new', 'old'])"
+    assert repr(read_ring(BOTH, "file:x")) == "Keyring(['new', 'old'])"

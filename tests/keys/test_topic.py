@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.personal.sealing import DamagedSealError, DataKey, siv
-from cqrs_cli.keys.topic import KnownKeys, WrappedKey, key_value, read_key, unwrap_key, wrap_key
+from cqrs_cli.keys.topic import KeyTable, WrappedKey, key_value, read_key, unwrap_key, wrap_key
 
 MASTER = siv(bytes(range(64)))
 KEY = DataKey.of_random(bytes(range(72)))
@@ -51,20 +51,20 @@ def test_other_records_are_refused(value: bytes) -> None:
 
 
 def test_tombstone_ends_a_key() -> None:
-    assert KnownKeys().with_record(ONE).with_record(None) == KnownKeys()
+    assert KeyTable().with_record(ONE).with_record(None) == KeyTable()
 
 
 @given(st.permutations([ONE, ONE, None]), st.sampled_from([None, 0, 9]))
 def test_ended_key_never_comes_back(records: list[WrappedKey | None], end: int | None) -> None:
     """A lagging cache may read the records in any order, and without the tombstone."""
-    known = KnownKeys().with_record(ONE).with_erased("one")
+    known = KeyTable().with_record(ONE).with_erased("one")
     for record in records:
         known = known.with_record(record)
     assert known.current is None and known.reading("one", 0, end) == "erased"
 
 
 def test_ending_one_key_keeps_the_next() -> None:
-    known = KnownKeys().with_record(OTHER).with_erased("one")
+    known = KeyTable().with_record(OTHER).with_erased("one")
     assert known.reading("other", 0, None) == "open"
 
 
@@ -73,9 +73,9 @@ def test_ending_one_key_keeps_the_next() -> None:
     [(7, None, "wait"), (7, 8, "wait"), (8, 8, "erased"), (0, 0, "erased")],
 )
 def test_keys_are_read_before_one_is_missed(read: int, end: int | None, reading: str) -> None:
-    assert KnownKeys().with_record(ONE).reading("other", read, end) == reading
+    assert KeyTable().with_record(ONE).reading("other", read, end) == reading
 
 
 def test_parked_command_ends_with_its_key() -> None:
-    known = KnownKeys().with_record(OTHER)
-    assert known.is_over("one") and not known.is_over("other") and KnownKeys().is_over("other")
+    known = KeyTable().with_record(OTHER)
+    assert known.is_over("one") and not known.is_over("other") and KeyTable().is_over("other")

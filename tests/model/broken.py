@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError
 from msgspec.structs import replace as changed
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.fold import Folded, fold_next
+from cqrs_cli.core.fold import VersionedState, fold_next
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.kafka.write_errors import blames_the_batch
 from cqrs_cli.ownership.claim import Claim, Judgement, judge, terminal
@@ -43,11 +43,13 @@ def warmed_unless_the_visible_claim_is_its_owners(token: str, committed_claim: C
     return committed_claim is None or committed_claim.token != token
 
 
-def folded_whatever_comes(aggregate: Aggregate, before: Folded | None, event: EventEnvelope) -> Folded:
+def folded_whatever_comes(
+    aggregate: Aggregate, before: VersionedState | None, event: EventEnvelope
+) -> VersionedState:
     version, state = (before.version, before.state) if before else (0, aggregate.decider.initial)
     _, offset, index = event.position()
     after = fold_next(aggregate, event.aggregateversion - 1, state, event)
-    return Folded(version + 1, after, offset, index, event.time)
+    return VersionedState(version + 1, after, offset, index, event.time)
 
 
 def blamed_for_timeouts(error: KafkaError) -> bool:

@@ -10,7 +10,7 @@ from aggregates.counter import decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.decide import decide_batch
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
@@ -136,5 +136,5 @@ def reference(commands: Commands) -> Reference:
     return result
 
 
-def unpacked(state: StoredState | None) -> Folded | None:
+def unpacked(state: StoredState | None) -> VersionedState | None:
     return None if state is None else unpack(COUNTER, SUBJECT, state)

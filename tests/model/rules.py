@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaError
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.fold import Folded, fold_event
+from cqrs_cli.core.fold import VersionedState, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.kafka.write_errors import blames_the_batch
 from cqrs_cli.ownership import claim as claims
@@ -25,7 +25,7 @@ class Rules:
     may_warm: Callable[[str, Claim | None], bool] = claims.may_warm
     believable: Callable[[Claim, bool, Claim | None], bool] = claims.believable
     terminal: Callable[[Claim | None, str], Claim | None] = claims.terminal
-    fold_event: Callable[[Aggregate, Folded | None, EventEnvelope], Folded] = fold_event
+    fold_event: Callable[[Aggregate, VersionedState | None, EventEnvelope], VersionedState] = fold_event
     blames_the_batch: Callable[[KafkaError], bool] = blames_the_batch
     steps: tuple[str, ...] = OWNER_STEPS
     end: Callable[[Log], int] = len  # how far a log is read to judge and recover: the high watermark

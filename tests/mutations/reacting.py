@@ -129,8 +129,8 @@ REACTING = [
         "cqrs_cli/following/processes/position.py",
         (
             (
-                "return Resumed(skip + 1, None, skip, found.accepted, found.all_skipped)",
-                "return Resumed(skip + 1, None, skip, found.accepted)",
+                "return StartPosition(skip + 1, None, skip, found.accepted, found.all_skipped)",
+                "return StartPosition(skip + 1, None, skip, found.accepted)",
             ),
         ),
         "tests/following/processes/test_verify.py::test_skips_and_beginnings_are_clean",

@@ -60,7 +60,7 @@ RULES = [
         "cqrs_cli/kafka/log_ends.py",
         (
             (
-                "        elif end > wanted:\n            self._misplaced = ReadShortError(topic, wanted, end)\n",
+                "        elif end > wanted:\n            self._misplaced = UnreadRecordsError(topic, wanted, end)\n",
                 "",
             ),
         ),

@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.watchdog import CodeWatch
-from cqrs_cli.ownership.watched import Watched
+from cqrs_cli.ownership.watched import MonitoredThread
 
 MINE = Claim(10, "m", 1, 1, 7, "topic", 4)
 TIMING = Timing()
@@ -29,7 +29,7 @@ class Task:
         self.ends: list[int] = []
         self.said: list[str] = []
         self.deciding: Record | None = None
-        self.watch = CodeWatch(cast(Watched, self))
+        self.watch = CodeWatch(cast(MonitoredThread, self))
 
     def clock(self) -> float:
         return self.now

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.ownership.claim import TERMINAL, Claim, Judgement, judge
 from cqrs_cli.ownership.standby import Beat, await_turn, may_begin, patience, read_beat, risen, sign_of_life
-from cqrs_cli.ownership.standing import Unchanged
+from cqrs_cli.ownership.standing import UnchangedTimer
 from tests.ownership.claims import MINE, claims
 
 OTHER = replace(MINE, run="other", run_epoch=99)
@@ -28,7 +28,7 @@ def test_run_at_work_is_waited_for() -> None:
 
 
 def test_silence_ends_with_each_beat() -> None:
-    silence = Unchanged()
+    silence = UnchangedTimer()
     assert silence.lasts(sign_of_life(OTHER, Beat("other", 1)), 0.0, 0.1) == 0.0
     assert silence.lasts(sign_of_life(OTHER, Beat("other", 1)), 1.6, 1.7) == 1.5
     assert silence.lasts(sign_of_life(OTHER, Beat("other", 2)), 3.0, 3.1) == 0.0

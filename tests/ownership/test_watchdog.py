@@ -8,7 +8,7 @@ import pytest
 
 @pytest.mark.covers("endless-command")
 def test_watchdog_begins_at_once() -> None:
-    """C code may hold the interpreter before any thread has checked."""
+    """The watchdog starts at once, because C code may hold the interpreter before any thread has checked."""
     code = "from cqrs_cli.ownership.watchdog import Watchdog; Watchdog(0.2); sum(range(10**15))"
     done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 1 and "Timeout" in done.stderr

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from cqrs_cli.client.compose import compose
-from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.history import AggregateHistory, find_ranges, fold_history, read_records
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.send import send_one
@@ -29,7 +29,7 @@ class Bank:
         harness.connection = replace(harness.connection, payloads=store.place)
         self.harness, self.store, self.folder = harness, store, harness.topics.events.rpartition(".")[0]
 
-    def composed(self, subject: str, command: str, *fields: str) -> Composed:
+    def composed(self, subject: str, command: str, *fields: str) -> ReadyCommand:
         return compose(self.harness.aggregate, subject, command, fields)
 
     def send(self, subject: str, command: str, *fields: str) -> None:

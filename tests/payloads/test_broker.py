@@ -55,10 +55,7 @@ def test_command_is_not_sent_without_its_payload(bank: Bank) -> None:
 @pytest.mark.covers("payloads")
 @EACH_STORE
 def test_large_event_travels_by_reference(bank: Bank) -> None:
-    """The payload is in the store before the event is in the log.
-
-    An owner without a shard, and all readers, download it.
-    """
+    """A large event's payload is stored before the event, and all readers download it."""
     reference = opened(bank, "ada")
     assert bank.store.file(reference, bank.folder).exists()
     assert len(bank.events()[0].value or b"") < 1024
@@ -71,7 +68,7 @@ def test_large_event_travels_by_reference(bank: Bank) -> None:
 @pytest.mark.covers("payloads")
 @EACH_STORE
 def test_lost_event_stops_every_reader(bank: Bank) -> None:
-    """An owner that needs the event decides nothing. Readers of other aggregates do not need it."""
+    """An owner that needs an event without its payload decides nothing. Readers of other aggregates continue."""
     reference = opened(bank, "ada")
     opened(bank, "bob")
     bank.store.alter(reference, bank.folder)
@@ -94,9 +91,9 @@ def lagging(bank: Bank) -> PlaceStatus:
 @pytest.mark.covers("payloads")
 @EACH_STORE
 def test_event_waits_for_its_payload(bank: Bank) -> None:
-    """While the store refuses writes, nothing is committed, and the status names the reason.
+    """While the payload store refuses writes, nothing is committed. Later the command is decided once.
 
-    Later the command is decided once.
+    The status names the reason.
     """
     bank.send_inline("ada", "Open", f"owner=ada{LARGE}")
     bank.store.refuse()

@@ -30,7 +30,7 @@ def server(objects: ObjectServer) -> Iterator[ObjectServer]:
 
 @pytest.mark.covers("payloads")
 def test_owner_waits_for_the_server(bank: Bank, server: ObjectServer) -> None:
-    """The server is killed and restarted within the retry time of payloads."""
+    """An owner waits for an object store that is killed and restarted within the retry time."""
     patient = bank.store.place._replace(retry_for=30.0)
     bank.harness.connection = replace(bank.harness.connection, payloads=patient)
     for subject in ("ada", "bob"):
@@ -54,10 +54,7 @@ def test_owner_waits_for_the_server(bank: Bank, server: ObjectServer) -> None:
 def test_outage_fails_commands_one_by_one(
     bank: Bank, server: ObjectServer, trouble: str, reason: str
 ) -> None:
-    """Commands with small data are decided.
-
-    A failed command may be sent again, and is decided once the store is back.
-    """
+    """Without the store only commands with payloads fail. They may be sent again, and are decided once it is back."""
     bank.send("ada", "Open", f"owner={LARGE}")
     bank.send("bob", "Open", "owner=bob")
     getattr(server, trouble)()

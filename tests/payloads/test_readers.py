@@ -131,7 +131,7 @@ def test_dry_run_decides_on_payloads(opened: Bank) -> None:
 
 @pytest.mark.covers("payloads")
 def test_tail_of_events_has_their_data(opened: Bank) -> None:
-    """Projections and process managers use this tail, so it must not skip an event without its payload."""
+    """Projections and process managers get events with their data, and skip no event without its payload."""
     harness, found = opened.harness, reference(opened)
     source = EventPartition("bank_account", harness.topics.events, 0)
     tail = PartitionTail(harness.connection, source, 0, lambda text: None, harness.connection.payloads)

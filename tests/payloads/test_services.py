@@ -42,10 +42,7 @@ def reacting(plan: ProcessPlan) -> Iterator[ReactingSupervisor]:
 
 @pytest.mark.covers("payloads")
 def test_process_hands_large_data_on(stage: Stage, store: FolderStore, tmp_path: Path) -> None:
-    """Event and command both have their data by reference.
-
-    An owner decides the command, and the verification finds it.
-    """
+    """Large data go from an event to a command by reference. An owner decides it, and the verification finds it."""
     event, reference = large_order(store, stage.prefix, 1)
     stage.write([event])
     stage.place(2, 1)
@@ -64,9 +61,9 @@ def test_process_hands_large_data_on(stage: Stage, store: FolderStore, tmp_path:
 
 @pytest.mark.covers("payloads")
 def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> None:
-    """The process manager reacts to earlier events, and waits likewise for its commands' payloads.
+    """A process manager reacts to earlier events, and waits for a lost payload. The status reports it.
 
-    The status reports it.
+    It waits in the same way for the payloads of its own commands.
     """
     event, reference = large_order(store, stage.prefix, 1)
     kept = store.file(reference, f"{stage.prefix}order").read_bytes()

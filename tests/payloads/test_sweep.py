@@ -58,7 +58,7 @@ def test_payload_with_late_record_comes_back(store: FolderStore) -> None:
 @pytest.mark.covers("payloads")
 @EACH_STORE
 def test_payload_stored_again_meanwhile_stays(store: FolderStore) -> None:
-    """The record that references it is about to be written, so no reader has seen it."""
+    """A payload that is stored again during a sweep stays, although no record references it yet."""
     again = old(store, b"again")
     sweep = Sweep(store.place, FOLDER)
     store.put(b"again")

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.context import BatchContext, OutputRecord
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.deferral.entry import Deferral
-from cqrs_cli.core.fold import Folded, decode_event
+from cqrs_cli.core.fold import VersionedState, decode_event
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.growth import Begun, Grow, Split
@@ -26,7 +26,7 @@ from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.deciding.inherit import inherited_entry
 from cqrs_cli.proof.findings import LogName, Report
 from cqrs_cli.proof.homes import Homes
-from cqrs_cli.proof.inherited import Inherited
+from cqrs_cli.proof.inherited import ParentResults
 from cqrs_cli.proof.parent import prove_parent
 from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Scope
@@ -50,7 +50,7 @@ class Grown:
         self.logs: dict[LogName, Log] = {
             kind: defaultdict(list) for kind in ("commands", "outcomes", "events", "dead-letters", "deferred")
         }
-        self._states: dict[str, Folded] = {}
+        self._states: dict[str, VersionedState] = {}
         self._ids: dict[tuple[str, str], tuple[int, DedupEntry]] = {}
         self._entries: dict[int, list[Deferral]] = defaultdict(list)
         self._time = NOW
@@ -98,7 +98,7 @@ class Grown:
             folder, store = Path(stack.enter_context(TemporaryDirectory())), MemoryStore(WINDOW)
             inherited = None
             if ancestry := self.lineage.ancestry(partition):
-                inherited = Inherited()
+                inherited = ParentResults()
                 for split in ancestry:
                     parent = self._scope(split.partition, homes=None, for_child=True)
                     traces = _scratch(stack, folder / str(split.partition), store)

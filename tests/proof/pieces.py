@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof.carried import BehindError
+from cqrs_cli.proof.carried import CheckpointUnusableError
 from cqrs_cli.proof.findings import LogName, Report
 from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Loss, Scope
@@ -60,7 +60,7 @@ class Pieces:
         topics = Topics(history.commands, history.outcomes, history.events, history.letters)
         try:
             return prove_piece(scope, topics, look, before, after)
-        except BehindError as error:
+        except CheckpointUnusableError as error:
             self.again.append(str(error))
             return prove_piece(scope, topics, look, None, after)
 

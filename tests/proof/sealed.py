@@ -11,18 +11,18 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.marks import Personal
 from cqrs_cli.core.personal.sealed_data import seal_data
 from cqrs_cli.core.personal.sealing import DataKey, SealPlace
-from cqrs_cli.keys.ring import Ring
+from cqrs_cli.keys.ring import Keyring
 from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.proof.fingerprints import fits_of
-from cqrs_cli.proof.keys import KeyRing
+from cqrs_cli.proof.keys import ActiveKeys
 from cqrs_cli.proof.partition import Proof
 from cqrs_cli.proof.scope import PersonalScope
 from cqrs_cli.state.store import Store
 from tests.proof import history
 from tests.proof.history import Wish, with_value
 
-RING = Ring({"m": bytes(64)})
+RING = Keyring({"m": bytes(64)})
 KEYS = "tally.keys"
 
 
@@ -79,7 +79,7 @@ class Sealed(history.History):
     def prove(
         self, seen: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
     ) -> Report:
-        personal = PersonalScope(KeyRing("tally", self.keys.get, unwrapped))
+        personal = PersonalScope(ActiveKeys("tally", self.keys.get, unwrapped))
         return super().prove(seen, on_disk, **{"fits": fits_of(TALLY), "personal": personal, **scope})
 
     def conclude(self, proof: Proof, store: Store) -> None:

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cqrs_cli.proof.carried import BehindError, BoundedIndex, Carried, check_beginning
+from cqrs_cli.proof.carried import (
+    BoundedIndex,
+    CheckpointUnusableError,
+    VerificationCheckpoint,
+    check_beginning,
+)
 from cqrs_cli.proof.findings import LogName, Report
 from cqrs_cli.proof.scope import Loss
 from cqrs_cli.scans.verify.kept import load_carried
@@ -36,9 +41,9 @@ def test_kept_traces_are_looked_up(index: TraceIndex) -> None:
 
 def test_proved_commands_stay_as_they_are(index: TraceIndex) -> None:
     bounded = BoundedIndex(index, 5)
-    with pytest.raises(BehindError, match=r"^command 4 has a record that comes after its proof$"):
+    with pytest.raises(CheckpointUnusableError, match=r"^command 4 has a record that comes after its proof$"):
         bounded.add(4, b"")
-    with pytest.raises(BehindError, match=r"^command 4 is where the commands began again$"):
+    with pytest.raises(CheckpointUnusableError, match=r"^command 4 is where the commands began again$"):
         bounded.cut(4)
     assert list(index.items()) == [(4, b"4"), (5, b"5"), (7, b"7")]
 
@@ -47,15 +52,17 @@ def test_missing_trace_may_be_dropped(index: TraceIndex) -> None:
     """A command before the first command with records may also never have had an entry."""
     bounded = BoundedIndex(index, 5)
     for command in (0, 3):
-        with pytest.raises(BehindError, match=rf"^command {command} is pointed to, and its outcome was not"):
+        with pytest.raises(
+            CheckpointUnusableError, match=rf"^command {command} is pointed to, and its outcome was not"
+        ):
             bounded.get(command)
     bounded.known_from = 3
     assert bounded.get(2) is None
-    with pytest.raises(BehindError, match=r"^command 3 is pointed to"):
+    with pytest.raises(CheckpointUnusableError, match=r"^command 3 is pointed to"):
         bounded.get(3)
 
 
-CARRIED = Carried(
+CARRIED = VerificationCheckpoint(
     commands=5,
     read={"events": 8},
     report=Report(),
@@ -72,7 +79,7 @@ CARRIED = Carried(
 
 def test_log_may_start_where_reading_ended() -> None:
     check_beginning(CARRIED, {"events": 8}, None)
-    with pytest.raises(BehindError, match="events were deleted that no verify has read"):
+    with pytest.raises(CheckpointUnusableError, match="events were deleted that no verify has read"):
         check_beginning(CARRIED, {"events": 9}, None)
 
 
@@ -80,7 +87,7 @@ def test_another_loss_begins_again() -> None:
     loss = Loss(3, 4, 5)
     check_beginning(replace(CARRIED, loss=loss), {"events": 0}, loss)
     for before, now in ((None, loss), (loss, None), (loss, loss._replace(at=4))):
-        with pytest.raises(BehindError, match="an operator has accepted a loss since"):
+        with pytest.raises(CheckpointUnusableError, match="an operator has accepted a loss since"):
             check_beginning(replace(CARRIED, loss=before), {"events": 0}, now)
 
 

@@ -20,7 +20,7 @@ PROVED = 40
 @pytest.mark.covers("verifiable")
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != "skipped"])
 def test_clean_deferrals_are_silent(scenario: str) -> None:
-    """A history may end at any moment: deferred, resubmitted, cancelled, decided."""
+    """A correct history has no violation at any moment: deferred, resubmitted, cancelled, decided."""
     open_ = [begun(scenario)]
     seen = dict.fromkeys(open_)
     while open_ and len(seen) < 20 * PROVED:
@@ -38,7 +38,7 @@ def test_clean_deferrals_are_silent(scenario: str) -> None:
 @settings(max_examples=150, deadline=None)
 @given(seeds)
 def test_nothing_sent_breaks_verify(seed: int) -> None:
-    """Clients may send anything about any id, their own included, and it may be decided at any time."""
+    """No commands of clients, about any ids and decided at any time, cause a violation."""
     assert proved(played(seed)) == []
 
 

@@ -39,7 +39,7 @@ def told() -> Sealed:
 
 @pytest.mark.covers("verifiable")
 def test_erasure_under_way_is_no_loss(told: Sealed, tmp_path: Path) -> None:
-    """The owner has committed the erasure, and verify has seen the key's end. The next verify judges the command."""
+    """A key whose erasure is committed during the verify is not lost. The next verify judges the command."""
     under_way = looks(told, [2], ahead=(1, 1, 1, 1))
     told.keys = {}
     assert proved(told, tmp_path / "gone", *under_way)[0] == []

@@ -26,7 +26,7 @@ ahead = st.tuples(*[st.integers(0, 6)] * 4)
 @settings(max_examples=50)
 @given(seed=seeds, cuts=cuts, ahead=ahead)
 def test_clean_pieces_prove_the_whole(seed: int, cuts: list[int], ahead: tuple[int, ...]) -> None:
-    """No cut has a finding, although an owner is active, and no record is read twice."""
+    """A correct history has no finding at any cut, although an owner is active, and no record is read twice."""
     history = History(drawn(seed))
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         pieces = Pieces(history, Path(folder))
@@ -52,7 +52,7 @@ def test_every_fault_is_found_in_pieces(
     place: float,
     cuts: list[int],
 ) -> None:
-    """Faults across a cut are found too: the findings equal the findings in one go."""
+    """Each fault is found in pieces, even across a cut, with the same findings as in one go."""
     history = History(drawn(seed))
     seen = looks(history, cuts)
     log: list[Record] = getattr(history, kind)

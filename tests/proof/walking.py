@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof.carried import BehindError
+from cqrs_cli.proof.carried import CheckpointUnusableError
 from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Scope
@@ -74,7 +74,7 @@ def proved_in_pieces(world: World, planned: World, cut: int) -> list[str]:
         topics = topics._replace(deferred=deferred)
         try:
             report = prove_piece(scope, topics, look, first, second)
-        except BehindError:
+        except CheckpointUnusableError:
             report = prove_piece(scope, topics, look, None, second)
     return [f"{one.kind} {one.what}" for one in report.violations]
 

@@ -18,7 +18,10 @@ pytestmark = pytest.mark.kafka
 
 @pytest.mark.covers("growing")
 def test_moved_commands_are_waited_for(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """Commands are forwarded over two repartitionings, also if their outcome exists before the client reads."""
+    """A client gets the outcomes of commands that are forwarded over two repartitionings.
+
+    The outcome may exist before the client reads.
+    """
     single = counters(connection, prefix, tmp_path, 1)
     grow(single, 2)
     grow(single, 4)

@@ -52,7 +52,7 @@ def with_runs(bank: TopicHarness) -> None:
 def test_every_way_leads_to_one_digest(
     connection: Connection, prefix: str, tmp_path: Path, first: int
 ) -> None:
-    """The topics got four times as many partitions, or had this number from the start."""
+    """Topics that were repartitioned have the same digest as topics that had all partitions from the start."""
 
     def digest(way: Callable[[TopicHarness], None], count: int) -> str:
         name = way.__name__

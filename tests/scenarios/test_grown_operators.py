@@ -36,7 +36,7 @@ def killed(project: Project, point: str) -> bool:
 @pytest.mark.covers("growing")
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_command_is_completed(pair: TopicHarness, project: Project, point: str) -> None:
-    """A run continues to decide. The next run splits, and no command is lost."""
+    """Repeating a killed `cqrs repartition` completes it: the next run splits, and no command is lost."""
     with running(pair.plan(once=False)):
         pair.send(*round_of(0))
         assert killed(project, point)

@@ -11,7 +11,7 @@ import pytest
 
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.shard import Opened, open_shard
+from cqrs_cli.state.shard import OpenShard, open_shard
 from tests.state.shards import IDENTITY, Opening, Python
 from tests.state.values import WINDOW, OpenStore
 
@@ -24,9 +24,9 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def opening(path: Path) -> Iterator[Opening]:
     """A function that opens the shard of this test. Opened shards are closed after the test."""
-    opened: list[Opened] = []
+    opened: list[OpenShard] = []
 
-    def open_it(identity: Identity = IDENTITY, **options: Any) -> Opened:
+    def open_it(identity: Identity = IDENTITY, **options: Any) -> OpenShard:
         opened.append(open_shard(path, identity, **options))
         return opened[-1]
 

@@ -8,7 +8,7 @@ import msgspec
 
 from cqrs_cli.state.checkpoint.manifest import Evidence, Manifest
 from cqrs_cli.state.identity import Identity
-from cqrs_cli.state.shard import Opened
+from cqrs_cli.state.shard import OpenShard
 from cqrs_cli.state.shutdown_marker import ShutdownMarker
 from cqrs_cli.state.store import Positions
 from tests.state.values import saved, write
@@ -24,7 +24,7 @@ IDENTITY = Identity(
 )
 
 #: A function that opens the shard of a test.
-Opening = Callable[..., Opened]
+Opening = Callable[..., OpenShard]
 
 #: A function that starts another process with this code and the shard of the test as `opened`.
 Python = Callable[[str], subprocess.Popen[str]]

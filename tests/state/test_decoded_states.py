@@ -4,19 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregates.counter import Counter
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.state.decoded_states import DecodedStates
 
 
-def counted(version: int) -> Folded:
-    return Folded(version, Counter(version), version, 0)
+def counted(version: int) -> VersionedState:
+    return VersionedState(version, Counter(version), version, 0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5000)), min_size=1), st.integers(0, 60_000))
 def test_what_it_keeps_fits(kept: list[tuple[int, int]], budget: int) -> None:
     """The kept states fit in the budget, or only the newest is kept. Each has its latest value."""
     states, sizes = DecodedStates(budget, capacity=20), dict[str, int]()
-    last: dict[str, Folded] = {}
+    last: dict[str, VersionedState] = {}
     for version, (number, encoded) in enumerate(kept):
         id = str(number)
         last[id] = counted(version)

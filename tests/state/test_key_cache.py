@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.keys.topic import KnownKeys, WrappedKey
+from cqrs_cli.keys.topic import KeyTable, WrappedKey
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.key_cache import (
     EndedKey,
@@ -43,8 +43,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     return (root / str(number) for number in count())
 
 
-def folded(some: list[KeyChange], subject: str) -> KnownKeys:
-    known = KnownKeys()
+def folded(some: list[KeyChange], subject: str) -> KeyTable:
+    known = KeyTable()
     for change in some:
         match change:
             case KeyRecord(one, wrapped) if one == subject:
@@ -81,13 +81,13 @@ def test_stale_writer_changes_nothing(keys: KeyStore) -> None:
     keys.apply(START, KeyOffsets(TOPICS, 1, 1), [EndedKey("c-1", "one")])
     with pytest.raises(NotOwnerError, match="not at"):
         keys.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("two", "m", ""))])
-    assert keys.known("c-1") == KnownKeys(None, frozenset({"one"}))
+    assert keys.known("c-1") == KeyTable(None, frozenset({"one"}))
 
 
 def test_forgetting_leaves_nothing(keys: KeyStore) -> None:
     keys.apply(START, KeyOffsets(TOPICS, 1, 1), [KeyRecord("c-1", WrappedKey("one", "m", ""))])
     keys.forget()
-    assert (keys.offsets, keys.known("c-1")) == (START, KnownKeys())
+    assert (keys.offsets, keys.known("c-1")) == (START, KeyTable())
 
 
 def test_damaged_cache_begins_again(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_topic_made_again_empties_it(tmp_path: Path) -> None:
     with closing(KeyCache(tmp_path, TOPICS)) as cache:
         cache.apply(START, KeyOffsets(TOPICS, 1, 0), [KeyRecord("c-1", WrappedKey("one", "m", ""))])
     with closing(KeyCache(tmp_path, ("other", "e"))) as cache:
-        assert (cache.offsets, cache.known("c-1")) == (KeyOffsets(("other", "e")), KnownKeys())
+        assert (cache.offsets, cache.known("c-1")) == (KeyOffsets(("other", "e")), KeyTable())
 
 
 def test_full_map_grows(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def digest_of(folder: Path, state: bytes) -> int | None:
 
 @pytest.mark.covers("state-is-events")
 def test_digest_is_the_same_after_an_erasure(tmp_path: Path) -> None:
-    """A replay without keys computes the same digest."""
+    """Encrypted and erased states have the same digest, which a replay without keys computes, too."""
     plain = encode_json(Customer("Ann", "ann@home", "free"))
     sealed = seal_data(Customer, plain, KEY, SealPlace("customer", "ann", "state", ""))
     erased = encode_json(Customer(plan="free"))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.kafka import clients, readers
@@ -22,7 +22,7 @@ class Owner:
     def __init__(self, connection: Connection, topics: Topics, aggregate: Aggregate) -> None:
         self.connection, self.topics, self.aggregate = connection, topics, aggregate
         self.positions = dict.fromkeys(range(readers.partitions(connection, topics.commands)), 0)
-        self.states: dict[str, Folded] = {}
+        self.states: dict[str, VersionedState] = {}
         self.remembered: dict[tuple[str, str], DedupEntry] = {}
 
     def decide(self) -> None:

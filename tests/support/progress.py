@@ -1,6 +1,6 @@
 """The progress of a run, as its screens and its metrics receive it."""
 
-from cqrs_cli.deciding.measures import Folding
+from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.following.processes.plan import ProcessProgress, Subscription
@@ -17,7 +17,7 @@ def snapshot(at: float, decided: int, lag: int = 0) -> Snapshot:
 HERE = Partition("counter", 1)
 
 
-def report(step: str = "decide", folding: Folding | None = None) -> OwnerReport:
+def report(step: str = "decide", folding: FoldProgress | None = None) -> OwnerReport:
     latency, batches = Histogram(LATENCY_BOUNDS), Histogram(BATCH_BOUNDS)
     for seconds in (0.001, 0.02, 7200.0):
         latency.add(seconds)

@@ -8,8 +8,8 @@ from functools import partial
 
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
-from cqrs_cli.ownership.standby import Heart
-from cqrs_cli.ownership.standing import Standings
+from cqrs_cli.ownership.standby import HeartbeatSender
+from cqrs_cli.ownership.standing import ClaimReader
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import at_work
 
@@ -24,7 +24,7 @@ def standing_by(counters: TopicHarness, machine: str, after: float = AFTER) -> P
     return counters.plan(once=False, machine=machine, timing=replace(IMPATIENT, standby_after=after))
 
 
-def has_claimed(plan: Plan, reader: Standings[Partition]) -> bool:
+def has_claimed(plan: Plan, reader: ClaimReader[Partition]) -> bool:
     """True if the run has the partition's latest claim. Does not wait for a pending commit of a killed run."""
     return any(one.claim is not None and one.claim.run == plan.run for one in reader.look().values())
 
@@ -33,8 +33,8 @@ def has_claimed(plan: Plan, reader: Standings[Partition]) -> bool:
 def beating(counters: TopicHarness, plan: Plan) -> Iterator[DecidingSupervisor]:
     """Run an owner whose driver sends heartbeats while the run has claimed the partition."""
 
-    with Standings(plan.connection, plan.seats()) as reader:
-        heart = Heart(
+    with ClaimReader(plan.connection, plan.seats()) as reader:
+        heart = HeartbeatSender(
             plan.connection, plan.run, plan.seats().values(), AFTER, partial(has_claimed, plan, reader)
         )
         with heart, silent(counters, plan) as run:

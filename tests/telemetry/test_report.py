@@ -3,7 +3,7 @@
 import socket
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.measures import Folding, Measures
+from cqrs_cli.deciding.measures import FoldProgress, Measures
 from cqrs_cli.deciding.report import (
     OwnerReport,
     compose_report,
@@ -29,7 +29,7 @@ def test_report_says_what_was_measured() -> None:
     read = decode_report(body or b"")
     assert read is not None and read == report()
     assert (read.aggregate, read.partition, read.order, read.step) == ("counter", 3, (1, 2, 7), "recover")
-    assert read.folding == Folding(30, 20, 50)
+    assert read.folding == FoldProgress(30, 20, 50)
     assert (sum(read.latency[0]), read.latency[1]) == (2, 1.01)
     assert (read.batches[1], read.reasons, read.shard_bytes) == (2, {"EXPIRED": 2}, 4096)
 

@@ -13,7 +13,7 @@ from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
-    from cqrs_cli.core.aggregate.described import Described
+    from cqrs_cli.core.aggregate.described import TypeNode
     from cqrs_cli.scaffold import SampleEvent
 
 #: The step before all others where the database's library is missing.
@@ -114,7 +114,7 @@ def _heard(aggregate: "Aggregate") -> "SampleEvent":
     )
 
 
-def _sample(kind: "Described") -> str | None:
+def _sample(kind: "TypeNode") -> str | None:
     """An expression of a value of this type; None if there is no simple one."""
     if get_origin(kind.plain) is Literal:
         return repr(get_args(kind.plain)[0])

@@ -16,7 +16,7 @@ from cqrs_cli.storage.private import replaced
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.verify.certify import Certified
+    from cqrs_cli.jobs.verify.certify import CertificateResult
     from cqrs_cli.proof.certificate import Certificate
 
 #: The rights of a certificate, which holds no values: what the umask leaves of these.
@@ -67,7 +67,7 @@ def _certify(
     earlier: "Certificate | None" = None,
     against: Path | None = None,
     target: Path | None = None,
-) -> "Certified":
+) -> "CertificateResult":
     """Hash the topics, write the certificate to `target`, and print what was found."""
     from cqrs_cli.cli.render.certificate import certified
     from cqrs_cli.jobs.verify.certify import certify_topics, plan_certify

@@ -175,14 +175,14 @@ def _rehearse(cli: Cli, found: "Iterator[FailedCommand]", narrowed: bool, verb: 
 
 def _retry(cli: Cli, aggregate: str, found: "Iterator[FailedCommand]") -> None:
     from cqrs_cli.cli.render.send import all_sent
-    from cqrs_cli.client.envelope import Composed
+    from cqrs_cli.client.envelope import ReadyCommand
     from cqrs_cli.client.producer import CommandProducer
     from cqrs_cli.client.queries.dead_letters import retried
     from cqrs_cli.client.send import send_all
 
     unreadable = 0
 
-    def commands() -> Iterator[Composed]:
+    def commands() -> Iterator[ReadyCommand]:
         nonlocal unreadable
         for one in found:
             composed = retried(aggregate, one)

@@ -14,7 +14,7 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
-    from cqrs_cli.kafka.admin.topics import Made
+    from cqrs_cli.kafka.admin.topics import TopicResult
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.kafka.topics.process_topics import ProcessTopics
     from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
@@ -65,7 +65,7 @@ def init(
     return None if aggregates or len(chosen) == len(cli.aggregate_names()) else ConfigurationError.exit_code
 
 
-def _columns(dry_run: bool) -> "Sequence[Column[Made]]":
+def _columns(dry_run: bool) -> "Sequence[Column[TopicResult]]":
     said = {"missing": "would be created", "unknown": "would be created if it is missing"}
     return (
         Column("topic", header="topic"),
@@ -125,7 +125,7 @@ def _ensure(
     topics: "Iterable[tuple[Topics, TopicPlan]]",
     processes: "Iterable[ProcessTopics]",
     dry_run: bool,
-) -> "list[Made]":
+) -> "list[TopicResult]":
     from cqrs_cli.kafka.admin.positions import ensure_positions
     from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 
@@ -135,7 +135,7 @@ def _ensure(
 
 
 def _warn_of_lost_keys(
-    cli: Cli, connection: "Connection", topics: "Iterable[Topics]", made: "Iterable[Made]"
+    cli: Cli, connection: "Connection", topics: "Iterable[Topics]", made: "Iterable[TopicResult]"
 ) -> None:
     """Say where the topic of keys is new, and events are there: their keys may have been in one that was lost."""
     from cqrs_cli.kafka import readers
@@ -157,8 +157,12 @@ def _warn_of_lost_keys(
 
 def _unknown(
     topics: "Iterable[tuple[Topics, TopicPlan]]", processes: "Iterable[ProcessTopics]"
-) -> "list[Made]":
-    from cqrs_cli.kafka.admin.topics import Made
+) -> "list[TopicResult]":
+    from cqrs_cli.kafka.admin.topics import TopicResult
 
-    made = [Made(each.name(kind), "unknown", plan.partitions) for each, plan in topics for kind in plan.kinds]
-    return made + [Made(each.positions, "unknown", 1) for each in processes]
+    made = [
+        TopicResult(each.name(kind), "unknown", plan.partitions)
+        for each, plan in topics
+        for kind in plan.kinds
+    ]
+    return made + [TopicResult(each.positions, "unknown", 1) for each in processes]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cqrs_cli.cli.render.progress import RunDisplay
     from cqrs_cli.core.aggregate.aggregate import Aggregate
     from cqrs_cli.kafka.connection.connection import Connection
-    from cqrs_cli.runs.assembly import Assembly, Interventions
+    from cqrs_cli.runs.assembly import Assembly, OperatorOverrides
     from cqrs_cli.runs.snapshot import Snapshot
 
 
@@ -61,10 +61,10 @@ class InterventionOptions:
         list[str] | None, option("--fail AGG:P@OFFSET", "Fail this command without deciding it; repeatable.")
     ] = None
 
-    def read(self) -> "Interventions":
-        from cqrs_cli.runs.assembly import Interventions
+    def read(self) -> "OperatorOverrides":
+        from cqrs_cli.runs.assembly import OperatorOverrides
 
-        return Interventions(self.accept_loss or (), self.skip or (), self.fail or ())
+        return OperatorOverrides(self.accept_loss or (), self.skip or (), self.fail or ())
 
 
 @command(
@@ -145,7 +145,7 @@ def _assemble(
     cli: Cli,
     aggregates: list[str] | None,
     processes: ProcessOptions,
-    interventions: "Interventions",
+    interventions: "OperatorOverrides",
     once: bool,
     standby: bool,
 ) -> "Assembly":

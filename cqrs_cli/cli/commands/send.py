@@ -20,7 +20,7 @@ from cqrs_cli.cli.options import (
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from cqrs_cli.client.envelope import Composed
+    from cqrs_cli.client.envelope import ReadyCommand
 
 
 def _commands(ctx: typer.Context) -> Iterable[str]:
@@ -132,7 +132,7 @@ def send(
     return read_model.wait(composed.subject, patience)
 
 
-def send_one_composed(cli: Cli, composed: "Composed") -> None:
+def send_one_composed(cli: Cli, composed: "ReadyCommand") -> None:
     """Send one command and print where it went."""
     from cqrs_cli.cli.render.send import sent
     from cqrs_cli.client.producer import CommandProducer
@@ -142,7 +142,7 @@ def send_one_composed(cli: Cli, composed: "Composed") -> None:
         cli.result(*sent(send_one(producer, cli.topics(composed.aggregate), composed)))
 
 
-def send_one_and_print_outcome(cli: Cli, composed: "Composed", patience: float) -> None:
+def send_one_and_print_outcome(cli: Cli, composed: "ReadyCommand", patience: float) -> None:
     """Send one command and print its outcome; raises as `OutcomePrinter.conclude`."""
     from cqrs_cli.cli.render.send import OutcomePrinter
     from cqrs_cli.client.outcomes import OutcomeWaiter

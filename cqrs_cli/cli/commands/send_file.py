@@ -7,7 +7,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from cqrs_cli.client.envelope import Composed
+    from cqrs_cli.client.envelope import ReadyCommand
     from cqrs_cli.client.producer import CommandProducer
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.kafka.topics.topics import Topics
@@ -32,7 +32,7 @@ def send_file(cli: Cli, file: str, patience: float | None) -> None:
 
 
 def send_commands(
-    cli: Cli, commands: "Iterable[Composed]", names: "Iterable[str]", patience: float | None
+    cli: Cli, commands: "Iterable[ReadyCommand]", names: "Iterable[str]", patience: float | None
 ) -> None:
     """The same for commands to aggregates of these names."""
     from cqrs_cli.client.producer import CommandProducer
@@ -48,7 +48,7 @@ def send_commands(
 
 
 def _send_all(
-    cli: Cli, producer: "CommandProducer", topics: "Mapping[str, Topics]", commands: "Iterable[Composed]"
+    cli: Cli, producer: "CommandProducer", topics: "Mapping[str, Topics]", commands: "Iterable[ReadyCommand]"
 ) -> None:
     from cqrs_cli.cli.render.send import all_sent
     from cqrs_cli.client.send import send_all
@@ -63,7 +63,7 @@ def _send_all_and_wait(
     connection: "Connection",
     producer: "CommandProducer",
     topics: "Mapping[str, Topics]",
-    commands: "Iterable[Composed]",
+    commands: "Iterable[ReadyCommand]",
     patience: float,
 ) -> None:
     from cqrs_cli.cli.render.send import OutcomePrinter

@@ -13,7 +13,7 @@ from cqrs_cli.cli.output import json_line
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 
 if TYPE_CHECKING:
-    from cqrs_cli.kafka.admin.same_topics import SameTopics
+    from cqrs_cli.kafka.admin.same_topics import TopicIdentity
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.kafka.tailing import Placed
 
@@ -105,7 +105,7 @@ def tail(
                 return
 
 
-def _same(connection: "Connection", topic: str) -> "SameTopics":
+def _same(connection: "Connection", topic: str) -> "TopicIdentity":
     """The topic as it is now: records of another one are no continuation of what was printed."""
     from cqrs_cli.kafka.admin.same_topics import same_topics, topic_ids
 

@@ -16,7 +16,7 @@ from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.following.processes.load import LoadedProcess
-    from cqrs_cli.jobs.verify.driver import Verified
+    from cqrs_cli.jobs.verify.driver import VerifySummary
     from cqrs_cli.scans.verify.plan import ProofPlan
 
 
@@ -196,7 +196,7 @@ def _existing_shards(cli: Cli, aggregate: str) -> Path:
     return folder
 
 
-def _print(cli: Cli, aggregate: str, done: "Verified") -> list[CqrsError]:
+def _print(cli: Cli, aggregate: str, done: "VerifySummary") -> list[CqrsError]:
     """Print the findings; the error that they are is returned, if they are one."""
     from cqrs_cli.cli.render.verify import nothing_compared, verified, violations_text
 

@@ -7,10 +7,10 @@ from cqrs_cli.cli.result import Result, listed
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.verify.certify import Certified
+    from cqrs_cli.jobs.verify.certify import CertificateResult
 
 
-def certified(aggregate: str, done: "Certified", target: Path | None, against: Path | None) -> Result:
+def certified(aggregate: str, done: "CertificateResult", target: Path | None, against: Path | None) -> Result:
     """Return the number of hashed records, and the changed records."""
     document: dict[str, Any] = {"aggregate": aggregate, "records": done.records}
     document["seconds"] = round(done.seconds, 3)

@@ -9,7 +9,7 @@ from cqrs_cli.kafka.named_place import spell_position
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.doctor.contracts import Compared, Level
+    from cqrs_cli.doctor.contracts import ContractComparison, Level
     from cqrs_cli.scans.check import Unreadable
 
 _COLOURS = {"green": "green", "amber": "yellow", "red": "red", "": ""}
@@ -35,13 +35,13 @@ _COLUMNS: tuple[Column[_Line], ...] = (
 )
 
 
-def gravest(compared: "Sequence[Compared]", logs: Mapping[str, LogRead]) -> "Level":
+def gravest(compared: "Sequence[ContractComparison]", logs: Mapping[str, LogRead]) -> "Level":
     """Return red for a breaking change, amber for a contract that must be written, else green."""
     levels = {one.level for one in compared} | {"red" for log in logs.values() if log.unreadable}
     return "red" if "red" in levels else "amber" if "amber" in levels else "green"
 
 
-def checked(compared: "Sequence[Compared]", logs: Mapping[str, LogRead], written: bool) -> Result:
+def checked(compared: "Sequence[ContractComparison]", logs: Mapping[str, LogRead], written: bool) -> Result:
     """Return the changes in each aggregate, and the events that the code cannot read."""
     document: dict[str, Any] = {
         "level": gravest(compared, logs),
@@ -63,7 +63,9 @@ def checked(compared: "Sequence[Compared]", logs: Mapping[str, LogRead], written
     return Result(document, lambda: table(_lines(compared, logs, written), _COLUMNS, headers=False))
 
 
-def _lines(compared: "Sequence[Compared]", logs: Mapping[str, LogRead], written: bool) -> Iterator[_Line]:
+def _lines(
+    compared: "Sequence[ContractComparison]", logs: Mapping[str, LogRead], written: bool
+) -> Iterator[_Line]:
     for one in compared:
         if not one.changes:
             yield _Line("green", one.aggregate, "as committed")

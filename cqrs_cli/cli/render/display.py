@@ -10,17 +10,17 @@ from cqrs_cli.words import smoothed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cqrs_cli.runs.endpoint import Endpoint, Served
+    from cqrs_cli.runs.endpoint import Endpoint, SnapshotCollector
 
 
-class Timed(Protocol):
+class ProgressAt(Protocol):
     """The progress of a job at a time."""
 
     @property
     def at(self) -> float: ...
 
 
-class Followed(Timed, Protocol):
+class ReadProgress(ProgressAt, Protocol):
     """The progress of a job that reads records: the numbers of read and unread records."""
 
     @property
@@ -30,8 +30,8 @@ class Followed(Timed, Protocol):
     def lag(self) -> int: ...
 
 
-_T = TypeVar("_T", bound=Timed)
-_F = TypeVar("_F", bound=Followed)
+_T = TypeVar("_T", bound=ProgressAt)
+_F = TypeVar("_F", bound=ReadProgress)
 
 
 class JobDisplay(Generic[_T]):
@@ -39,7 +39,9 @@ class JobDisplay(Generic[_T]):
 
     every = PLAIN_EVERY  # seconds between two lines
 
-    def __init__(self, cli: Cli, metrics: "tuple[tuple[str, int], Served[_T]] | None" = None) -> None:
+    def __init__(
+        self, cli: Cli, metrics: "tuple[tuple[str, int], SnapshotCollector[_T]] | None" = None
+    ) -> None:
         """`metrics`: the host and port of the endpoint, and the collector."""
         self.cli = cli
         self.last: _T | None = None  # the last shown progress
@@ -124,7 +126,9 @@ class RecordsDisplay(JobDisplay[_F]):
         return True
 
 
-def _serve(cli: Cli, stack: ExitStack, address: tuple[str, int], metrics: "Served[_T]") -> "Endpoint[_T]":
+def _serve(
+    cli: Cli, stack: ExitStack, address: tuple[str, int], metrics: "SnapshotCollector[_T]"
+) -> "Endpoint[_T]":
     """Serve metrics at this host and port until the stack is closed, and print the address."""
     from cqrs_cli.runs.endpoint import Endpoint
 

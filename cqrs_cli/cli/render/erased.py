@@ -7,7 +7,7 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.scans.erased.left import Waiting
+    from cqrs_cli.scans.erased.left import ExpiringRecords
     from cqrs_cli.scans.erased.prove import ErasedProof
 
 
@@ -58,7 +58,7 @@ def _lines(aggregate: str, done: "ErasedProof") -> list[str]:
     return [*said, counted(done.count, "violation") if done.count else "no violation"]
 
 
-def _waiting(one: "Waiting") -> str:
+def _waiting(one: "ExpiringRecords") -> str:
     if one.until is None:
         until = "until the topic is compacted"
     else:

@@ -9,10 +9,10 @@ from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.deciding.plan import Partition
-    from cqrs_cli.deciding.rebuild.rebuild import Rebuilding, Rebuilt
+    from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, Rebuilt
 
 
-def rebuilding_text(now: "Rebuilding", bar: bool = True) -> str:
+def rebuilding_text(now: "RebuildProgress", bar: bool = True) -> str:
     """Return the part that is done, the rate, and the remaining time at this rate."""
     return share_text("rebuilding", (now.done, now.records), now.done, "records", now.seconds, bar)
 

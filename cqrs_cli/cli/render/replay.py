@@ -9,7 +9,7 @@ from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.engine.staging import Target
-    from cqrs_cli.jobs.replay.driver import Replayed
+    from cqrs_cli.jobs.replay.driver import ReplaySummary
     from cqrs_cli.telemetry.task_reports import JobProgress
 
 
@@ -19,7 +19,7 @@ def replaying_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
 
 
 def replayed(
-    aggregate: str, at: str | Mapping[int, int] | None, done: "Replayed", target: "Target | None"
+    aggregate: str, at: str | Mapping[int, int] | None, done: "ReplaySummary", target: "Target | None"
 ) -> Result:
     """Return the result of a replay: the number of events, the time up to which they are folded, and the folder."""
     from cqrs_cli.core.digest import as_hex

@@ -8,7 +8,7 @@ from cqrs_cli.cli.result import Result, listed
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.verify.driver import Verified
+    from cqrs_cli.jobs.verify.driver import VerifySummary
     from cqrs_cli.kafka.topics.topics import Kind
     from cqrs_cli.scans.verify.state import ShardComparison
     from cqrs_cli.telemetry.task_reports import JobProgress
@@ -31,12 +31,12 @@ def proving_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
     return job_text(f"proving {aggregate}", now, "records", bar)
 
 
-def verified(aggregate: str, done: "Verified") -> Result:
+def verified(aggregate: str, done: "VerifySummary") -> Result:
     """Return all counts and violations."""
     return Result(_document(aggregate, done), _lines(aggregate, done))
 
 
-def _document(aggregate: str, done: "Verified") -> dict[str, Any]:
+def _document(aggregate: str, done: "VerifySummary") -> dict[str, Any]:
     printed: dict[str, Any] = {
         "aggregate": aggregate,
         **{name: done.total(name) for name in _COUNTS},
@@ -65,7 +65,7 @@ def _compared(found: "ShardComparison") -> dict[str, Any]:
     return {"aggregates": found.aggregates, **behind}
 
 
-def _lines(aggregate: str, done: "Verified") -> list[str]:
+def _lines(aggregate: str, done: "VerifySummary") -> list[str]:
     said = listed(done.violations, done.violation_count)
     seen = ", ".join(counted(done.total(name), noun) for name, noun in _COUNTS.items())
     new = done.new("commands")
@@ -97,7 +97,7 @@ def violations_text(count: int) -> str:
     return counted(count, "violation") if count else "no violation"
 
 
-def nothing_compared(done: "Verified") -> bool:
+def nothing_compared(done: "VerifySummary") -> bool:
     """True if shards were to be compared, and each was skipped or empty although there are events."""
     compared = done.compared.values()
     return bool(compared) and all(

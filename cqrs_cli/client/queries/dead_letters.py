@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 from msgspec import UNSET
 
-from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.core.deferral.document import plain_document
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.json import encode_json, read_members
 from cqrs_cli.core.messages.outcome import read_outcome
-from cqrs_cli.core.messages.reasons import REMEMBERED, Refused
+from cqrs_cli.core.messages.reasons import REMEMBERED, CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.kafka.connection.connection import Connection
@@ -53,7 +53,7 @@ def failed_commands(
         plain = Record(record.offset, record.timestamp, record.key, record.value, own)
         try:
             command = read_command(plain)
-        except Refused:
+        except CheckFailed:
             command = None
         found = FailedCommand(
             partition,
@@ -117,15 +117,15 @@ def oldest_letters(
             ended.add(one.partition)
 
 
-def retried(aggregate: str, failed: FailedCommand) -> Composed | None:
+def retried(aggregate: str, failed: FailedCommand) -> ReadyCommand | None:
     """Return the command with its id, to send it again; None for a malformed command, which would fail again."""
     if failed.command is None:
         return None
     try:
         members = read_members(plain_document(failed.record, failed.command))
-    except Refused:
+    except CheckFailed:
         return None
     kept = {name: value for name, value in members.items() if name not in _SPENT}
-    return Composed(
+    return ReadyCommand(
         failed.command.id, aggregate, failed.command.subject, failed.command.type, encode_json(kept)
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from cqrs_cli.client.compose import SOURCE
-from cqrs_cli.client.envelope import Composed, write_command
+from cqrs_cli.client.envelope import ReadyCommand, write_command
 from cqrs_cli.core.deferral.entry import Deferral, read_deferral
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
@@ -84,7 +84,7 @@ def command_type(entry: Deferral) -> str:
     return read_command(Record(entry.offset, entry.timestamp, b"", entry.command, [*HEADERS])).type
 
 
-def requests(aggregate: str, entries: list[Deferral], request: str) -> Iterator[Composed]:
+def requests(aggregate: str, entries: list[Deferral], request: str) -> Iterator[ReadyCommand]:
     """Yield commands that cancel or release the deferred commands: `request` is `cqrs.Cancel` or `cqrs.Release`."""
     for entry in entries:
         data = msgspec.json.encode({"id": entry.id})

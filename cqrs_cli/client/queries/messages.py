@@ -9,7 +9,7 @@ from msgspec import Raw
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import read_outcome
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 
 #: The position of a command record: aggregate name, partition and offset, e.g. `("bank_account", 3, 17)`. Outcomes,
@@ -72,7 +72,7 @@ def message_reader(wanted: Collection[str]) -> Callable[[str, str, int, Record],
             return None
         try:
             return _READERS[kind](aggregate, partition, record)
-        except (Refused, ValueError):
+        except (CheckFailed, ValueError):
             return None
 
     return read
@@ -138,7 +138,7 @@ def _dead_letter(aggregate: str, partition: int, record: Record) -> LinkedMessag
     place = (aggregate, partition, int(headers.get("cqrs.offset") or b""))
     try:
         read = _command(aggregate, partition, record)
-    except Refused:
+    except CheckFailed:
         return LinkedMessage("dead-letters", aggregate, partition, record, place)
     return read._replace(kind="dead-letters", caused_by=place)
 

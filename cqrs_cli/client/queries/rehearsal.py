@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
-from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.queries.deferred import deferred_entries
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import BatchContext, Undecided
+from cqrs_cli.core.context import BatchContext, DecisionInterrupted
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.table import DeferralTable
-from cqrs_cli.core.fold import Folded, FoldError, fold_event
+from cqrs_cli.core.fold import FoldError, VersionedState, fold_event
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
@@ -36,14 +36,14 @@ from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
-from cqrs_cli.keys.opener import EventOpener
+from cqrs_cli.keys.opener import EventDecryptor
 from cqrs_cli.payloads.check_in import referring
 
 #: Timeout in seconds for reading the owners' position. The position is optional, because an ACL may hide the group.
 _PATIENCE = 2.0
 
 
-class Rehearsed(NamedTuple):
+class SimulatedOutcome(NamedTuple):
     """The simulated outcome of a command, as bytes and decoded, and its simulated events."""
 
     value: bytes
@@ -62,7 +62,7 @@ class Rehearsal:
         topics: Topics,
         aggregate: Aggregate,
         deciding: DecisionSettings,
-        commands: Iterable[Composed],
+        commands: Iterable[ReadyCommand],
         ids_may_repeat: bool = True,
     ) -> None:
         """Read the states of the aggregates in `commands`. If ids may repeat, also read the decisions within the dedup
@@ -86,7 +86,7 @@ class Rehearsal:
         for partition, keys in subjects.items():
             log = PartitionLog(connection, topics, partition, connection.payloads)
             self._ends[partition] = log.bounds("commands")[1]
-            states: dict[str, Folded] = {}
+            states: dict[str, VersionedState] = {}
             decided: dict[tuple[str, str], DedupEntry] = {}
             for one in lineage.chain(partition):
                 link = replace(log, partition=one)
@@ -99,7 +99,7 @@ class Rehearsal:
         #: Commands in these partitions that no owner has decided yet. An upper bound, because offsets have gaps.
         self.undecided = _undecided(connection, topics, self._ends)
 
-    def decide(self, composed: Composed) -> Rehearsed:
+    def decide(self, composed: ReadyCommand) -> SimulatedOutcome:
         """Return the outcome that the command would have now; raise `CqrsError` if it cannot be decided here."""
         key = composed.subject.encode()
         partition = target(self._deciding.partitioner, key, self.topics.partitions)
@@ -111,14 +111,14 @@ class Rehearsal:
         self._ends[partition] += 1
         try:
             decided = self._batches[partition].decide_piece([record])
-        except Undecided as error:
+        except DecisionInterrupted as error:
             raise CqrsError(
                 f"cannot be decided here: {error}", "the aggregate's code ran out of something"
             ) from error
         ((value, _, _),) = decided.outcomes
         self._keys |= {key.kid: key for key in decided.keys.values() if key is not None}
         events = [self._opened(restored(event, decided.payloads)) for event, _, _ in decided.events]
-        return Rehearsed(value, read_outcome(value), events)
+        return SimulatedOutcome(value, read_outcome(value), events)
 
     def close(self) -> None:
         """Release the data keys. Idempotent."""
@@ -140,7 +140,7 @@ class Rehearsal:
     def _context(
         self,
         partition: int,
-        states: Mapping[str, Folded],
+        states: Mapping[str, VersionedState],
         decided: Mapping[tuple[str, str], DedupEntry],
         waiting: Collection[Deferral],
     ) -> BatchContext:
@@ -169,9 +169,9 @@ def present_states(
     log: PartitionLog,
     aggregate: Aggregate,
     keys: Collection[bytes],
-    before: Mapping[str, Folded] | None,
-    opener: EventOpener,
-) -> dict[str, Folded]:
+    before: Mapping[str, VersionedState] | None,
+    opener: EventDecryptor,
+) -> dict[str, VersionedState]:
     """Fold the partition's committed events of these keys, and return the states by aggregate id. `before` holds the
     states from the earlier segments.
 

@@ -11,7 +11,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
-from cqrs_cli.keys.opener import EventOpener
+from cqrs_cli.keys.opener import EventDecryptor
 from cqrs_cli.payloads.check_out import look_up
 
 #: Partitions that are read concurrently.
@@ -25,7 +25,7 @@ ROUNDS = 3
 FOLLOWED = 50
 
 
-class Traced(NamedTuple):
+class TraceResult(NamedTuple):
     """The messages that were found, the aggregates that were searched or missing, and the number of records read.
 
     `of_aggregate`: no command and no correlation has the id, so the id was taken as an aggregate id. `unfollowed`: the
@@ -46,8 +46,8 @@ def trace_messages(
     wanted: str,
     since: int,
     progress: Callable[[str], None],
-    openers: Mapping[str, EventOpener | None] | None = None,
-) -> Traced:
+    openers: Mapping[str, EventDecryptor | None] | None = None,
+) -> TraceResult:
     """Return all messages since `since` (ms) about a command or correlation, and about their correlations.
 
     If no command and no correlation has the id `wanted`, return the messages of the aggregates with this id, and of
@@ -71,7 +71,7 @@ def trace_messages(
             known = {one.correlation for one in found.values() if one.subject == wanted} - {""}
             if len(known) > FOLLOWED:
                 own = [one for one in found.values() if one.subject == wanted]
-                return Traced(own, list(parts), missing, records, True, len(known))
+                return TraceResult(own, list(parts), missing, records, True, len(known))
         if known <= ids:
             break
         ids |= known
@@ -79,7 +79,7 @@ def trace_messages(
     kept = [
         one for one in found.values() if one.belongs(ids) or (one.is_anonymous and one.caused_by in places)
     ]
-    return Traced(kept, list(parts), missing, records, of_aggregate)
+    return TraceResult(kept, list(parts), missing, records, of_aggregate)
 
 
 def _partitions(
@@ -124,7 +124,7 @@ def _read(
     stretches: Iterable[_Stretch],
     ids: Iterable[str],
     subject: str | None,
-    openers: Mapping[str, EventOpener | None],
+    openers: Mapping[str, EventDecryptor | None],
 ) -> tuple[list[LinkedMessage], int]:
     """Return the messages that may be about `ids` or the aggregate id `subject`, and the number of records read."""
     wanted = set(ids)

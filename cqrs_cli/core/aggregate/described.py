@@ -36,7 +36,7 @@ _FORMS: dict[type, Form] = {
 _WRAPPERS = (typing.Annotated, typing.Final, typing.Required, typing.NotRequired)
 
 
-class Described:
+class TypeNode:
     """A node of the tree. Parts and fields are created on first use, because a type may contain itself."""
 
     def __init__(self, annotation: Any, wire: Any) -> None:
@@ -56,7 +56,7 @@ class Described:
         return _plain(self.annotation)
 
     @cached_property
-    def parts(self) -> tuple["Described", ...]:
+    def parts(self) -> tuple["TypeNode", ...]:
         """The item type of a list or set, item types of a tuple, key and value of a dict, members of a union."""
         wire, wires = self.wire, tuple[Any, ...]()
         match self.form:
@@ -69,10 +69,10 @@ class Described:
             case "union":
                 wires = wire.types
         written = typing.get_args(self.plain) or [Any] * len(wires)
-        return tuple(map(Described, (one for one in written if one is not UnsetType), wires))
+        return tuple(map(TypeNode, (one for one in written if one is not UnsetType), wires))
 
     @cached_property
-    def fields(self) -> tuple[tuple[msgspec_types.Field, "Described"], ...]:
+    def fields(self) -> tuple[tuple[msgspec_types.Field, "TypeNode"], ...]:
         """The fields of an object or a named tuple, each with its type."""
         if self.form not in ("object", "row"):
             return ()
@@ -80,15 +80,15 @@ class Described:
         given = dict(zip(getattr(cls, "__parameters__", ()), typing.get_args(self.wire.cls), strict=False))
         hints = typing.get_type_hints(cls, include_extras=True)
         return tuple(
-            (one, Described(_filled(hints.get(one.name, Any), given), one.type)) for one in self.wire.fields
+            (one, TypeNode(_filled(hints.get(one.name, Any), given), one.type)) for one in self.wire.fields
         )
 
-    def within(self) -> Iterator["Described"]:
+    def within(self) -> Iterator["TypeNode"]:
         """Yield the types of which this type directly consists."""
         yield from self.parts
         yield from (kind for _, kind in self.fields)
 
-    def everything(self) -> Iterator["Described"]:
+    def everything(self) -> Iterator["TypeNode"]:
         """Yield this type and every type within it, each once."""
         seen: set[int] = set()
         waiting = [self]
@@ -100,9 +100,9 @@ class Described:
                 waiting.extend(one.within())
 
 
-def tree_of(annotation: Any) -> Described:
+def tree_of(annotation: Any) -> TypeNode:
     """Return the tree of a type; raises msgspec's errors for a type that msgspec cannot describe."""
-    return Described(annotation, msgspec_types.type_info(annotation))
+    return TypeNode(annotation, msgspec_types.type_info(annotation))
 
 
 def _plain(annotation: Any) -> Any:

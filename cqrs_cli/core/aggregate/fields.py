@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import inspect as msgspec_types
 
-from cqrs_cli.core.aggregate.described import Described, is_union, tree_of
+from cqrs_cli.core.aggregate.described import TypeNode, is_union, tree_of
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.marks import marks_of
 
@@ -38,13 +38,13 @@ def fields_of(cls: type) -> tuple[FieldShape, ...]:
     return _fields(tree_of(cls), ())
 
 
-def _fields(kind: Described, above: tuple[type, ...]) -> tuple[FieldShape, ...]:
+def _fields(kind: TypeNode, above: tuple[type, ...]) -> tuple[FieldShape, ...]:
     """Return the fields of a type. A type that contains itself is not expanded again."""
     above = (*above, kind.wire.cls)
     return tuple(_field(field, of_field, above) for field, of_field in kind.fields)
 
 
-def _field(field: msgspec_types.Field, kind: Described, above: tuple[type, ...]) -> FieldShape:
+def _field(field: msgspec_types.Field, kind: TypeNode, above: tuple[type, ...]) -> FieldShape:
     found = ((holds, one) for holds, one in _objects_in(kind, "") if one.wire.cls not in above)
     holds, nested = next(found, ("", None))
     return FieldShape(
@@ -58,7 +58,7 @@ def _field(field: msgspec_types.Field, kind: Described, above: tuple[type, ...])
     )
 
 
-def _objects_in(kind: Described, holds: str) -> Iterator[tuple[str, Described]]:
+def _objects_in(kind: TypeNode, holds: str) -> Iterator[tuple[str, TypeNode]]:
     """Yield the objects that a field may hold, each with its path: `[]` in a list, `[KEY]` in a dict."""
     if kind.form == "object":
         yield holds, kind

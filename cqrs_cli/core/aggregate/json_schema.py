@@ -10,7 +10,7 @@ import msgspec
 from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.described import Described, tree_of
+from cqrs_cli.core.aggregate.described import TypeNode, tree_of
 from cqrs_cli.core.personal.marks import personal_fields
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -113,7 +113,7 @@ def _named(reference: str, definitions: dict[str, Any]) -> str:
     return name if name in definitions else name.rpartition(".")[2]
 
 
-def _say_times(kind: Described, schema: Any, definitions: dict[str, Any], seen: set[str]) -> None:
+def _say_times(kind: TypeNode, schema: Any, definitions: dict[str, Any], seen: set[str]) -> None:
     """Add `format` to the schema of each time, in a parallel walk through type and schema."""
     if not isinstance(schema, dict):
         return
@@ -143,7 +143,7 @@ def alternatives(schema: Mapping[str, Any]) -> list[Any]:
     return [one for member in schema["anyOf"] for one in alternatives(member)]
 
 
-def _is_of(member: Described, alternative: dict[str, Any]) -> bool:
+def _is_of(member: TypeNode, alternative: dict[str, Any]) -> bool:
     """True if `alternative` is the schema of `member` of a union, which has at most one time, one list and one dict."""
     form, reference = alternative.get("type"), alternative.get("$ref", "")
     if isinstance(member.wire, msgspec_types.DateTimeType):
@@ -156,7 +156,7 @@ def _is_of(member: Described, alternative: dict[str, Any]) -> bool:
     return form == "array" and member.form in ("list", "set", "tuple")
 
 
-def _parts(kind: Described, schema: dict[str, Any]) -> Iterator[tuple[Described, Any]]:
+def _parts(kind: TypeNode, schema: dict[str, Any]) -> Iterator[tuple[TypeNode, Any]]:
     """Yield the direct parts of a type, each with its schema."""
     match kind.form:
         case "list" | "set":

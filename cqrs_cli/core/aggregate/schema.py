@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 import msgspec
 from msgspec import inspect as msgspec_types
 
-from cqrs_cli.core.aggregate.described import Described, tree_of
+from cqrs_cli.core.aggregate.described import TypeNode, tree_of
 from cqrs_cli.core.aggregate.invalid import InvalidAggregate
 from cqrs_cli.core.personal.marks import personal_fields
 
@@ -96,7 +96,7 @@ def may_nest(classes: Iterable[type]) -> bool:
     return any(_nests(tree_of(cls), frozenset()) for cls in classes)
 
 
-def _nests(part: Described, above: frozenset[int]) -> bool:
+def _nests(part: TypeNode, above: frozenset[int]) -> bool:
     if isinstance(part.wire, msgspec_types.AnyType) or id(part.wire) in above:
         return True
     return any(_nests(one, above | {id(part.wire)}) for one in part.within())

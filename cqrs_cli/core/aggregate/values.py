@@ -13,7 +13,7 @@ import msgspec
 from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.described import Described, tree_of
+from cqrs_cli.core.aggregate.described import TypeNode, tree_of
 
 _CHECKED = (msgspec_types.DecimalType, msgspec_types.DateTimeType)
 
@@ -63,7 +63,7 @@ def command_decoder(cls: type[Command]) -> Callable[[bytes], Command]:
     return strict
 
 
-def _refuse_unknown(kind: Described, value: Any, path: str) -> None:
+def _refuse_unknown(kind: TypeNode, value: Any, path: str) -> None:
     """Raise `ValidationError` for a field that is not in the class of its object."""
     kind = _chosen(kind, value)
     if kind.form == "object" and isinstance(value, dict):
@@ -88,7 +88,7 @@ def _refuse_unknown(kind: Described, value: Any, path: str) -> None:
             _refuse_unknown(of_item, item, f"{path}[...]")
 
 
-def _chosen(kind: Described, value: Any) -> Described:
+def _chosen(kind: TypeNode, value: Any) -> TypeNode:
     """Return the union member of a value. Tags distinguish objects; in an array-like object, the tag comes first."""
     if kind.form != "union":
         return kind
@@ -106,7 +106,7 @@ def _chosen(kind: Described, value: Any) -> Described:
     return members[0]
 
 
-def _tag(kind: Described) -> Any:
+def _tag(kind: TypeNode) -> Any:
     return getattr(kind.wire, "tag", None)
 
 

@@ -14,7 +14,7 @@ from cqrs_cli.core.deferral.requests import Cancel, Release
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.core.messages.outcome import DeferredTarget, cut
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 
@@ -88,14 +88,14 @@ class Deferrals:
 
     def wait(
         self, record: Record, envelope: CommandEnvelope, moment: datetime, mark: int, version: int
-    ) -> Refused | None:
+    ) -> CheckFailed | None:
         """Defer a command until its `notbefore`; return None if the record's time is not before `notbefore`."""
         due = due_of(moment)
         if due <= record.timestamp:
             return None
         return self._park(record, envelope, None, mark, version, due, Reason.NOT_YET, "")
 
-    def wait_on(self, record: Record, entry: Deferral) -> Refused | None:
+    def wait_on(self, record: Record, entry: Deferral) -> CheckFailed | None:
         """Defer a command again that was resubmitted too early, by the broker's time; return None if it is due.
 
         The reason is an owner's clock that is ahead of the broker's clock. Attempt and due time do not change.
@@ -105,7 +105,7 @@ class Deferrals:
             return None
         self.put(replace(entry, said=None, said_topic=""))
         message = f"said again {early // 1000} s early: the clock of its owner is ahead of the broker's"
-        return Refused(Reason.NOT_YET, message, due=rfc3339(entry.due), attempt=entry.attempt)
+        return CheckFailed(Reason.NOT_YET, message, due=rfc3339(entry.due), attempt=entry.attempt)
 
     def put_off(
         self,
@@ -115,17 +115,17 @@ class Deferrals:
         mark: int,
         version: int,
         later: Later,
-    ) -> Refused:
+    ) -> CheckFailed:
         """Defer a command for which `decide` raised `Later`; GAVE_UP or TOO_LARGE if a limit is exceeded."""
         assert envelope is not None
         attempt = 1 + (entry.attempt if entry else 0)
         if attempt > self._limits.attempts:
             why = f": {later.reason}" if later.reason else ""
-            return Refused(Reason.GAVE_UP, f"put off {attempt - 1} times{why}")
+            return CheckFailed(Reason.GAVE_UP, f"put off {attempt - 1} times{why}")
         due = due_again(later.after, attempt, envelope.id, record.timestamp)
         try:
             return self._park(record, envelope, entry, mark, version, due, Reason.LATER, str(later.reason))
-        except Refused as refused:
+        except CheckFailed as refused:
             return refused
 
     def _park(
@@ -138,7 +138,7 @@ class Deferrals:
         due: int,
         reason: Reason,
         message: str,
-    ) -> Refused:
+    ) -> CheckFailed:
         if entry is None:
             command = plain_document(record, envelope)
             if self.seal is not None:
@@ -167,29 +167,29 @@ class Deferrals:
                 said_topic="",
             )
         self.put(parked)
-        return Refused(reason, cut(message), due=rfc3339(due), attempt=parked.attempt)
+        return CheckFailed(reason, cut(message), due=rfc3339(due), attempt=parked.attempt)
 
     def _require_room(self, entry: Deferral) -> None:
-        """Raise `Refused` (TOO_LARGE) for a command that would be too large to resubmit when it is due."""
+        """Raise `CheckFailed` (TOO_LARGE) for a command that would be too large to resubmit when it is due."""
         said, kept = len(entry.command), len(entry.value())
         sendable = self.may_send(entry.subject.encode(), entry.command)
         if not sendable or kept + _AROUND > self._limits.value_bytes:
             limit = self._limits.command_bytes
-            raise Refused(Reason.TOO_LARGE, f"deferred, it would be {said} bytes: the limit is {limit}")
+            raise CheckFailed(Reason.TOO_LARGE, f"deferred, it would be {said} bytes: the limit is {limit}")
 
     def may_send(self, key: bytes, document: bytes) -> bool:
         """True if the commands topic accepts the document, with one more attribute."""
         return len(document) + len(key) + _AROUND <= self._limits.command_bytes
 
     def request(self, subject: str, command_id: str, request: Command) -> DeferredTarget:
-        """Cancel or release a deferred command; raises `Refused` (NOT_FOUND) if there is no such command.
+        """Cancel or release a deferred command; raises `CheckFailed` (NOT_FOUND) if there is no such command.
 
         `command_id` is the request's own id. A request cannot name itself: it is no longer deferred when it is decided.
         """
         assert isinstance(request, (Cancel, Release))
         entry = None if request.id == command_id else self.of_id(subject, request.id)
         if entry is None:
-            raise Refused(
+            raise CheckFailed(
                 Reason.NOT_FOUND, f"no command {request.id[:100]!r} of {subject[:100]!r} is deferred"
             )
         self.put(replace(entry, due=0, cancelled=entry.cancelled or isinstance(request, Cancel)))

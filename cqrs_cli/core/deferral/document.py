@@ -6,7 +6,7 @@ from msgspec import Raw, Struct
 from cqrs_cli.core.messages.command import CommandEnvelope, binary_attributes, read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import encode_json, read_members
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 
 
@@ -20,7 +20,7 @@ _forwarded = msgspec.json.Decoder(_Forwarded).decode
 def plain_document(record: Record, envelope: CommandEnvelope) -> bytes:
     """Return the command of a record as a structured CloudEvent without `deferredfrom`.
 
-    Raises `Refused` (INVALID_PAYLOAD) if the document could not be read again.
+    Raises `CheckFailed` (INVALID_PAYLOAD) if the document could not be read again.
     """
     members = _members_of(record, envelope)
     members.pop("deferredfrom", None)
@@ -31,7 +31,7 @@ def forwarded_document(record: Record, envelope: CommandEnvelope, place: str) ->
     """Return the command of a record as a structured CloudEvent with `forwardedfrom`: `place`, such as `3/120`.
 
     All other attributes stay, also `deferredfrom`: only the owner of the target partition can judge it. Raises
-    `Refused` as `plain_document` does.
+    `CheckFailed` as `plain_document` does.
     """
     return _written(record, {**_members_of(record, envelope), "forwardedfrom": Raw(encode_json(place))})
 
@@ -61,6 +61,6 @@ def _written(record: Record, members: dict[str, Raw]) -> bytes:
     written = encode_json(members)
     try:
         read_command(Record(record.offset, record.timestamp, record.key, written, [*HEADERS]))
-    except Refused as refused:
-        raise Refused(Reason.INVALID_PAYLOAD, f"it could not be said again: {refused.message}") from None
+    except CheckFailed as refused:
+        raise CheckFailed(Reason.INVALID_PAYLOAD, f"it could not be said again: {refused.message}") from None
     return written

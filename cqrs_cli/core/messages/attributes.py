@@ -10,7 +10,7 @@ from msgspec import Struct, defstruct
 MAX_TRACESTATE = 512
 
 
-class HandedOn(Struct, frozen=True, kw_only=True, gc=False):
+class PropagatedAttributes(Struct, frozen=True, kw_only=True, gc=False):
     """The propagated attributes, in the order of the wire.
 
     A new attribute needs only one more line here. The line adds the attribute to commands, events and outcomes on the
@@ -40,9 +40,9 @@ class HandedOn(Struct, frozen=True, kw_only=True, gc=False):
 
 
 #: The names of these attributes.
-HANDED_ON: tuple[str, ...] = HandedOn.__struct_fields__
+HANDED_ON: tuple[str, ...] = PropagatedAttributes.__struct_fields__
 
-_texts: Callable[[HandedOn], tuple[str | None, ...]] = attrgetter(*HANDED_ON)
+_texts: Callable[[PropagatedAttributes], tuple[str | None, ...]] = attrgetter(*HANDED_ON)
 
 #: The attributes that the events and the outcome of a command have in common, in the order of the wire.
 Shared = defstruct(

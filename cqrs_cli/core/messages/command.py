@@ -12,13 +12,13 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 from msgspec.structs import replace
 
-from cqrs_cli.core.messages.attributes import HandedOn, Shared
+from cqrs_cli.core.messages.attributes import PropagatedAttributes, Shared
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import encode_json, read_members
 from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_NESTING, check_nesting
 from cqrs_cli.core.messages.payload_reference import PayloadReference, parse_reference
 from cqrs_cli.core.messages.reaction_id import why_reserved
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
 
 #: The maximal length of an attribute, in bytes of UTF-8.
@@ -29,7 +29,7 @@ STRUCTURED = "application/cloudevents+json"
 _Moment = Annotated[datetime, Meta(tz=True)]
 
 
-class CommandEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
+class CommandEnvelope(PropagatedAttributes, frozen=True, kw_only=True, gc=False):
     """A received command. `data` and `expectedversion` are raw: checks 7 and 8 decode them.
 
     If the record refers to a payload, `data` is the payload's SHA-256 as a JSON text; valid data are never a text.
@@ -103,7 +103,7 @@ _decode_ordinary = msgspec.json.Decoder(OrdinaryCommand).decode
 
 
 def read_command(record: Record) -> OrdinaryCommand | CommandEnvelope:
-    """Return the envelope of a command record; raises `Refused` (INVALID_ENVELOPE) for any other record."""
+    """Return the envelope of a command record; raises `CheckFailed` (INVALID_ENVELOPE) for any other record."""
     value = record.value
     if value is None:
         _invalid("the value is null")
@@ -128,12 +128,12 @@ def command_or_none(record: Record | None) -> CommandEnvelope | None:
     """Return the envelope of a command record; None for any other record."""
     try:
         return None if record is None else read_command(record)
-    except Refused:
+    except CheckFailed:
         return None
 
 
 def _is_binary(headers: Headers) -> bool:
-    """True if the attributes are in the headers; raises `Refused` unless the record is one CloudEvent in JSON."""
+    """True if the attributes are in the headers; raises `CheckFailed` unless the record is one CloudEvent in JSON."""
     last = dict(headers)
     media_type = _media_type(last.get("content-type"))
     if media_type == STRUCTURED:
@@ -193,7 +193,7 @@ def _check_names(envelope: CommandEnvelope) -> None:
 def _referring(envelope: CommandEnvelope) -> CommandEnvelope:
     """Return the envelope. If it refers to a payload, its data become the payload's SHA-256 as JSON.
 
-    Raises `Refused` for data together with a reference, and for an incomplete reference.
+    Raises `CheckFailed` for data together with a reference, and for an incomplete reference.
     """
     if envelope.dataref is None and envelope.datasha256 is None:
         return envelope
@@ -249,4 +249,4 @@ def _check_lengths(attributes: Iterable[tuple[str, str]]) -> None:
 
 
 def _invalid(message: str) -> NoReturn:
-    raise Refused(Reason.INVALID_ENVELOPE, message)
+    raise CheckFailed(Reason.INVALID_ENVELOPE, message)

@@ -12,7 +12,7 @@ MAX_VERSION = 2**53  # every JSON reader keeps integers up to here exactly (RFC 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,15}")
 
 
-class Expected(NamedTuple):
+class VersionCondition(NamedTuple):
     """A parsed expected version: `>=7` is `Expected("at_least", 7)`.
 
     `kind` is any, none, exists, exactly or at_least; only exactly and at_least have a `number`.
@@ -35,15 +35,15 @@ class Expected(NamedTuple):
         return None
 
 
-ANY = Expected("any")
-_WORDS = {"any": ANY, "none": Expected("none"), "exists": Expected("exists")}
+ANY = VersionCondition("any")
+_WORDS = {"any": ANY, "none": VersionCondition("none"), "exists": VersionCondition("exists")}
 
 
-def parse_expected(text: str) -> Expected:
+def parse_expected(text: str) -> VersionCondition:
     """Return the parsed expected version; raises `ValueError` for any other text, which never counts as `any`."""
     if (word := _WORDS.get(text)) is not None:
         return word
     kind, digits = ("at_least", text[2:]) if text.startswith(">=") else ("exactly", text)
     if _NUMBER.fullmatch(digits) and int(digits) <= MAX_VERSION:
-        return Expected(kind, int(digits))
+        return VersionCondition(kind, int(digits))
     raise ValueError(f"not an expected version: {text[:40]!r} (any, none, exists, N or >=N)")

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from cqrs_cli.core.messages.attributes import HandedOn
+from cqrs_cli.core.messages.attributes import PropagatedAttributes
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Headers, Record
 
@@ -71,7 +71,7 @@ class Verdict(WrittenVerdict, gc=False, kw_only=True):
     target: DeferredTarget | UnsetType = UNSET
 
 
-class OutcomeEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
+class OutcomeEnvelope(PropagatedAttributes, frozen=True, kw_only=True, gc=False):
     """An outcome that was read."""
 
     id: str

@@ -90,7 +90,7 @@ def is_remembered(status: str, reason: str | None) -> bool:
     return status in REMEMBERED and (row is None or row.remembered)
 
 
-class Refused(Exception):
+class CheckFailed(Exception):
     """A check failed: the command is rejected, deferred or failed, with `reason`.
 
     `members` are additional fields of the outcome, such as `code`, `original`, `decidedat` or `due`.

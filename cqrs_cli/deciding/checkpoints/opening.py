@@ -13,7 +13,7 @@ from cqrs_cli.deciding.checkpoints.source import CheckpointSource, checkpoint_so
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.state.checkpoint.workplace import workplace
 from cqrs_cli.state.errors import CorruptError
-from cqrs_cli.state.opening import OpenedStore
+from cqrs_cli.state.opening import OpenStore
 from cqrs_cli.state.shard import install_shard
 
 
@@ -29,7 +29,7 @@ class RestoringSupervisor(DecidingSupervisor):
     def _source(self) -> CheckpointSource:
         return checkpoint_source(self.plan, self.partition, self.aggregate)
 
-    def open(self) -> OpenedStore:
+    def open(self) -> OpenStore:
         """Open the shard; a new shard starts from a checkpoint, if possible. Raises the errors of `open_shard`."""
         if self._used:  # a shard is opened again only after damage
             self._refused |= {self._used}
@@ -55,7 +55,7 @@ class RestoringSupervisor(DecidingSupervisor):
         self.notes.append(
             f"{place}: began with {checkpoint} (aggregates: {found.aggregates:,}, {found.size / 1e6:,.1f} MB)"
         )
-        return OpenedStore(store, fresh=False)
+        return OpenStore(store, fresh=False)
 
     def _fetched(self, request: FetchRequest) -> Line | None:
         """Return the checkpoint that is now in the folder of the request; None if there is none."""

@@ -23,7 +23,7 @@ from cqrs_cli.deciding.warm import fold_visible
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.clients import unreachable
 from cqrs_cli.ownership.claim import parse_claim
-from cqrs_cli.ownership.timing import Lasting
+from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.registry import load
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.lmdb_store import LmdbStore
@@ -32,7 +32,7 @@ from cqrs_cli.state.lmdb_store import LmdbStore
 _TELL_EVERY = 0.2
 
 
-class Built(NamedTuple):
+class ShardSize(NamedTuple):
     """The size of a new shard."""
 
     aggregates: int
@@ -41,12 +41,12 @@ class Built(NamedTuple):
 
 def build_shard(
     plan: Plan, partition: Partition, aggregate: Aggregate, folder: Path, measures: Measures
-) -> Built:
+) -> ShardSize:
     """Build a shard in an empty folder, from all records that are committed now. Raises `ContradictionError` for an
     inconsistent log, as a run would, and the store's errors for a full disk.
     """
     log, identity = plan.log(partition), plan.identity(partition, aggregate)
-    topic_id, lasting = identity.topics["commands"], Lasting(plan.timing.forgotten)
+    topic_id, lasting = identity.topics["commands"], ErrorDuration(plan.timing.forgotten)
     keys_folder = folder.with_name(
         "keys"
     )  # deleted with the workplace, because the shard's owner has keys of its own
@@ -70,19 +70,19 @@ def build_shard(
                     raise
                 time.sleep(plan.timing.first_pause)  # a transaction of the active owner is partly visible
         store.sync()
-        return Built(store.count(), (folder / DATA_FILE).stat().st_blocks * 512)
+        return ShardSize(store.count(), (folder / DATA_FILE).stat().st_blocks * 512)
 
 
 def serve_build(plan: Plan, partition: Partition, folder: Path, parent: Pipe) -> None:
     """Build a shard in a child process: send the parent process the number of folded records repeatedly, then the
-    `Built` or an error.
+    `ShardSize` or an error.
     """
     measures, done = Measures(), threading.Event()
     teller = threading.Thread(target=_tell, args=(measures, done, parent), daemon=True)
     teller.start()
     gc.freeze()
     gc.disable()
-    result: Built | CqrsError
+    result: ShardSize | CqrsError
     try:
         aggregate = load(partition.aggregate, plan.package, plan.root)
         result = build_shard(plan, partition, aggregate, folder, measures)

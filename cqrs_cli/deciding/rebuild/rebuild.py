@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cqrs_cli.deciding.plan import Partition, Plan
-from cqrs_cli.deciding.rebuild.build import Built, serve_build
+from cqrs_cli.deciding.rebuild.build import ShardSize, serve_build
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import readers
 from cqrs_cli.registry import load
@@ -30,7 +30,7 @@ _PROCESSES = multiprocessing.get_context("spawn")
 _LOOK_EVERY = 0.5
 
 
-class Rebuilding(NamedTuple):
+class RebuildProgress(NamedTuple):
     """The progress: offsets of events and outcomes that are done, their total, and the seconds since the start."""
 
     done: int
@@ -41,12 +41,12 @@ class Rebuilding(NamedTuple):
 class Rebuilt(NamedTuple):
     """A shard that was installed. `in_use`: an owner continues with the old shard until it ends."""
 
-    shard: Built
+    shard: ShardSize
     in_use: bool
 
 
 def rebuild_shards(
-    plan: Plan, show: Callable[[Rebuilding], None], note: Callable[[str], None], mounts: Path = MOUNTS
+    plan: Plan, show: Callable[[RebuildProgress], None], note: Callable[[str], None], mounts: Path = MOUNTS
 ) -> dict[Partition, Rebuilt]:
     """Build the shards of all of a plan's partitions from the log, several at a time, and install them.
 
@@ -72,7 +72,7 @@ def _beside(shard: Path, mounts: Path) -> Iterator[Path]:
 
 
 def _install(
-    plan: Plan, partition: Partition, folder: Path, built: Built, note: Callable[[str], None]
+    plan: Plan, partition: Partition, folder: Path, built: ShardSize, note: Callable[[str], None]
 ) -> Rebuilt:
     path, aggregate = plan.shard(partition), load(partition.aggregate, plan.package, plan.root)
     in_use, identity = is_locked(path), plan.identity(partition, aggregate)
@@ -92,7 +92,7 @@ class _Builders:
         self._waiting = list(folders)
         self._working: dict[Pipe, tuple[Partition, BaseProcess]] = {}
         self._done = dict.fromkeys(folders, 0)
-        self._built: dict[Partition, Built] = {}
+        self._built: dict[Partition, ShardSize] = {}
 
     def __enter__(self) -> "_Builders":
         return self
@@ -103,7 +103,7 @@ class _Builders:
             process.join()
             pipe.close()
 
-    def finish(self, show: Callable[[Rebuilding], None]) -> dict[Partition, Built]:
+    def finish(self, show: Callable[[RebuildProgress], None]) -> dict[Partition, ShardSize]:
         """Build all shards; raises the first error."""
         sizes, began = _sizes(self._plan), time.monotonic()
         while self._waiting or self._working:
@@ -112,7 +112,7 @@ class _Builders:
             for pipe in wait(list(self._working), _LOOK_EVERY):
                 assert isinstance(pipe, Pipe)
                 self._hear(pipe, sizes)
-            show(Rebuilding(sum(self._done.values()), sum(sizes.values()), time.monotonic() - began))
+            show(RebuildProgress(sum(self._done.values()), sum(sizes.values()), time.monotonic() - began))
         return self._built
 
     def _start(self, partition: Partition) -> None:
@@ -130,7 +130,7 @@ class _Builders:
     def _hear(self, pipe: Pipe, sizes: dict[Partition, int]) -> None:
         partition, process = self._working[pipe]
         try:
-            word: int | Built | CqrsError = pipe.recv()
+            word: int | ShardSize | CqrsError = pipe.recv()
         except EOFError:
             process.join()
             word = CqrsError(
@@ -139,7 +139,7 @@ class _Builders:
             )
         if isinstance(word, CqrsError):
             raise word
-        if isinstance(word, Built):
+        if isinstance(word, ShardSize):
             self._built[partition], self._done[partition] = word, sizes[partition]
             del self._working[pipe]
             process.join()

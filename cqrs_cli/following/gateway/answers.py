@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from cqrs_cli.client.command_outcome import CommandOutcome
-from cqrs_cli.following.gateway.gateway import Account, Problem
+from cqrs_cli.following.gateway.gateway import Problem, Reservation
 
 #: HTTP status by the reason of an outcome that was not accepted. For other reasons it is 422 if the command was
 #: rejected, and 400 if it failed.
@@ -39,7 +39,7 @@ class LargeDocument(Response):
     The connection buffers bytes that its client has not received yet: a piece instead of the whole document.
     """
 
-    def __init__(self, body: bytes, account: Account, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, body: bytes, account: Reservation, headers: Mapping[str, str] | None = None) -> None:
         """Raises `Problem` 503 if all responses together are too large."""
         account.add(len(body))
         super().__init__(body, 200, headers, "application/json")

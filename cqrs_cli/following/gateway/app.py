@@ -15,8 +15,8 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.gateway.answers import answer_problem, document
 from cqrs_cli.following.gateway.commands import post_command
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
-from cqrs_cli.following.gateway.guard import Counted, Guard, read_body
-from cqrs_cli.following.gateway.metrics import GatewayMetrics, Measured
+from cqrs_cli.following.gateway.guard import AuthMiddleware, RequestLimit, read_body
+from cqrs_cli.following.gateway.metrics import GatewayMetrics, RequestTimer
 from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.following.gateway.reads import read_history, read_page, read_present
 from cqrs_cli.following.gateway.streams import stream_events
@@ -71,9 +71,9 @@ def make_app(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) ->
     return Starlette(
         routes=[Route("/{path:path}", answer, methods=["GET", "POST"])],
         middleware=[
-            Middleware(Measured, metrics=metrics),
-            Middleware(Guard, hosts=hosts, tokens=tokens),
-            Middleware(Counted, gateway=gateway),
+            Middleware(RequestTimer, metrics=metrics),
+            Middleware(AuthMiddleware, hosts=hosts, tokens=tokens),
+            Middleware(RequestLimit, gateway=gateway),
         ],
         exception_handlers={Problem: answer_problem, HTTPException: _answer_refusal},
     )

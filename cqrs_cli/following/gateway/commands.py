@@ -7,7 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cqrs_cli.client.envelope import Attributes, Spelling, write_command
+from cqrs_cli.client.envelope import ArgumentNames, Attributes, write_command
 from cqrs_cli.client.pending import PendingOutcome
 from cqrs_cli.client.producer import CommandTooLargeError
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -28,7 +28,7 @@ GATEWAY_SOURCE = "/cqrs/gateway"
 #: Default timeout in seconds for an outcome; a request overrides it with `Prefer: wait=5` (RFC 7240).
 _PATIENCE = 10.0
 
-_IN_HTTP = Spelling("the id", "Idempotency-Key", "If-Match", "Correlation-Id")
+_IN_HTTP = ArgumentNames("the id", "Idempotency-Key", "If-Match", "Correlation-Id")
 
 
 async def post_command(

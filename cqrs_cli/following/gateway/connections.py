@@ -1,7 +1,7 @@
 """Limits for connections: idle connections, and clients that do not receive their response, are closed.
 
 uvicorn counts connections and responds with 503 above its limit. So clients that only connect, which needs no token,
-could block all others. Here the limit applies to requests (`guard.Counted`). A connection without a request has a
+could block all others. Here the limit applies to requests (`guard.RequestLimit`). A connection without a request has a
 timeout, and at the connection limit a new connection closes the longest idle one.
 """
 

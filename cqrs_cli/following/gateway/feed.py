@@ -28,7 +28,7 @@ class FeedEvent(NamedTuple):
     text: str
 
 
-class Feed:
+class EventBuffer:
     """The newest events of each partition. One thread adds events, other threads take them."""
 
     def __init__(self, starts: Mapping[int, int], kept_bytes: int = _KEPT_BYTES) -> None:

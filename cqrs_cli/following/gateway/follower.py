@@ -13,7 +13,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
-from cqrs_cli.following.gateway.feed import Feed, FeedEvent
+from cqrs_cli.following.gateway.feed import EventBuffer, FeedEvent
 from cqrs_cli.following.gateway.lineage import FollowedLineage
 from cqrs_cli.following.gateway.replica import Replica
 from cqrs_cli.kafka import readers
@@ -25,8 +25,8 @@ from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.tailing import Placed, events_with_data, following
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
-from cqrs_cli.keys.opener import EventMasker, EventOpener
-from cqrs_cli.ownership.timing import Lasting
+from cqrs_cli.keys.opener import EventDecryptor, EventRedactor
+from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.state.store import NotOwnerError
 
 #: The topics that a gateway reads or writes.
@@ -74,15 +74,15 @@ class AggregateFollower:
         self.topics = described.topics
         self._described, self._folder, self._note = described, folder, note
         self._marks = event_marks(aggregate)
-        self.masker = EventMasker(self._marks)
+        self.masker = EventRedactor(self._marks)
         self.opener = self.open_events()
         self.lineage = FollowedLineage(connection, self.topics, self.log)
         names = {described.topics.name(kind): described.ids[kind] for kind in _SERVED}
-        self._same, self._gone = same_topics(connection, names, self._changed), Lasting(2 * _MISSING)
+        self._same, self._gone = same_topics(connection, names, self._changed), ErrorDuration(2 * _MISSING)
         self._goals: dict[int, int] = {}  # the offset after the last event of each partition at the start
         self.replicas: dict[int, Replica] = {}
         self._followed: frozenset[int] = frozenset()
-        self.feed = Feed({})
+        self.feed = EventBuffer({})
         with ExitStack() as undo:
             undo.callback(self._close_replicas)
             self._goals = self._open(described.partitions)
@@ -92,7 +92,7 @@ class AggregateFollower:
         self._closing, self._curious = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"following {aggregate.name}", daemon=True)
 
-    def open_events(self, only: str | None = None) -> EventOpener:
+    def open_events(self, only: str | None = None) -> EventDecryptor:
         """Return a decryptor of personal values, for all events or for the aggregate `only`; close it after use."""
         return event_opener(self.connection, self.connection.keys, self.topics, self._marks, only)
 

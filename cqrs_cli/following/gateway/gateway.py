@@ -31,7 +31,7 @@ class Problem(Exception):
         self.more, self.headers = dict(more or {}), dict(headers or {})
 
 
-class Pulse:
+class EventNotifier:
     """Wakes all waiters of one event loop whenever new events have arrived."""
 
     def __init__(self) -> None:
@@ -67,9 +67,9 @@ class Budget:
         self._most, self._holders = most, holders
         self.held = 0
 
-    def account(self) -> "Account":
+    def account(self) -> "Reservation":
         """Return the account of one request. Use it as a context manager, or close it."""
-        return Account(self)
+        return Reservation(self)
 
     def take(self, size: int) -> None:
         """Reserve bytes; raises `Problem` 503 if the bytes reserved by other requests leave no room."""
@@ -78,7 +78,7 @@ class Budget:
         self.held += size
 
 
-class Account:
+class Reservation:
     """The bytes of a quota that one request has reserved."""
 
     def __init__(self, budget: Budget) -> None:
@@ -137,7 +137,7 @@ class Gateway:
     followers: Mapping[str, AggregateFollower]
     sender: BackgroundSender | None
     limits: GatewayLimits = field(default_factory=GatewayLimits)
-    pulses: dict[str, Pulse] = field(default_factory=dict)
+    pulses: dict[str, EventNotifier] = field(default_factory=dict)
     readings: asyncio.Semaphore = field(init=False)
     lagging: asyncio.Semaphore = field(init=False)
     bodies: Budget = field(init=False)
@@ -150,7 +150,7 @@ class Gateway:
         self.lagging = asyncio.Semaphore(self.limits.lagging)
         self.bodies = Budget(self.limits.bodies, "commands")
         self.answers = Budget(self.limits.answers, "answers")
-        self.pulses = {name: Pulse() for name in self.followers}
+        self.pulses = {name: EventNotifier() for name in self.followers}
 
     def follower(self, aggregate: str) -> AggregateFollower:
         """Return the follower of an aggregate; raises `Problem` 404 if it is unknown, 503 if the follower has ended."""

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cqrs_cli.following.gateway.answers import problem
-from cqrs_cli.following.gateway.gateway import RETRY_SOON, Account, Gateway, GatewayLimits, Problem
+from cqrs_cli.following.gateway.gateway import RETRY_SOON, Gateway, GatewayLimits, Problem, Reservation
 from cqrs_cli.following.gateway.token import GatewayTokens
 
 #: Paths without a token: the HTML page, which contains no data, and the health checks.
@@ -23,7 +23,7 @@ _MAY_ERASE = "cqrs.may_erase"
 _SEES_PERSONAL = "cqrs.sees_personal"
 
 
-class Guard:
+class AuthMiddleware:
     """ASGI middleware that rejects requests with a wrong host or without a valid token."""
 
     def __init__(
@@ -75,7 +75,7 @@ def require_erasing(scope: Scope) -> None:
         )
 
 
-class Counted:
+class RequestLimit:
     """ASGI middleware that limits concurrent requests, except `/healthz`.
 
     It comes after the guard, so unauthorized requests do not count.
@@ -111,7 +111,7 @@ def host_name(header: str) -> str:
     return header.partition(":")[0].lower()
 
 
-async def read_body(request: Request, limits: GatewayLimits, account: Account) -> bytes:
+async def read_body(request: Request, limits: GatewayLimits, account: Reservation) -> bytes:
     """Read the whole body and add its size to `account`.
 
     Raises `Problem` 413 for a body that is too large, 408 for a body that is too slow, and 503 if all bodies together

@@ -54,7 +54,7 @@ class GatewayMetrics(Collector):
         return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
 
 
-class Measured:
+class RequestTimer:
     """ASGI middleware that counts and times requests."""
 
     def __init__(self, app: ASGIApp, metrics: GatewayMetrics) -> None:

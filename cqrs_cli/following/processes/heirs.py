@@ -20,7 +20,7 @@ from cqrs_cli.ownership.claim import TERMINAL, Claim
 _LOOK_EVERY = 1.0
 
 
-class Heirs:
+class TargetPartitions:
     """The target partitions of one owner's partition.
 
     The partition history is only read for aggregates with repartitionings.

@@ -14,7 +14,7 @@ from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.processes.compose import ComposedCommand, Composer
 from cqrs_cli.following.processes.explain import blamed_event
-from cqrs_cli.following.processes.heirs import Heirs
+from cqrs_cli.following.processes.heirs import TargetPartitions
 from cqrs_cli.following.processes.load import PROCESSES, LoadedProcess
 from cqrs_cli.following.processes.session import ReactSession
 from cqrs_cli.kafka.event_tail import PartitionTail, Tell
@@ -27,7 +27,7 @@ from cqrs_cli.ownership.signals import BatchTooLarge
 
 
 @dataclass
-class Reacting:
+class ReactionContext:
     """The code of a process manager and its progress, which each owner passes to the next owner."""
 
     loaded: LoadedProcess
@@ -52,7 +52,7 @@ class ReactLoop(Loop):
 
     session: ReactSession
 
-    def __init__(self, session: ReactSession, reacting: Reacting, start: int) -> None:
+    def __init__(self, session: ReactSession, reacting: ReactionContext, start: int) -> None:
         targets = session.plan.targets
         super().__init__(session, start, None if targets is None else targets[session.subscription])
         self.done, self.loaded = reacting, reacting.loaded
@@ -60,7 +60,7 @@ class ReactLoop(Loop):
         self.reached = start  # the offset up to which events were polled
         self.reacting: Record | None = None  # the event that `react` is processing
         self.blamed = blamed_event(session.mine.trial)
-        self.heirs: Heirs | None = None
+        self.heirs: TargetPartitions | None = None
 
     def begin(self) -> None:
         session, source = self.session, self.session.subscription.source

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.following.processes.heirs import Heirs
-from cqrs_cli.following.processes.loop import Reacting, ReactLoop
+from cqrs_cli.following.processes.heirs import TargetPartitions
+from cqrs_cli.following.processes.loop import ReactionContext, ReactLoop
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key, resume
 from cqrs_cli.following.processes.positions import recorded_positions, source_state
@@ -31,12 +31,12 @@ class ReactingOwner:
         subscription: Subscription,
         mine: Claim,
         batch_limit: int,
-        reacting: Reacting,
+        reacting: ReactionContext,
     ) -> None:
         self.plan, self.subscription, self.reacting = plan, subscription, reacting
         self.session = ReactSession(plan, subscription, mine, batch_limit)
         self.loop: ReactLoop | None = None
-        self.heirs: Heirs | None = None
+        self.heirs: TargetPartitions | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -89,7 +89,7 @@ class ReactingOwner:
                 raise OffsetPending(str(error)) from error
             raise
         accept = plan.losses.get(subscription)
-        heirs = Heirs(plan, subscription, positions)
+        heirs = TargetPartitions(plan, subscription, positions)
         # With an accepted loss the operator chooses every position.
         self.heirs = heirs if accept is None else None
         if self.heirs is not None and recorded is None and state.group is None:

@@ -10,8 +10,8 @@ from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.ownership.claim import Claim
-from cqrs_cli.ownership.ending import Ending
-from cqrs_cli.ownership.standing import Seat
+from cqrs_cli.ownership.ending import OwnerExit
+from cqrs_cli.ownership.standing import ClaimSlot
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
 
@@ -84,14 +84,14 @@ class ProcessPlan:
     aggregates_root: Path | None = None  # on a worker: the archive of the aggregates
     reports: Address | None = None  # address at which the driver receives the owners' notes
 
-    def seats(self) -> dict[Subscription, Seat]:
+    def seats(self) -> dict[Subscription, ClaimSlot]:
         """Return the claim slot of each subscription."""
         return {at: self.seat(at) for at in self.subscriptions}
 
-    def seat(self, subscription: Subscription) -> Seat:
+    def seat(self, subscription: Subscription) -> ClaimSlot:
         """Return the claim slot of a subscription: the group offset that repeats the owner's position."""
         topics, source = self.topics(subscription), subscription.source
-        return Seat(topics.group, source.topic, source.partition, topics.positions)
+        return ClaimSlot(topics.group, source.topic, source.partition, topics.positions)
 
     def processes(self) -> list[str]:
         """Return the names of the run's process managers."""
@@ -118,7 +118,7 @@ def subscription_place(state_dir: Path, topics: ProcessTopics, topic: str, parti
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessResult(Ending[Subscription]):
+class ProcessResult(OwnerExit[Subscription]):
     """The result of the owners of a subscription."""
 
     events: int = 0  # events with a reaction

@@ -59,7 +59,7 @@ class SourceState(NamedTuple):
     has_grown: bool = False  # the topic was repartitioned
 
 
-class Resumed(NamedTuple):
+class StartPosition(NamedTuple):
     """The offset at which to continue, and the other fields of the next position record."""
 
     offset: int
@@ -71,7 +71,7 @@ class Resumed(NamedTuple):
 
 def resume(
     state: SourceState, *, beginning: bool = False, skip: int | None = None, accept: int | None = None
-) -> Resumed:
+) -> StartPosition:
     """Return the start of an owner: its position, or for a new process manager the end or the beginning of the log.
 
     Raises `ConfigurationError` if the number of partitions changed, `ContradictionError` for a position outside the
@@ -90,13 +90,13 @@ def resume(
             raise error
         check_place(state.source.topic, state.source.partition, accept, state.start, state.end)
         if found is None or found.claim.topic_id != state.topic_id:
-            return Resumed(accept, accepted=accept)  # skipped events belonged to the old topic
-        return Resumed(accept, None, found.skipped, accept, found.skipped_before)
+            return StartPosition(accept, accepted=accept)  # skipped events belonged to the old topic
+        return StartPosition(accept, None, found.skipped, accept, found.skipped_before)
     if found is None:
-        return Resumed(state.start if beginning else state.stable)
+        return StartPosition(state.start if beginning else state.stable)
     if skip is not None and skip == found.stopped == found.offset:
-        return Resumed(skip + 1, None, skip, found.accepted, found.all_skipped)
-    return Resumed(found.offset, found.stopped, found.skipped, found.accepted, found.skipped_before)
+        return StartPosition(skip + 1, None, skip, found.accepted, found.all_skipped)
+    return StartPosition(found.offset, found.stopped, found.skipped, found.accepted, found.skipped_before)
 
 
 def _has_followed(claimed: int, state: SourceState) -> bool:

@@ -11,7 +11,7 @@ from cqrs_cli.following.processes.position import ProcessPosition, SourceState, 
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import Isolation, consumer, failed
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.offsets import Committed, committed
+from cqrs_cli.kafka.offsets import GroupCommit, committed
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 
@@ -76,7 +76,7 @@ def source_state(
     )
 
 
-def committed_of(group: Consumer, subscription: Subscription) -> Committed:
+def committed_of(group: Consumer, subscription: Subscription) -> GroupCommit:
     """Return the group's offset of a partition with its metadata, which contains the claim; raises `KafkaException`."""
     source = subscription.source
     return committed(group, source.topic, [source.partition])[source.partition]

@@ -12,7 +12,7 @@ from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.payload_reference import data_within, payload_folder, refer, with_reference
 from cqrs_cli.core.messages.reaction_id import process_source, read_reaction_id
-from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.documents import MaskDocument
 from cqrs_cli.proof.reactions import ReactionPlace
@@ -87,7 +87,7 @@ class ProcessCommands:
                 if claim.source == self._source:
                     return claim
         if record.headers and record.headers != HEADERS:
-            with suppress(Refused):
+            with suppress(CheckFailed):
                 envelope = read_command(record)
                 if envelope.source == self._source:
                     return _Claim(envelope.id, envelope.source, envelope.deferredfrom)

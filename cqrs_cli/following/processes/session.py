@@ -8,7 +8,7 @@ from cqrs_cli.following.processes.position import ProcessPosition, position_key
 from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, recorded_positions
 from cqrs_cli.following.processes.writer import CommandWriter
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.keys.opener import EventOpener
+from cqrs_cli.keys.opener import EventDecryptor
 from cqrs_cli.ownership.claim import Claim, judge
 from cqrs_cli.ownership.session import Session
 
@@ -21,7 +21,7 @@ class ReactSession(Session[CommandWriter]):
         self.topics = plan.topics(subscription)
         self.position: ProcessPosition | None = None  # as last committed
         self.heirs: dict[EventPartition, ProcessPosition] = {}  # written with the next commit
-        self.opener: EventOpener | None = None  # decrypts events
+        self.opener: EventDecryptor | None = None  # decrypts events
         source, timing = subscription.source, plan.timing
         writer = CommandWriter(plan.connection, self.topics, source, plan.request_bytes, timing)
         super().__init__(plan.connection, plan.seat(subscription), writer, mine, timing, batch_limit)

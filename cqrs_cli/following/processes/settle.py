@@ -21,7 +21,7 @@ from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, recorded
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.clients import consumer, is_denied
-from cqrs_cli.kafka.offsets import PENDING_PATIENCE, Committed, committed, is_pending
+from cqrs_cli.kafka.offsets import PENDING_PATIENCE, GroupCommit, committed, is_pending
 from cqrs_cli.ownership.settle import settlement
 
 #: (topic, partition).
@@ -65,7 +65,7 @@ def settled_reaction(
     `KafkaException` while Kafka does not respond: no write is allowed before the transaction is resolved.
     """
     try:
-        commit = _Hanging(plan, subscription).settle(pending)
+        commit = _InDoubtTransaction(plan, subscription).settle(pending)
     except UnavailableError:
         raise
     except KafkaException as error:
@@ -85,7 +85,7 @@ class _Sent(Struct):
     source: str = ""
 
 
-class _Hanging:
+class _InDoubtTransaction:
     def __init__(self, plan: ProcessPlan, subscription: Subscription) -> None:
         self._plan, self._source, self._topics = plan, subscription.source, plan.topics(subscription)
         self._connection = plan.connection
@@ -118,7 +118,7 @@ class _Hanging:
             admin.end_hanging(writer, list(opened) or [self._positions], self._topics.group, commit)
         return commit
 
-    def _committed(self) -> Committed:
+    def _committed(self) -> GroupCommit:
         """Return the group's offset, without waiting for a pending commit."""
         client = consumer(self._connection, group=self._topics.group, isolation="read_uncommitted")
         try:
@@ -200,6 +200,6 @@ class _Hanging:
         return False
 
 
-def _repeats(group: Committed, position: ProcessPosition) -> bool:
+def _repeats(group: GroupCommit, position: ProcessPosition) -> bool:
     """Return True if the group's offset was committed with this position."""
     return (group.offset, group.metadata) == (position.offset, position.claim.metadata())

@@ -16,7 +16,7 @@ from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.following.processes.compose import Composer
 from cqrs_cli.following.processes.explain import explain_missing, explain_refusal
 from cqrs_cli.following.processes.load import LoadedProcess, load_process
-from cqrs_cli.following.processes.loop import Reacting
+from cqrs_cli.following.processes.loop import ReactionContext
 from cqrs_cli.following.processes.owner import ReactingOwner
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscription
 from cqrs_cli.following.processes.retire import replace_position
@@ -47,7 +47,7 @@ class ReactingSupervisor(Supervisor):
         stopping: threading.Event,
     ) -> None:
         self.plan, self.subscription = plan, subscription
-        self.reacting = Reacting(loaded, composer, self.note)
+        self.reacting = ReactionContext(loaded, composer, self.note)
         mine = plan.claim(subscription, attempt)
         folder = plan.place(subscription)
         connection, seat, timing = plan.connection, plan.seat(subscription), plan.timing

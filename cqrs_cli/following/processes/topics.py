@@ -5,10 +5,10 @@ from collections.abc import Collection
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.explain import topic_made_again
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
-from cqrs_cli.kafka.admin.same_topics import SameTopics, same_topics
+from cqrs_cli.kafka.admin.same_topics import TopicIdentity, same_topics
 
 
-def heard_topics(plan: ProcessPlan, subscriptions: Collection[Subscription]) -> SameTopics:
+def heard_topics(plan: ProcessPlan, subscriptions: Collection[Subscription]) -> TopicIdentity:
     """Return the check of the events topics. It ignores a deleted topic: its owners wait, as it may come back."""
     hearing = {one.source.topic: one for one in subscriptions}
 

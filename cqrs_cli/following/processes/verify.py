@@ -19,7 +19,7 @@ from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.following.processes.plan import CommandsTopic
 from cqrs_cli.following.processes.sent import ProcessCommands, command_digest
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.chains import Chains, find_chains
+from cqrs_cli.kafka.chains import PartitionCounts, find_chains
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
@@ -90,7 +90,7 @@ def _range(before: HeardPartition, after: HeardPartition) -> ReactedRange:
 
 def _commands_topics(
     connection: Connection, settings: "Settings"
-) -> tuple[dict[str, CommandsTopic], dict[str, Chains]]:
+) -> tuple[dict[str, CommandsTopic], dict[str, PartitionCounts]]:
     """Return the existing commands topics by aggregate, and the segments of keys in each topic."""
     found, chains = {}, {}
     for name in registry.names(settings.aggregates, settings.root):
@@ -131,7 +131,7 @@ def _heard(
     connection: Connection,
     loaded: LoadedProcess,
     composer: Composer,
-    chains: Mapping[str, Chains],
+    chains: Mapping[str, PartitionCounts],
     masks: Mapping[str, MaskDocument],
     status: HeardPartition,
     end: int,
@@ -174,7 +174,7 @@ def _with_data(connection: Connection, topic: str, records: list[Record]) -> Ite
 def _given(
     loaded: LoadedProcess,
     composer: Composer,
-    chains: Mapping[str, Chains],
+    chains: Mapping[str, PartitionCounts],
     masks: Mapping[str, MaskDocument],
     recorded: Recorded[Event],
 ) -> list[ReactionPlace] | None:

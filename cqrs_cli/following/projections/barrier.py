@@ -9,7 +9,7 @@ from cqrs_cli.following.projections.positions import read_positions
 from cqrs_cli.kafka.event_tail import EventPartition
 
 
-class Barrier:
+class ParentBarrier:
     """The parent barrier of one partition.
 
     It is checked at the partition's first position, also in the transaction of the first batch: a restored backup

@@ -23,7 +23,7 @@ from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, record_event
 from cqrs_cli.errors import CqrsError, UnavailableError
-from cqrs_cli.following.projections.barrier import Barrier
+from cqrs_cli.following.projections.barrier import ParentBarrier
 from cqrs_cli.following.projections.database import reading, shown, transaction_kept
 from cqrs_cli.following.projections.definition import check_columns
 from cqrs_cli.following.projections.failures import remedy, words
@@ -58,7 +58,7 @@ class Projector:
     ) -> None:
         self._plan, self._source, self._loaded, self._engine = plan, source, loaded, engine
         self._open_tail, self._stopping, self._note = open_tail, stopping, note
-        self._barrier = Barrier(plan, source)
+        self._barrier = ParentBarrier(plan, source)
         self._target = None if plan.targets is None else plan.targets[source]
         self._aggregate = loaded.aggregates[source.aggregate]
         self._project: Callable[[Any, Sequence[Recorded[Any]]], None] = loaded.projection.project

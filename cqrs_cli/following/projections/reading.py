@@ -5,7 +5,7 @@ import time
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.admin.same_topics import SameTopics, same_topics
+from cqrs_cli.kafka.admin.same_topics import TopicIdentity, same_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 
@@ -31,7 +31,7 @@ def check_position(connection: Connection, name: str, source: EventPartition, po
     )
 
 
-def projected_topics(plan: ProjectionPlan) -> SameTopics:
+def projected_topics(plan: ProjectionPlan) -> TopicIdentity:
     """Return the check of the topics that a projection reads: a deleted or recreated topic ends the projection."""
 
     def changed(topic: str, made_again: bool) -> CqrsError:

@@ -20,7 +20,7 @@ from cqrs_cli.following.projections.definition import (
 from cqrs_cli.following.projections.load import LoadedProjection
 
 
-class MadeTables(NamedTuple):
+class TableRecord(NamedTuple):
     """The record of how a projection's tables were created. `tables`: their columns at that time, as JSON.
 
     An empty `definition` means that the creation was interrupted, so some tables may be missing.
@@ -39,14 +39,14 @@ class MadeTables(NamedTuple):
         return list(self.columns)
 
 
-def read_made(connection: Connection, name: str) -> MadeTables | None:
+def read_made(connection: Connection, name: str) -> TableRecord | None:
     """Return the record of a projection's tables; None if this database or schema has none."""
     if not inspect(connection).has_table(PROJECTIONS.name):
         return None
     row = PROJECTIONS.c
     query = select(row.revision, row.definition, row.tables).where(row.projection == name)
     found = connection.execute(query).one_or_none()
-    return None if found is None else MadeTables(*found)
+    return None if found is None else TableRecord(*found)
 
 
 def refuse_foreign(connection: Connection, loaded: LoadedProjection, own: list[str]) -> None:

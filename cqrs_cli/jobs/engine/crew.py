@@ -41,7 +41,7 @@ class _Member(Generic[_R]):
     again: float | None = None  # time of the resubmission, monotonic
 
 
-class Crew(Generic[_R, _P]):
+class TaskGroup(Generic[_R, _P]):
     """The tasks of one run, at most one task for each slot."""
 
     def __init__(self, context: "SparkContext", work: LongWork[_R, _P], note: Callable[[str], None]) -> None:

@@ -31,10 +31,10 @@ _P = TypeVar("_P", bound=ReadPlan)
 
 def collector(context: "SparkContext", kind: type[_R]) -> "Accumulator[dict[int, _R]]":
     """Return an accumulator of results by partition: a task adds `{partition: result}`."""
-    return context.accumulator({}, _Merged())  # type: ignore[arg-type]
+    return context.accumulator({}, _ResultMerger())  # type: ignore[arg-type]
 
 
-class _Merged:
+class _ResultMerger:
     """Merges the tasks' results; the result of a partition that Spark ran twice counts once."""
 
     def zero(self, value: dict[int, _R]) -> dict[int, _R]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.engine import jvm
-from cqrs_cli.jobs.engine.crew import Crew
+from cqrs_cli.jobs.engine.crew import TaskGroup
 from cqrs_cli.jobs.engine.long_job import LongWork
 from cqrs_cli.jobs.engine.partition_job import PartitionResult
 
@@ -24,7 +24,7 @@ def run_crew(context: "SparkContext", work: LongWork[_R, _P], tasks: int, note: 
 
     Raises the error that ended the work: an owner's error, or `UnavailableError` for partitions without an owner.
     """
-    crew = Crew(context, work, note)
+    crew = TaskGroup(context, work, note)
     try:
         crew.begin(tasks)
         _watch(crew, work, note)
@@ -45,7 +45,7 @@ def run_crew(context: "SparkContext", work: LongWork[_R, _P], tasks: int, note: 
         raise
 
 
-def _watch(crew: Crew[_R, _P], work: LongWork[_R, _P], note: Callable[[str], None]) -> None:
+def _watch(crew: TaskGroup[_R, _P], work: LongWork[_R, _P], note: Callable[[str], None]) -> None:
     """Watch until all tasks have ended: show the progress; end the run if it is over or a partition has no owner."""
     unowned = UnownedPlaces(work.timing.claim_deadline)
     ending = False

@@ -18,16 +18,16 @@ from cqrs_cli.jobs.engine.partition_job import collector, finish, shipped
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.jobs.export.columns import EventBatches, event_lines, event_schema
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.chains import Chains, find_chains
+from cqrs_cli.kafka.chains import PartitionCounts, find_chains
 from cqrs_cli.kafka.clients import unreachable
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.opener import EventMasker, EventView
+from cqrs_cli.keys.opener import EventRedactor, EventView
 from cqrs_cli.registry import load
-from cqrs_cli.scans.log_teller import LogTeller
+from cqrs_cli.scans.log_teller import LogProgress
 from cqrs_cli.scans.plan import ReadPlan
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 class ExportPlan(ReadPlan):
     """A `ReadPlan`, and the other data that every task needs."""
 
-    chains: Chains
+    chains: PartitionCounts
     words: Address | None = None  # the address for the tasks' progress reports
     personal: bool = False  # True: the values of personal fields; False: redacted values
 
 
-class Exported(NamedTuple):
+class ExportResult(NamedTuple):
     """The result of one partition, or of all: the number of events, or the error that ends the export."""
 
     events: int = 0
@@ -69,12 +69,12 @@ def export_events(
     plan: ExportPlan,
     target: Target,
     show: Callable[[JobProgress], None] = lambda progress: None,
-) -> Exported:
+) -> ExportResult:
     """Write all events; `show` is called several times a second.
 
     Raises the gravest error of the tasks; then the target is unchanged.
     """
-    results = collector(context, Exported)
+    results = collector(context, ExportResult)
     began = time.monotonic()
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     schema = event_schema(aggregate) if target.format == "parquet" else LINES
@@ -85,11 +85,11 @@ def export_events(
         rows = partial(_rows, replace(plan, words=words.address), results, target.format)
         job = partial(write, len(plan.bounds), rows, schema)
 
-        def look(found: dict[int, Exported]) -> None:
+        def look(found: dict[int, ExportResult]) -> None:
             show(words.progress({partition: one.events for partition, one in found.items()}))
 
         done = finish(context, results, job, look, plan.bounds)
-    return Exported(sum(one.events for one in done.values()), seconds=time.monotonic() - began)
+    return ExportResult(sum(one.events for one in done.values()), seconds=time.monotonic() - began)
 
 
 def _rows(
@@ -108,7 +108,7 @@ def _rows(
                 error = told
             except KafkaException as lost:
                 error = unreachable(plan.connection, lost)
-            results.add({partition: Exported(events, error)})
+            results.add({partition: ExportResult(events, error)})
 
 
 def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iterator[pyarrow.RecordBatch]":
@@ -117,7 +117,7 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
     """
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     home = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payloads)
-    with closing(LogTeller(plan.words, partition)) as teller, closing(_view(plan, aggregate)) as view:
+    with closing(LogProgress(plan.words, partition)) as teller, closing(_view(plan, aggregate)) as view:
         teller.begin(plan.chains.size(home, plan.bounds))
         for log, start, end in plan.chains.links(home, plan.bounds):
             columns = EventBatches(aggregate, log, plan.personal) if format == "parquet" else None
@@ -131,4 +131,4 @@ def _view(plan: ExportPlan, aggregate: Aggregate) -> EventView:
     connection, marks = plan.connection, event_marks(aggregate)
     if plan.personal:
         return event_opener(connection, connection.keys, plan.topics, marks)
-    return EventMasker(marks)
+    return EventRedactor(marks)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-class Replayed(NamedTuple):
+class ReplaySummary(NamedTuple):
     """The result of all partitions."""
 
     total: Total
@@ -73,7 +73,7 @@ def replay_events(
     target: Target | None = None,
     show: Callable[[JobProgress], None] = lambda progress: None,
     listen: Listen = TaskReports,
-) -> Replayed:
+) -> ReplaySummary:
     """Fold all events; `show` is called several times a second. With a target, write the aggregates.
 
     Raises the gravest error of the tasks: `ContradictionError`, with the offset, for a log that contradicts itself.
@@ -94,7 +94,7 @@ def replay_events(
     total = NOTHING
     for result in done.values():
         total = total.plus(result.total)
-    return Replayed(total, time.monotonic() - began)
+    return ReplaySummary(total, time.monotonic() - began)
 
 
 def _state(plan: ReplayPlan) -> type[State]:

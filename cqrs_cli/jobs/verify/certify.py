@@ -24,7 +24,7 @@ from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Kind, Topics
 from cqrs_cli.proof.certificate import (
     STRETCH,
     Certificate,
-    Checked,
+    CertificateComparison,
     LogCertificate,
     LogHasher,
     Stretch,
@@ -32,7 +32,7 @@ from cqrs_cli.proof.certificate import (
     check_log,
 )
 from cqrs_cli.scans.guarded import guarded
-from cqrs_cli.scans.log_teller import LogTeller
+from cqrs_cli.scans.log_teller import LogProgress
 from cqrs_cli.scans.verify.lineage import CertifiedLineage, certify_lineage, growth_change, lineage_changes
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
@@ -79,7 +79,7 @@ class LineageChange(TopicChange):
         return ContradictionError(what, f"only cqrs may write to {self.topic}: restore the topic")
 
 
-class Certified(NamedTuple):
+class CertificateResult(NamedTuple):
     """The result of all partitions; `changes` since an earlier certificate, if there was one."""
 
     certificate: Certificate
@@ -112,7 +112,7 @@ def certify_topics(
     plan: CertifyPlan,
     earlier: Certificate | None = None,
     show: Callable[[JobProgress], None] = lambda progress: None,
-) -> Certified:
+) -> CertificateResult:
     """Read and hash every partition; `show` is called several times a second."""
     results = collector(context, CertifiedPartition)
     began, partitions = time.monotonic(), range(plan.described.partitions)
@@ -132,7 +132,7 @@ def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
 
     def work() -> CertifiedPartition:
         bounds = {kind: log.bounds(kind) for kind in KINDS}
-        with closing(LogTeller(plan.words, partition)) as teller:
+        with closing(LogProgress(plan.words, partition)) as teller:
             teller.begin(sum(end - start for start, end in bounds.values()))
             return CertifiedPartition(
                 {kind: _hashed(plan, log, kind, bounds[kind], teller) for kind in KINDS}
@@ -144,7 +144,7 @@ def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
 
 
 def _hashed(
-    plan: CertifyPlan, log: PartitionLog, kind: Kind, bounds: tuple[int, int], teller: LogTeller
+    plan: CertifyPlan, log: PartitionLog, kind: Kind, bounds: tuple[int, int], teller: LogProgress
 ) -> tuple[LogCertificate, Stretch | None]:
     cuts = plan.cuts.get(kind, [])
     hasher = LogHasher(cuts[log.partition] if log.partition < len(cuts) else None, plan.stretch)
@@ -156,7 +156,7 @@ def _hashed(
 
 def compare_all(
     plan: CertifyPlan, results: Iterable[CertifiedPartition], earlier: Certificate | None, seconds: float
-) -> Certified:
+) -> CertificateResult:
     """Combine the results of all partitions, in their order, with the changes since `earlier`."""
     logs, described = [result.logs for result in results], plan.described
     topics, changes, checked = {}, list[TopicChange](), 0
@@ -190,7 +190,7 @@ def compare_all(
         topics=topics,
         lineage=UNSET if plan.lineage is None else plan.lineage.certificate,
     )
-    return Certified(made, changes, checked, deleted, seconds)
+    return CertificateResult(made, changes, checked, deleted, seconds)
 
 
 def _checked(
@@ -199,7 +199,7 @@ def _checked(
     logs: list[Mapping[Kind, tuple[LogCertificate, Stretch | None]]],
     partition: int,
     kind: Kind,
-) -> Checked:
+) -> CertificateComparison:
     """Compare one log with its earlier certificate; a partition that is gone counts as empty."""
     now, at_cut = logs[partition][kind] if partition < len(logs) else (LogCertificate(0, 0, []), None)
     return check_log(was, now, at_cut, plan.stretch)

@@ -23,7 +23,7 @@ from cqrs_cli.proof.findings import MAX_NAMED, Report
 from cqrs_cli.registry import load, names
 from cqrs_cli.scans.verify.moved import find_lost
 from cqrs_cli.scans.verify.plan import ProofPlan, ProofResult
-from cqrs_cli.scans.verify.since import Proved
+from cqrs_cli.scans.verify.since import CheckpointScope
 from cqrs_cli.scans.verify.state import ShardComparison
 from cqrs_cli.scans.verify.task import prove_partition
 from cqrs_cli.settings.durations import milliseconds
@@ -42,7 +42,7 @@ class PlacedViolation(PlacedFault):
         return f"{self.topic} partition {self.partition} offset {self.offset} {self.what}"
 
 
-class Verified(NamedTuple):
+class VerifySummary(NamedTuple):
     """The result of all partitions. `compared`: partition → the comparison with its shard, if it was requested."""
 
     reports: dict[int, Report]
@@ -101,10 +101,10 @@ def plan_verify(
     )
 
 
-def proved_by(plan: ProofPlan) -> Proved:
+def proved_by(plan: ProofPlan) -> CheckpointScope:
     """Return the topics and settings that a verification covers."""
     found = plan.aggregate
-    return Proved(
+    return CheckpointScope(
         aggregate=found.topics.aggregate,
         cluster=found.cluster_id,
         topics={found.topics.name(kind): topic_id for kind, topic_id in found.ids.items()},
@@ -121,7 +121,7 @@ def verify_topics(
     plan: ProofPlan,
     show: Callable[[JobProgress], None] = lambda progress: None,
     listen: Listen = TaskReports,
-) -> Verified:
+) -> VerifySummary:
     """Verify every partition; `show` is called several times a second. Raises the tasks' gravest error."""
     results = collector(context, ProofResult)
     began = time.monotonic()
@@ -137,7 +137,7 @@ def verify_topics(
     return _together(plan, done.values(), time.monotonic() - began)
 
 
-def verify_here(plan: ProofPlan) -> Verified:
+def verify_here(plan: ProofPlan) -> VerifySummary:
     """Verify without Spark, one partition after the other, in this process: for tests and small topics.
 
     `verify_here(plan_verify(connection, topics, settings)).violations` is empty when all is well.
@@ -155,7 +155,7 @@ def _prove_task(plan: ProofPlan, partition: int) -> ProofResult:
     return prove_partition(plan, partition)
 
 
-def _together(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -> Verified:
+def _together(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -> VerifySummary:
     results = list(results)
     topics, reports = plan.aggregate.topics, {result.partition: result.report for result in results}
     log = PartitionLog(plan.connection, topics, 0)
@@ -165,7 +165,7 @@ def _together(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -
         for result in results
         for kind, offset, what in result.report.violations
     ]
-    return Verified(
+    return VerifySummary(
         reports,
         violations + lost[:MAX_NAMED],
         _checked(plan, sum(report.violation_count for report in reports.values()) + len(lost)),

@@ -32,7 +32,7 @@ class SeenTopic(NamedTuple):
 Ask = Callable[[Collection[str]], Mapping[str, SeenTopic]]
 
 
-class SameTopics:
+class TopicIdentity:
     """The topics that a follower reads, with their ids. It raises an error when an id changes."""
 
     def __init__(self, ids: Mapping[str, str], ask: Ask, changed: Changed, every: float = _EVERY) -> None:
@@ -67,9 +67,9 @@ def topic_ids(connection: Cluster, topics: Collection[str]) -> dict[str, str]:
     return {topic: found.topic_id for topic, found in _see(connection, topics).items()}
 
 
-def same_topics(connection: Cluster, ids: Mapping[str, str], changed: Changed) -> SameTopics:
+def same_topics(connection: Cluster, ids: Mapping[str, str], changed: Changed) -> TopicIdentity:
     """Return the check of these topic ids on a cluster."""
-    return SameTopics(ids, partial(_see, connection), changed)
+    return TopicIdentity(ids, partial(_see, connection), changed)
 
 
 def _see(connection: Cluster, topics: Collection[str]) -> dict[str, SeenTopic]:

@@ -188,7 +188,7 @@ class Admin:
             return question(*about, **how)
 
 
-class Made(NamedTuple):
+class TopicResult(NamedTuple):
     """The result for one topic: `created` or `kept`; in a dry run `missing`, or `unknown` without a broker."""
 
     topic: str
@@ -223,7 +223,7 @@ class NewTopic(NamedTuple):
     configs: Mapping[str, str]
 
 
-def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool = False) -> list[Made]:
+def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool = False) -> list[TopicResult]:
     """Create missing topics, like existing ones; idempotent. Raises `ConfigurationError` before any change."""
     found, extras = find_with_extras(admin, topics, plan.personal)
     if wrong := mistakes(topics, found, plan, extras):
@@ -242,7 +242,7 @@ def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool =
     if missing and not dry_run:
         admin.create_all(missing)
     result = "missing" if dry_run else "created"
-    made = [Made(topics.name(kind), "kept" if kind in found else result, partitions) for kind in KINDS]
+    made = [TopicResult(topics.name(kind), "kept" if kind in found else result, partitions) for kind in KINDS]
     if plan.personal:
         made.append(_ensure_keys(admin, topics, extras.get("keys"), partitions, dry_run))
     if any(one.result == "created" for one in made):
@@ -253,12 +253,12 @@ def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool =
 
 def _ensure_keys(
     admin: Admin, topics: Topics, found: TopicInfo | None, partitions: int, dry_run: bool
-) -> Made:
+) -> TopicResult:
     if found is not None:
-        return Made(topics.keys, "kept", found.partitions)
+        return TopicResult(topics.keys, "kept", found.partitions)
     if not dry_run:
         make_extra(admin, topics, "keys", partitions)
-    return Made(topics.keys, "missing" if dry_run else "created", partitions)
+    return TopicResult(topics.keys, "missing" if dry_run else "created", partitions)
 
 
 def make_extra(admin: Admin, topics: Topics, extra: ExtraKind, partitions: int = 1) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Gate:
+class BatchAdmission:
     """Admits many batches at once, or a single suspect, which goes first."""
 
     def __init__(self) -> None:
@@ -49,4 +49,4 @@ class Gate:
 
 
 #: The batch admission of this process.
-GATE = Gate()
+GATE = BatchAdmission()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 NEVER = -1
 
 
-class Waiting(NamedTuple):
+class ExpiringRecords(NamedTuple):
     """Records of erased aggregates that the broker will delete, the last record at `until` (ms).
 
     `until` is None if the broker deletes them by compaction, without a time limit in the topic's settings, and `NEVER`
@@ -32,7 +32,7 @@ class RecordCount:
         self.count, self.newest = self.count + 1, max(self.newest, timestamp)
 
 
-class LeftInTopic(NamedTuple):
+class TopicFinding(NamedTuple):
     """Data of an erased aggregate in a record that the broker will not delete by itself."""
 
     topic: str

@@ -16,7 +16,7 @@ from cqrs_cli.core.personal.sealed_data import kids_in
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.plan import KEYS_SUFFIX
 from cqrs_cli.errors import ConfigurationError, CqrsError
-from cqrs_cli.keys.topic import KnownKeys
+from cqrs_cli.keys.topic import KeyTable
 from cqrs_cli.proof.erased import ErasedAggregate, ErasedAggregates, still_opens
 from cqrs_cli.proof.keys import state_faults
 from cqrs_cli.scans.erased.needles import Needles
@@ -29,7 +29,7 @@ from cqrs_cli.storage.folder import StorageFolder, file_chunks
 _MAGIC, _MAGIC_AT = (0xBEEFC0DE).to_bytes(4, sys.byteorder), 16
 
 
-class FoundIn(NamedTuple):
+class FileFinding(NamedTuple):
     """Data of an erased aggregate in a file, and its location."""
 
     place: str
@@ -53,7 +53,7 @@ class FilesLook:
     shards: Path
     caches: dict[str, int] = field(default_factory=dict)
 
-    def look_in(self, path: Path) -> Iterator[FoundIn]:
+    def look_in(self, path: Path) -> Iterator[FileFinding]:
         """Search a file, or all files of a folder; raise `ConfigurationError` if the path does not exist."""
         if not path.exists():
             raise ConfigurationError(
@@ -64,7 +64,7 @@ class FilesLook:
                 with suppress(FileNotFoundError):  # a running owner replaces files
                     yield from self._in_file(file)
 
-    def _in_file(self, file: Path) -> Iterator[FoundIn]:
+    def _in_file(self, file: Path) -> Iterator[FileFinding]:
         yield from self._in_bytes(file_chunks(file), str(file))
         if file.name == DATA_FILE:
             yield from self._in_lmdb(file.parent, str(file.parent))
@@ -72,11 +72,11 @@ class FilesLook:
             with _folder_with(file) as folder:
                 yield from self._in_lmdb(folder, str(file))
 
-    def _in_bytes(self, chunks: Iterable[bytes], place: str) -> Iterator[FoundIn]:
+    def _in_bytes(self, chunks: Iterable[bytes], place: str) -> Iterator[FileFinding]:
         if (at := self.needles.find(chunks)) is not None:
-            yield FoundIn(f"{place} byte {at}", "has an erased value in plain text")
+            yield FileFinding(f"{place} byte {at}", "has an erased value in plain text")
 
-    def _in_lmdb(self, folder: Path, place: str) -> Iterator[FoundIn]:
+    def _in_lmdb(self, folder: Path, place: str) -> Iterator[FileFinding]:
         kids = [key.current.kid for key in _cached_keys(folder) if key.current is not None]
         ended = [kid for kid in kids if kid in self.erased.kids]
         if ended and self._is_owners(folder):
@@ -84,7 +84,7 @@ class FilesLook:
         else:
             for kid in ended:
                 what = f"a cache of keys has key {kid}, which was ended: whoever has the ring can read"
-                yield FoundIn(place, what)
+                yield FileFinding(place, what)
         try:
             store = LmdbStore(folder, window_ms=1, readonly=True)
         except (CqrsError, lmdb.Error):
@@ -93,7 +93,7 @@ class FilesLook:
             for name, saved in store.items():
                 if (one := self.erased.get(name)) is not None:
                     for what in self._in_state(one, saved):
-                        yield FoundIn(place, f"a shard {what}, of {name!r}")
+                        yield FileFinding(place, f"a shard {what}, of {name!r}")
 
     def _is_owners(self, cache: Path) -> bool:
         """True for a cache that an owner reads when it starts; False for a copied or quarantined cache."""
@@ -105,7 +105,7 @@ class FilesLook:
             if (kid := one.opens(kids_in(saved.state), saved.version)) is not None:
                 yield f"has a state sealed with {still_opens(kid)}"
 
-    def look_in_store(self, folder: StorageFolder) -> Iterator[FoundIn]:
+    def look_in_store(self, folder: StorageFolder) -> Iterator[FileFinding]:
         """Search the files of a folder in object storage; a checkpoint is first downloaded to the local disk."""
         for file in folder.files():
             place, chunks = f"{folder.uri}/{file.name}", folder.chunks(file.name)
@@ -135,7 +135,7 @@ def _folder_with(file: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _cached_keys(folder: Path) -> Iterator[KnownKeys]:
+def _cached_keys(folder: Path) -> Iterator[KeyTable]:
     """Yield the entries of a cache of data keys; none for any other LMDB file."""
     try:
         env = lmdb.open(str(folder), readonly=True, create=False, max_dbs=0)
@@ -144,6 +144,6 @@ def _cached_keys(folder: Path) -> Iterator[KnownKeys]:
     with closing(env), env.begin() as txn, txn.cursor() as cursor:
         for _, value in cursor:
             try:
-                yield msgspec.json.decode(value, type=KnownKeys)
+                yield msgspec.json.decode(value, type=KeyTable)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue

@@ -17,7 +17,7 @@ from cqrs_cli.kafka.topics.topics import KINDS, Topics
 from cqrs_cli.payloads.store import ASIDE
 from cqrs_cli.scans.erased.left import NEVER
 from cqrs_cli.scans.erased.needles import Needles
-from cqrs_cli.scans.erased.places import FilesLook, FoundIn
+from cqrs_cli.scans.erased.places import FileFinding, FilesLook
 from cqrs_cli.scans.erased.topics import TopicsLook
 from cqrs_cli.storage.folder import StorageFolder, open_folder
 
@@ -36,7 +36,7 @@ class ErasedProof:
     topics: TopicsLook
     needles: Needles
     places: list[str]
-    found: list[FoundIn]
+    found: list[FileFinding]
     caches: dict[str, int]
     seconds: float
 
@@ -76,7 +76,7 @@ def prove_erased(
     look.look(note)
     shards = shard_folder(settings.state_dir, topics)
     files = FilesLook(Needles(look.texts), look.erased, aggregate.state, shards)
-    found, places = list[FoundIn](), list[str]()
+    found, places = list[FileFinding](), list[str]()
     if look.erased:
         for path in [*([shards] if shards.is_dir() else []), *look_in]:
             note(f"looking into {path}")
@@ -107,6 +107,6 @@ def _payloads(connection: Connection, topics: Topics) -> Iterator[StorageFolder]
         yield store.within(name, ASIDE)
 
 
-def _sum_of(found: FoundIn) -> str:
+def _sum_of(found: FileFinding) -> str:
     """Return the file name of a payload, which is its SHA-256 sum."""
     return found.place.rpartition("/")[2].partition(" ")[0]

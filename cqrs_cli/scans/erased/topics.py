@@ -24,7 +24,7 @@ from cqrs_cli.proof.erased import (
     still_opens,
 )
 from cqrs_cli.proof.keys import kids_of_document
-from cqrs_cli.scans.erased.left import NEVER, LeftInTopic, RecordCount, Waiting
+from cqrs_cli.scans.erased.left import NEVER, ExpiringRecords, RecordCount, TopicFinding
 
 #: Milliseconds until an unreferenced payload is deleted: `payloads gc` first moves it to another folder.
 _PAYLOADS = 2 * 24 * 3600 * 1000
@@ -44,8 +44,8 @@ class TopicsLook:
     aggregate: Aggregate
     infos: dict[str, TopicInfo]  # of the existing topics
     erased: ErasedAggregates = field(default_factory=ErasedAggregates)
-    found: list[LeftInTopic] = field(default_factory=list)
-    waiting: list[Waiting] = field(default_factory=list)
+    found: list[TopicFinding] = field(default_factory=list)
+    waiting: list[ExpiringRecords] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
     sums: set[str] = field(default_factory=set)
     shared: int = 0  # values that living aggregates have too: not searched
@@ -71,11 +71,11 @@ class TopicsLook:
                         plain, kids = plain_in_event(self.aggregate, event), kids_in(bytes(event.data))
                     except ValueError:  # `cqrs verify` reports it
                         continue
-                    place = LeftInTopic(topic, partition, record.offset, "")
+                    place = TopicFinding(topic, partition, record.offset, "")
                     self._take(place, plain, "was written before its field was marked")
                     self._take_opened(place, self.erased[event.subject].opens(kids, event.aggregateversion))
 
-    def _take(self, place: LeftInTopic, plain: PlainFields, why: str) -> None:
+    def _take(self, place: TopicFinding, plain: PlainFields, why: str) -> None:
         if plain.names:
             self.texts |= plain.texts
             what = (
@@ -83,7 +83,7 @@ class TopicsLook:
             )
             self.found.append(place._replace(what=what))
 
-    def _take_opened(self, place: LeftInTopic, kid: str | None) -> None:
+    def _take_opened(self, place: TopicFinding, kid: str | None) -> None:
         if kid is not None:
             self.found.append(place._replace(what=f"is sealed with {still_opens(kid)}"))
 
@@ -152,7 +152,7 @@ class TopicsLook:
                     except ValueError:  # `cqrs verify` reports it
                         continue
         for (partition, _), (record, entry) in latest.items():
-            place = LeftInTopic(topic, partition, record.offset, "")
+            place = TopicFinding(topic, partition, record.offset, "")
             self._take(place, self._plain_entry(entry), "waits as it did before its field was marked")
             if (one := self.erased.get(entry.subject)) is not None:
                 self._take_opened(place, one.opens(kids_of_document(entry.command), entry.version))
@@ -176,7 +176,7 @@ class TopicsLook:
                     continue
                 if any(text in said for text in texts):
                     what = "says an erased value in its message"
-                    self.found.append(LeftInTopic(topic, partition, record.offset, what))
+                    self.found.append(TopicFinding(topic, partition, record.offset, what))
 
     def _keys(self) -> None:
         """Read the active data keys. This is the first step, because the other steps use the keys."""
@@ -193,7 +193,7 @@ class TopicsLook:
                 what = f"is key {one.in_force} of {subject!r}, which was ended"
                 partition, offset = one.place
                 readable = "whoever has the ring can read what was erased"
-                self.found.append(LeftInTopic(topic, partition, offset, f"{what}: {readable}"))
+                self.found.append(TopicFinding(topic, partition, offset, f"{what}: {readable}"))
         self._compacted(topic, "that were ended, and are not compacted away yet", counted)
 
     def _wait(self, kind: Kind, what: str, counted: RecordCount, more: int = 0) -> None:
@@ -202,13 +202,15 @@ class TopicsLook:
         info = self.infos[topic]
         retention = info.number("retention.ms", NEVER)
         until = NEVER if retention < 0 else counted.newest + retention + info.number("segment.ms", 0) + more
-        self._add(Waiting(topic, what, counted.count, until))
+        self._add(ExpiringRecords(topic, what, counted.count, until))
 
     def _compacted(self, topic: str, what: str, counted: RecordCount) -> None:
         lag = self.infos[topic].number("max.compaction.lag.ms", 2**63 - 1) if topic in self.infos else 0
-        self._add(Waiting(topic, what, counted.count, None if lag > _NO_LAG else counted.newest + lag))
+        self._add(
+            ExpiringRecords(topic, what, counted.count, None if lag > _NO_LAG else counted.newest + lag)
+        )
 
-    def _add(self, waiting: Waiting) -> None:
+    def _add(self, waiting: ExpiringRecords) -> None:
         if waiting.records:
             self.waiting.append(waiting)
 

@@ -18,7 +18,7 @@ from cqrs_cli.core.messages.event import decode_fact, read_event
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.scans.replay.limit import MemoryLimit
 from cqrs_cli.scans.replay.parts import WHOLE, hash_of
-from cqrs_cli.scans.replay.progress import ReplayTeller
+from cqrs_cli.scans.replay.progress import ReplayProgress
 from cqrs_cli.scans.replay.spill import Spill, WaitingState
 
 
@@ -78,7 +78,7 @@ class ReplayFold:
         until: str | None = None,
         limit: MemoryLimit | None = None,
         part: range = WHOLE,
-        teller: ReplayTeller | None = None,
+        teller: ReplayProgress | None = None,
         personal: bool = False,
     ) -> None:
         """`part`: the allowed hashes of aggregate ids. `teller`: receives the progress, and is closed at the end.

@@ -7,7 +7,7 @@ from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import TELL_EVERY, TaskReport, TaskReporter
 
 
-class ReplayTeller(TaskReporter):
+class ReplayProgress(TaskReporter):
     """Reports to the driver how many events of a partition are read and folded."""
 
     def __init__(self, to: Address | None, task: int, start: int, every: float = TELL_EVERY) -> None:

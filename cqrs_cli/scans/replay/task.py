@@ -11,19 +11,19 @@ from confluent_kafka import Message
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.kafka.chains import Chains, Link
+from cqrs_cli.kafka.chains import LogSegment, PartitionCounts
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.message_payloads import messages_with_data
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.keys.opener import EventOpener
+from cqrs_cli.keys.opener import EventDecryptor
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.plan import ReadPlan
 from cqrs_cli.scans.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
 from cqrs_cli.scans.replay.limit import MemoryLimit
 from cqrs_cli.scans.replay.parts import in_part, part_of
-from cqrs_cli.scans.replay.progress import ReplayTeller
+from cqrs_cli.scans.replay.progress import ReplayProgress
 from cqrs_cli.system.memory import memory_share
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import TELL_EVERY
@@ -41,7 +41,7 @@ class ReplayPlan(ReadPlan):
     memory: int | None = None  # bytes per task before spilling; None: its share of the machine
     words: Address | None = None  # where tasks send progress reports
     tell_every: float = TELL_EVERY
-    chains: Chains | None = None  # of an aggregate that may have been repartitioned
+    chains: PartitionCounts | None = None  # of an aggregate that may have been repartitioned
     personal: bool = False  # decrypt personal fields, else redact them: digests are equal
 
     @property
@@ -53,11 +53,11 @@ class ReplayPlan(ReadPlan):
         """Return the partition whose keys a task folds."""
         return task // self.parts
 
-    def links(self, task: int) -> list[Link]:
+    def links(self, task: int) -> list[LogSegment]:
         """Return the segments that a task reads, in order."""
         log = PartitionLog(self.connection, self.topics, self.partition(task))
         if self.chains is None:
-            return [Link(log, *self.bounds[log.partition])]
+            return [LogSegment(log, *self.bounds[log.partition])]
         return list(self.chains.links(log, self.bounds))
 
 
@@ -115,7 +115,10 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
     """Fold a task's events. It uses the messages directly, because creating `Record` objects would double the cost."""
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     limit = MemoryLimit(memory_share() if plan.memory is None else plan.memory)
-    part, teller = part_of(task % plan.parts, plan.parts), ReplayTeller(plan.words, task, 0, plan.tell_every)
+    part, teller = (
+        part_of(task % plan.parts, plan.parts),
+        ReplayProgress(plan.words, task, 0, plan.tell_every),
+    )
     fold = ReplayFold(
         aggregate, plan.until, limit, part, teller, plan.personal and aggregate.has_personal_fields
     )
@@ -138,7 +141,7 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
     return fold
 
 
-def _opener(plan: ReplayPlan, aggregate: Aggregate) -> EventOpener:
+def _opener(plan: ReplayPlan, aggregate: Aggregate) -> EventDecryptor:
     """Return the decryptor of events, which redacts without `plan.personal`. Digests are equal: law 7 in `testing`."""
     connection, marks = plan.connection, event_marks(aggregate) if plan.personal else None
     return event_opener(connection, connection.keys, plan.topics, marks)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.proof.carried import Carried
+from cqrs_cli.proof.carried import VerificationCheckpoint
 from cqrs_cli.proof.traces import time_of
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.errors import CorruptError
@@ -26,10 +26,10 @@ _SUM_BYTES = 4
 _READ_BYTES = 1 << 20
 
 
-class _Kept(Struct, frozen=True):
+class _CheckpointFile(Struct, frozen=True):
     """The content of the file `carried`: the checkpoint, and a checksum of each LMDB file."""
 
-    carried: Carried
+    carried: VerificationCheckpoint
     sums: dict[str, int]
 
 
@@ -42,7 +42,7 @@ def usable(folder: Path) -> Iterator[None]:
         raise ConfigurationError(f"{folder} cannot be used: {error}", "name a new folder") from error
 
 
-def load_carried(folder: Path) -> Carried:
+def load_carried(folder: Path) -> VerificationCheckpoint:
     """Read the checkpoint of a partition; raise `ConfigurationError` if a checksum does not match."""
     file = folder / _CARRIED_FILE
     with usable(folder):
@@ -50,16 +50,16 @@ def load_carried(folder: Path) -> Carried:
         found, encoded = content[:_SUM_BYTES], content[_SUM_BYTES:]
         if not encoded or found != _sum_of(encoded):
             raise _damaged(file)
-        kept = msgspec.msgpack.decode(encoded, type=_Kept)
+        kept = msgspec.msgpack.decode(encoded, type=_CheckpointFile)
         for name, sum in _sums(folder).items():
             if sum != kept.sums[name]:
                 raise _damaged(folder / name / DATA_FILE)
     return kept.carried
 
 
-def keep(folder: Path, carried: Carried) -> None:
+def keep(folder: Path, carried: VerificationCheckpoint) -> None:
     """Write the file `carried` of a partition. The LMDB files must already be complete."""
-    encoded = msgspec.msgpack.encode(_Kept(carried, _sums(folder)))
+    encoded = msgspec.msgpack.encode(_CheckpointFile(carried, _sums(folder)))
     with replaced(folder / _CARRIED_FILE) as file:
         file.write(_sum_of(encoded) + encoded)
 
@@ -101,7 +101,7 @@ def begin_folder(folder: Path, before: Path | None) -> Folders:
     return Folders(folder / _STORE, tuple(folder / name for name in TRACES))
 
 
-def leave(folder: Path, carried: Carried, traces: Iterable[TraceIndex]) -> None:
+def leave(folder: Path, carried: VerificationCheckpoint, traces: Iterable[TraceIndex]) -> None:
     """Write the checkpoint of a partition. `traces` are in `folder`; the store must already be closed."""
     for name, index in zip(TRACES, traces, strict=True):
         index.drop(list(_done_with(name, index, carried)))
@@ -111,7 +111,7 @@ def leave(folder: Path, carried: Carried, traces: Iterable[TraceIndex]) -> None:
     keep(folder, carried)
 
 
-def _done_with(name: str, index: TraceIndex, carried: Carried) -> Iterator[int]:
+def _done_with(name: str, index: TraceIndex, carried: VerificationCheckpoint) -> Iterator[int]:
     """Yield the commands whose index entries are no longer needed.
 
     The scan of outcomes stops at the first outcome to which a duplicate may still point. So it reads the entries

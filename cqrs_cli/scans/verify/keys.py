@@ -18,7 +18,7 @@ from cqrs_cli.keys.address import ring_at
 from cqrs_cli.keys.reading import key_record
 from cqrs_cli.keys.topic import WrappedKey, read_key
 from cqrs_cli.proof.key_topic import KeyProof
-from cqrs_cli.proof.keys import KeyRing
+from cqrs_cli.proof.keys import ActiveKeys
 from cqrs_cli.scans.verify.pairs import side_by_side
 from cqrs_cli.scans.verify.plan import ProofPlan
 from cqrs_cli.state.lmdb_store import LmdbStore
@@ -47,12 +47,12 @@ class LatestKeys:
         with self._store.view() as view:
             return _key(view.saved(subject))
 
-    def ring(self) -> KeyRing | None:
-        """Return a `KeyRing` that decrypts values with these keys; None if no keyring is configured."""
+    def ring(self) -> ActiveKeys | None:
+        """Return a `ActiveKeys` that decrypts values with these keys; None if no keyring is configured."""
         if self._connection.keys is None:
             return None
         ring, topic = ring_at(self._connection.keys), self._topics.keys
-        return KeyRing(
+        return ActiveKeys(
             self._topics.aggregate, self.find, lambda subject, wrapped: ring.unwrap(topic, subject, wrapped)
         )
 

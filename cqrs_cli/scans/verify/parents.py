@@ -13,7 +13,7 @@ from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.proof.findings import LogName
-from cqrs_cli.proof.inherited import Inherited
+from cqrs_cli.proof.inherited import ParentResults
 from cqrs_cli.proof.parent import prove_parent
 from cqrs_cli.proof.partition import Scratch
 from cqrs_cli.proof.scope import Loss, Scope
@@ -37,12 +37,14 @@ class Parents(NamedTuple):
         """Return the number of offsets to read."""
         return sum(max(0, end - start) for split in self.splits for start, end in self._spans(split).values())
 
-    def inherit(self, scope: Scope, scratch: Scratch, stack: ExitStack, *, is_continued: bool) -> Inherited:
+    def inherit(
+        self, scope: Scope, scratch: Scratch, stack: ExitStack, *, is_continued: bool
+    ) -> ParentResults:
         """Verify the parents, and write versions and ids to the child's store in `scratch`. `scope`: of the child.
 
         `is_continued`: a checkpoint already holds all results except the outcomes.
         """
-        inherited = Inherited()
+        inherited = ParentResults()
         for split in self.splits:
             spans, traces = self._spans(split), beside(stack, scratch)
             read = partial(self._read, split, spans)

@@ -25,7 +25,7 @@ _LOCK_FILE = "lock"
 _GENERATION = "generation-"
 
 
-class Proved(Struct, frozen=True, kw_only=True):
+class CheckpointScope(Struct, frozen=True, kw_only=True):
     """The topics and settings of a checkpoint, which is valid only for the same topics and settings."""
 
     format: Literal["cqrs.verified/2"] = "cqrs.verified/2"
@@ -38,7 +38,7 @@ class Proved(Struct, frozen=True, kw_only=True):
     longest_window: int  # ms
     counts: tuple[int, ...] = ()  # partition counts so far; empty if never repartitioned
 
-    def difference(self, earlier: "Proved") -> str:
+    def difference(self, earlier: "CheckpointScope") -> str:
         """Return the first difference from the topics and settings `earlier` of a checkpoint, or an empty text."""
         for name in self.topics:
             if name in earlier.topics and earlier.topics[name] != self.topics[name]:
@@ -55,7 +55,7 @@ class Proved(Struct, frozen=True, kw_only=True):
 
 
 class _Head(Struct, frozen=True):
-    proved: Proved
+    proved: CheckpointScope
     generation: int
 
 
@@ -67,7 +67,7 @@ class Generations(NamedTuple):
 
 
 @contextmanager
-def resumed_from(folder: Path, proved: Proved) -> Iterator[Generations]:
+def resumed_from(folder: Path, proved: CheckpointScope) -> Iterator[Generations]:
     """Create a new generation in `folder`, which becomes valid when the block ends without an error.
 
     Raises `UsageError` for a folder of other topics or settings, or with other files; `ConfigurationError` if the
@@ -94,7 +94,7 @@ def resumed_from(folder: Path, proved: Proved) -> Iterator[Generations]:
             _remove_others(folder, after)
 
 
-def _read_head(folder: Path, proved: Proved) -> _Head | None:
+def _read_head(folder: Path, proved: CheckpointScope) -> _Head | None:
     file = folder / HEAD_FILE
     if not file.exists():
         others = [one.name for one in folder.iterdir() if not _is_ours(one)]

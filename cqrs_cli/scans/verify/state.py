@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.fold import Folded, FoldError, UnreadableEventError, fold_event
+from cqrs_cli.core.fold import FoldError, UnreadableEventError, VersionedState, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.masking import mask_data
@@ -165,8 +165,8 @@ class StateCheck:
 
     def _folded(
         self, cache: StateCache, records: list[Record], proof: Proof, parent: int | None = None
-    ) -> dict[str, Folded]:
-        states: dict[str, Folded] = {}
+    ) -> dict[str, VersionedState]:
+        states: dict[str, VersionedState] = {}
         for record in records if self._keeps is None else self._keeps.held(records):
             try:
                 event = read_event(record.value)

@@ -17,20 +17,20 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.explain import explain_log_stall
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.clients import bulk_consumer, consumer
-from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.partitioner import KeyHome, partition_for
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
-from cqrs_cli.proof.carried import BehindError, Carried
+from cqrs_cli.proof.carried import CheckpointUnusableError, VerificationCheckpoint
 from cqrs_cli.proof.documents import masking
 from cqrs_cli.proof.fingerprints import fits_of, fits_partly
 from cqrs_cli.proof.partition import Proof
 from cqrs_cli.proof.scope import PersonalScope, Scope, check_shape
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
-from cqrs_cli.scans.log_teller import LogTeller
+from cqrs_cli.scans.log_teller import LogProgress
 from cqrs_cli.scans.verify.kept import begin_folder, leave, load_carried, usable
 from cqrs_cli.scans.verify.keys import LatestKeys, latest_keys
 from cqrs_cli.scans.verify.parents import Parents, loss_of
@@ -48,11 +48,11 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
 
     def work() -> ProofResult:
         before = _earlier_folder(plan, partition)
-        with closing(LogTeller(plan.words, partition, plan.tell_every)) as teller:
+        with closing(LogProgress(plan.words, partition, plan.tell_every)) as teller:
             if before is not None:
                 try:
                     return _prove(plan, log, teller, before)
-                except BehindError as why:
+                except CheckpointUnusableError as why:
                     return _prove(plan, log, teller)._replace(again=str(why))
             return _prove(plan, log, teller)
 
@@ -72,7 +72,9 @@ def _earlier_folder(plan: ProofPlan, partition: int) -> Path | None:
     return None if is_child and not load_carried(folder).report.outcomes else folder
 
 
-def _prove(plan: ProofPlan, log: PartitionLog, teller: LogTeller, before: Path | None = None) -> ProofResult:
+def _prove(
+    plan: ProofPlan, log: PartitionLog, teller: LogProgress, before: Path | None = None
+) -> ProofResult:
     """Verify from the start, or from the checkpoint in the folder `before`."""
     after = None if plan.since is None else plan.since.after / str(log.partition)
     with ExitStack() as stack:
@@ -92,11 +94,11 @@ class _PartitionProof:
     """The verification of one partition, with its clients and temporary files, which the stack closes."""
 
     def __init__(
-        self, plan: ProofPlan, log: PartitionLog, stack: ExitStack, teller: LogTeller, before: Path | None
+        self, plan: ProofPlan, log: PartitionLog, stack: ExitStack, teller: LogProgress, before: Path | None
     ) -> None:
         self.plan, self.teller, self.stack = plan, teller, stack
         self.earlier = None if before is None else load_carried(before)
-        self.carried: Carried | None = None
+        self.carried: VerificationCheckpoint | None = None
         self.log, self.topics = log, log.topics
         self.group = stack.enter_context(closing(consumer(plan.connection, group=self.topics.group)))
         kept = None
@@ -216,7 +218,7 @@ class _PartitionProof:
         start, end = self._bounds("commands")
         return self.log.first_record("commands", offset, offset + 1) if start <= offset < end else None
 
-    def _check_claim(self, proof: Proof, claim: Claim | None, committed: Committed, end: int) -> None:
+    def _check_claim(self, proof: Proof, claim: Claim | None, committed: GroupCommit, end: int) -> None:
         """Check that the commands topic is the topic in the last claim, with its partition count."""
         at, found = committed.offset or 0, self.plan.aggregate
         if at > end:
@@ -229,7 +231,7 @@ class _PartitionProof:
             what = f"was committed when there were {claim.partitions} partitions: now {self.count}"
             proof.passing.add("commands", at, what)
 
-    def _committed(self) -> Committed:
+    def _committed(self) -> GroupCommit:
         """Return the group's committed offset; wait for a pending commit."""
         return self.log.committed_by(self.group, self.plan.patience)
 

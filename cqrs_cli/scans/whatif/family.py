@@ -18,7 +18,7 @@ from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target
 from cqrs_cli.proof.homes import Homes
 from cqrs_cli.proof.traces import LIMIT
-from cqrs_cli.scans.whatif.redeciding import Redeciding
+from cqrs_cli.scans.whatif.redeciding import Simulation
 from cqrs_cli.state.lmdb_store import LmdbStore
 
 
@@ -26,7 +26,7 @@ class Member(NamedTuple):
     """A partition to decide again, with its stores. `is_whole`: start at its first command, ignoring `since`."""
 
     partition: int
-    redeciding: Redeciding
+    redeciding: Simulation
     is_whole: bool = False
 
 
@@ -57,12 +57,12 @@ def stages(
         start = end
 
 
-def family_members(split: Split, parent: Redeciding, is_whole: bool, stack: ExitStack) -> Iterator[Member]:
+def family_members(split: Split, parent: Simulation, is_whole: bool, stack: ExitStack) -> Iterator[Member]:
     """Yield the children of a partition that has been decided again up to its split."""
     for number in split.children:
         stores = scratch(stack, parent.rules.window, (parent.was, parent.would))
         rules = replace(parent.rules, partition=number)
-        child = Redeciding(
+        child = Simulation(
             rules,
             parent.today,
             parent.other,

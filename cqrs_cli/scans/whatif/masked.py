@@ -15,7 +15,7 @@ from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.payload_reference import with_data, with_reference
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.data_keys import random_key
 from cqrs_cli.core.personal.masking import mask_data
@@ -84,7 +84,7 @@ class HistoricKeys:
             return each
         try:
             envelope = read_command(each.record)
-        except Refused:
+        except CheckFailed:
             return each
         if isinstance(verdict.deferredfrom, str):
             sent = self._sent.get(verdict.deferredfrom)

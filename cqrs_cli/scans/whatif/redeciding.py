@@ -11,10 +11,10 @@ from itertools import islice
 from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import BatchContext, Undecided
+from cqrs_cli.core.context import BatchContext, DecisionInterrupted
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.deferral.entry import Deferral, key_of_place
-from cqrs_cli.core.fold import Folded, FoldError, fold_event
+from cqrs_cli.core.fold import FoldError, VersionedState, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import restored
@@ -68,7 +68,7 @@ class _Moment:
 
 
 @dataclass
-class Redeciding:
+class Simulation:
     """The simulation of one partition: call `fold_before` and `remember_before`, then `decide`, then `states`."""
 
     rules: DecisionRules  # for both codes: the owners' current rules
@@ -174,7 +174,7 @@ class Redeciding:
         self._payloads.present(each)
         try:
             done = batch.decide_piece([each.record])
-        except Undecided as error:
+        except DecisionInterrupted as error:
             raise CqrsError(
                 f"{self.rules.topic} partition {self.rules.partition} offset {error.offset} cannot be decided "
                 f"here: {error}",
@@ -238,7 +238,7 @@ class Redeciding:
 
 def _fold(aggregate: Aggregate, cache: StateCache, events: list[OwnerRecord[EventEnvelope]]) -> None:
     """Fold a batch of events; raise `HistoryError` for an event that cannot be folded."""
-    states: dict[str, Folded] = {}
+    states: dict[str, VersionedState] = {}
     with cache.reading():
         for placed in events:
             event = placed.message

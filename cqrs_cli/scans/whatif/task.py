@@ -25,9 +25,9 @@ from cqrs_cli.proof.whatif.decided import (
 )
 from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load, load_from
-from cqrs_cli.scans.log_teller import LogTeller
+from cqrs_cli.scans.log_teller import LogProgress
 from cqrs_cli.scans.whatif.family import Member, family_members, scratch, stages
-from cqrs_cli.scans.whatif.redeciding import Redeciding, RehearsedCounts
+from cqrs_cli.scans.whatif.redeciding import RehearsedCounts, Simulation
 from cqrs_cli.telemetry.datagrams import Address
 
 #: The number of examples per label.
@@ -88,14 +88,14 @@ def decide_again(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDiff
     topics, place = plan.described.topics, plan.connection.payloads
     log = PartitionLog(plan.connection, topics, result.partition, place)
     with ExitStack() as stack:
-        teller = stack.enter_context(closing(LogTeller(plan.words, result.partition)))
+        teller = stack.enter_context(closing(LogProgress(plan.words, result.partition)))
         for found in _differences(plan, log, result, teller, stack):
             result.note(found)
             yield found
 
 
 def _differences(
-    plan: WhatifPlan, log: PartitionLog, result: WhatifResult, teller: LogTeller, stack: ExitStack
+    plan: WhatifPlan, log: PartitionLog, result: WhatifResult, teller: LogProgress, stack: ExitStack
 ) -> Iterator[HistoryDifference]:
     """Yield the differences of a partition, then of its descendants in numerical order."""
     waiting = [Member(log.partition, _rehearing(plan, log, stack))]
@@ -114,7 +114,7 @@ def _of_member(
     plan: WhatifPlan,
     log: PartitionLog,
     result: WhatifResult,
-    teller: LogTeller,
+    teller: LogProgress,
     member: Member,
     waiting: list[Member],
     stack: ExitStack,
@@ -176,10 +176,10 @@ def _stretch(
     return start, max(start, stop), cut
 
 
-def _rehearing(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> Redeciding:
+def _rehearing(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> Simulation:
     name, place = plan.described.topics.aggregate, plan.connection.payloads
     rules = plan.deciding.rules(plan.described, log.partition, place)
     today = load(name, plan.package, plan.root)
     other = load_from(name, plan.module, plan.module_root)
     stores = scratch(stack, rules.window)
-    return Redeciding(rules, today, other, *stores, place, is_family=plan.lineage is not None)
+    return Simulation(rules, today, other, *stores, place, is_family=plan.lineage is not None)

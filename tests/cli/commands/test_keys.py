@@ -10,7 +10,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin, make_extra
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.ring import Ring, load_ring
+from cqrs_cli.keys.ring import Keyring, load_ring
 from cqrs_cli.keys.topic import key_value
 from tests.cli.conftest import Cqrs
 
@@ -84,7 +84,7 @@ def rotated(on_broker: Cqrs, connection: Connection, prefix: str, ring_file: Pat
     return on_broker
 
 
-def wrap(connection: Connection, topics: Topics, subject: str, ring: Ring) -> None:
+def wrap(connection: Connection, topics: Topics, subject: str, ring: Keyring) -> None:
     producer = clients.producer(connection)
     wrapped = ring.wrap(topics.keys, subject, DataKey.of_random(bytes(72)))
     producer.produce(topics.keys, key_value(wrapped), subject, 0)

@@ -64,7 +64,10 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_lost_payloads_can_be_worked_with(
     single_bank: TopicHarness, cqrs: Cqrs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failed command is resent by reference. Readers that need every event fail, and others show the hash."""
+    """After the loss of a payload, readers that need the event fail, and others show its hash.
+
+    A failed command is sent again by reference.
+    """
     bank = Bank(single_bank, FolderStore(tmp_path / "payloads"))
     monkeypatch.setenv("CQRS_PAYLOAD_STORE", str(bank.store.path))
     flags = (

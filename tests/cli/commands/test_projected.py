@@ -1,4 +1,4 @@
-"""`cqrs send --wait-for`: what a query that is begun after it sees."""
+"""`cqrs send --wait-for`: a query that begins after it sees the rows of the command's events."""
 
 import threading
 from collections.abc import Iterator

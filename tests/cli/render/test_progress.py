@@ -13,7 +13,7 @@ import pytest
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import PLAIN_EVERY
 from cqrs_cli.cli.render.progress import RunDisplay, progress_line, run_result
-from cqrs_cli.deciding.measures import Folding
+from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.errors import UnavailableError
@@ -83,7 +83,7 @@ def rebuilding(at: float, done: int, decided: int = 0) -> Snapshot:
     """Return the snapshot of two shards, of whose 30,000 records `done` are folded."""
     reports = {
         Partition("counter", n): OwnerReport(
-            "counter", n, 0, 0, 1, "warm", Folding(10_000, done // 2, 15_000)
+            "counter", n, 0, 0, 1, "warm", FoldProgress(10_000, done // 2, 15_000)
         )
         for n in range(2)
     }

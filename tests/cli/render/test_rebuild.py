@@ -4,29 +4,29 @@ import pytest
 
 from cqrs_cli.cli.render.rebuild import rebuilding_text, rebuilt_shards
 from cqrs_cli.deciding.plan import Partition
-from cqrs_cli.deciding.rebuild.build import Built
-from cqrs_cli.deciding.rebuild.rebuild import Rebuilding, Rebuilt
+from cqrs_cli.deciding.rebuild.build import ShardSize
+from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, Rebuilt
 from tests.support.results import lines_of
 
 DONE = {
-    Partition("order", 1): Rebuilt(Built(1, 2_000_000), True),
-    Partition("order", 0): Rebuilt(Built(1_200, 500_000), False),
-    Partition("counter", 0): Rebuilt(Built(1, 4_096), False),
+    Partition("order", 1): Rebuilt(ShardSize(1, 2_000_000), True),
+    Partition("order", 0): Rebuilt(ShardSize(1_200, 500_000), False),
+    Partition("counter", 0): Rebuilt(ShardSize(1, 4_096), False),
 }
 
 
 @pytest.mark.parametrize(
     ("now", "text"),
     [
-        (Rebuilding(0, 0, 0.0), f"rebuilding {'─' * 24} 0%, 0 records a second"),
+        (RebuildProgress(0, 0, 0.0), f"rebuilding {'─' * 24} 0%, 0 records a second"),
         (
-            Rebuilding(500, 2000, 2.0),
+            RebuildProgress(500, 2000, 2.0),
             f"rebuilding {'━' * 6}{'─' * 18} 25%, 250 records a second, 6 s left",
         ),
-        (Rebuilding(2000, 2000, 4.0), f"rebuilding {'━' * 24} 100%, 500 records a second, nearly done"),
+        (RebuildProgress(2000, 2000, 4.0), f"rebuilding {'━' * 24} 100%, 500 records a second, nearly done"),
     ],
 )
-def test_progress_has_rate_and_rest(now: Rebuilding, text: str) -> None:
+def test_progress_has_rate_and_rest(now: RebuildProgress, text: str) -> None:
     assert rebuilding_text(now) == text
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cqrs_cli.cli.output import PLAIN_EVERY, Paced, Printer
+from cqrs_cli.cli.output import PLAIN_EVERY, Printer, ProgressThrottle
 from cqrs_cli.cli.render.replay import replaying_text
 from cqrs_cli.telemetry.task_reports import JobProgress
 
@@ -29,7 +29,7 @@ def test_terminal_gets_a_bar() -> None:
 
 def test_log_gets_news_now_and_then() -> None:
     now, said = 0.0, list[str]()
-    say = Paced(said.append, clock=lambda: now)
+    say = ProgressThrottle(said.append, clock=lambda: now)
     for part in ("1%", "2%", "2%", "3%", "4%"):
         now += PLAIN_EVERY / 2
         say(part)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.queries.deferred import waiting
 from cqrs_cli.client.queries.rehearsal import Rehearsal
 from cqrs_cli.kafka.connection.connection import Connection
@@ -39,7 +39,7 @@ def test_rehearsal_knows_what_was_before(pair: TopicHarness) -> None:
     sent = {number: [one.value or b"" for one in round_of(number)] for number in range(3)}
     composed = {
         number: [
-            Composed(f"{one}.{number}", "counter", one, "counter.Increment", value)
+            ReadyCommand(f"{one}.{number}", "counter", one, "counter.Increment", value)
             for one, value in zip(SUBJECTS, values, strict=True)
         ]
         for number, values in sent.items()

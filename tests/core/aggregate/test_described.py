@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import UnsetType
 
-from cqrs_cli.core.aggregate.described import Described, tree_of
+from cqrs_cli.core.aggregate.described import TypeNode, tree_of
 from cqrs_cli.core.aggregate.fields import spell_type
 from cqrs_cli.core.aggregate.json_schema import message_schema
 
@@ -35,7 +35,7 @@ class Row(msgspec.Struct, array_like=True, frozen=True):
     leaf: Leaf
 
 
-def spelled(kind: Described) -> list[str]:
+def spelled(kind: TypeNode) -> list[str]:
     return [spell_type(one.annotation) for one in kind.within()]
 
 

@@ -14,7 +14,7 @@ from cqrs_cli.core.deferral.requests import Cancel, Release
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from tests.core.deferral.world import TOPIC
@@ -30,7 +30,7 @@ def deferrals(*entries: Deferral, attempts: int = 9) -> Deferrals:
     return Deferrals(lambda: table, TOPIC, 0, DeferralLimits(attempts=attempts), bool(entries))
 
 
-def put_off(later: cqrs.Later, entry: Deferral | None = None) -> Refused:
+def put_off(later: cqrs.Later, entry: Deferral | None = None) -> CheckFailed:
     """Defer a command with at most two attempts, and return the error."""
     envelope = read_command(RECORD)
     return deferrals(attempts=2).put_off(RECORD, envelope, entry, 5, 0, later)
@@ -89,6 +89,6 @@ def test_request_makes_a_command_due(request_: Any, cancelled: bool) -> None:
 @pytest.mark.parametrize(("subject", "mine", "wanted"), [("a", "r", "y"), ("b", "r", "x"), ("a", "x", "x")])
 def test_request_needs_its_command(subject: str, mine: str, wanted: str, kind: Any) -> None:
     """A request with the id of its own target is refused: once decided, the request no longer waits."""
-    with pytest.raises(Refused, match=f"no command '{wanted}' of '{subject}' is deferred") as refusal:
+    with pytest.raises(CheckFailed, match=f"no command '{wanted}' of '{subject}' is deferred") as refusal:
         deferrals(PARKED).request(subject, mine, kind(wanted))
     assert refusal.value.reason is Reason.NOT_FOUND

@@ -16,7 +16,7 @@ from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.deferral.deferrals import DeferralLimits
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.table import DeferralTable
-from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import restored
@@ -163,7 +163,7 @@ def transactions(world: World) -> Iterator[tuple[World, Shard]]:
     deferrals = world.rules.deferrals(lambda: table, not table.is_empty())
     if world.position < len(world.commands):
         length = sum(outcome.data.events for outcome in world.read())
-        state = Folded(length, Way(length), 0, 0) if length else None
+        state = VersionedState(length, Way(length), 0, 0) if length else None
         ids = dict(world.shard.ids)
         clock = max((timestamp for _, timestamp in world.commands[: world.position]), default=0)
         context = world.rules.context(

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
 
 STRUCTURED = (b"application/cloudevents+json", b"Application/CloudEvents+JSON; charset=utf-8")
@@ -39,7 +39,7 @@ def read(value: bytes | None, headers: Headers | None = STRUCTURED_HEADERS) -> C
 
 
 def invalid(value: bytes | None, headers: Headers | None = STRUCTURED_HEADERS) -> bool:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(CheckFailed) as raised:
         read(value, headers)
     return raised.value.reason is Reason.INVALID_ENVELOPE
 
@@ -96,7 +96,7 @@ def test_other_headers_are_no_attributes() -> None:
     ],
 )
 def test_invalid_envelopes_say_what_is_wrong(value: bytes | None, headers: Headers, said: str) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(CheckFailed) as raised:
         read(value, headers)
     assert said in raised.value.message
 
@@ -206,7 +206,7 @@ def test_long_values_say_what_they_are() -> None:
         (command(ext=list(range(500))), "ext is longer than 1024 bytes"),
         (command(data_base64="e" * 2000), "data_base64 is not JSON"),
     ):
-        with pytest.raises(Refused, match=complaint):
+        with pytest.raises(CheckFailed, match=complaint):
             read(value)
 
 
@@ -235,7 +235,7 @@ values = st.none() | st.binary(max_size=30) | st.sampled_from([command(), comman
 def test_anything_is_read_or_invalid(value: bytes | None, headers: Headers | None) -> None:
     try:
         envelope = read_command(Record(0, 0, b"a", value, headers))
-    except Refused as error:
+    except CheckFailed as error:
         assert error.reason is Reason.INVALID_ENVELOPE
     else:
         assert envelope.id and envelope.type and envelope.subject
@@ -246,5 +246,5 @@ def test_reason_of_an_unreadable_record_is_told() -> None:
         (command(), UNREADABLE, "a header has a name that is not UTF-8"),
         (command(more="?").replace(b"?", b"\xff"), STRUCTURED_HEADERS, "utf-8"),
     ):
-        with pytest.raises(Refused, match=why):
+        with pytest.raises(CheckFailed, match=why):
             read(value, headers)

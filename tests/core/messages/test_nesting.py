@@ -17,7 +17,7 @@ from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_NESTING, MAX_NESTING, check_nesting
 from cqrs_cli.core.messages.outcome import Verdict, read_outcome
-from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from tests.support.commands import STRUCTURED, command, document
 
@@ -93,7 +93,7 @@ def test_readers_stack_does_not_matter() -> None:
         value = extension.replace(b'"ext": 0', b'"ext": ' + nested(levels))
         try:
             read_command(Record(0, 0, b"a", value, STRUCTURED))
-        except Refused as error:
+        except CheckFailed as error:
             return error.reason.name
         return None
 
@@ -154,7 +154,7 @@ def test_limit_is_exact(before: bytes) -> None:
 def test_unclosed_string_takes_linear_time(end: bytes) -> None:
     value = b'{"a":[' + b"[]," * 300 + b'"' + b'\\"' * 500_000 + end  # quadratic time would take an hour
     check_nesting(value)
-    with pytest.raises(Refused):
+    with pytest.raises(CheckFailed):
         read_command(Record(0, 0, b"a", value, STRUCTURED))
 
 

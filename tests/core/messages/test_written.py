@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw, UnsetType
 
-from cqrs_cli.core.messages.attributes import HANDED_ON, HandedOn
+from cqrs_cli.core.messages.attributes import HANDED_ON, PropagatedAttributes
 from cqrs_cli.core.messages.command import CommandEnvelope, unnamed
 from cqrs_cli.core.messages.event import event_writer
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.outcome import Original, WrittenVerdict, outcome_writer
 
 
-class Begun(HandedOn, frozen=True, omit_defaults=True):
+class Begun(PropagatedAttributes, frozen=True, omit_defaults=True):
     specversion: str
     id: str
     source: str

@@ -13,7 +13,7 @@ import cqrs_cli as cqrs
 from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.decide import Batch, decide_batch
-from cqrs_cli.core.fold import Folded, fold_event
+from cqrs_cli.core.fold import VersionedState, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.payload_reference import find_reference, refer
 from cqrs_cli.core.messages.record import Record
@@ -150,9 +150,9 @@ def made(offset: int, kind: str, subject: str) -> Record:
     return record(offset, "customer.Order", {"street": ["Elm"], "amount": offset}, subject)
 
 
-def folded(done: list[bytes]) -> dict[str, Folded]:
+def folded(done: list[bytes]) -> dict[str, VersionedState]:
     """Fold all events without a key."""
-    states: dict[str, Folded] = {}
+    states: dict[str, VersionedState] = {}
     for value in done:
         event = read_event(value)
         states[event.subject] = fold_event(CUSTOMER, states.get(event.subject), event)

@@ -89,7 +89,7 @@ def test_damaged_one_gives_way(counters: TopicHarness, tmp_path: Path, harm: byt
 
 @pytest.mark.covers("checkpoint")
 def test_contradicted_ones_are_not_used(counters: TopicHarness, tmp_path: Path) -> None:
-    """The log contains other records than at the time of the checkpoint, or ends earlier, as after a restore."""
+    """A checkpoint is not used if the log contains other records than then, or ends earlier, as after a restore."""
     old_and_new(counters)
     newest, _ = checkpoints(counters).manifests()
     other = {**newest.evidence, "events": Evidence(newest.positions.events - 1, "another")}
@@ -136,7 +136,7 @@ def test_store_without_answer_costs_little(counters: TopicHarness) -> None:
 
 @pytest.mark.covers("checkpoint")
 def test_silent_store_stops_nobody(counters: TopicHarness, capsys: pytest.CaptureFixture[str]) -> None:
-    """The store accepts connections but never answers, neither when an owner starts nor when it writes."""
+    """A store that accepts connections but never answers stops no owner, neither at its start nor at a write."""
     impatient = Timing(checkpoint_silence=0.5, checkpoint_deadline=0.5)
     counters.send(*increments(10))
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -63,7 +63,7 @@ def days_ahead() -> float:
 
 @pytest.mark.covers("deferred-once")
 def test_clock_ahead_decides_nothing_early(ward: TopicHarness) -> None:
-    """The owner resubmits a deferred command too early, once. Then it uses the broker's clock, and reports why."""
+    """An owner whose clock is ahead resubmits a command too early only once, and then uses the broker's clock."""
     ward.send(count("tomorrow", notbefore=soon(86_400_000)), count("now", notbefore=soon(3_000)))
     plan = ward.plan(once=False)
     with running(replace(plan, timing=replace(plan.timing, clock=days_ahead))) as owner:

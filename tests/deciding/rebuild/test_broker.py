@@ -13,7 +13,7 @@ import pytest
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.rebuild.build import build_shard
-from cqrs_cli.deciding.rebuild.rebuild import Rebuilding, Rebuilt, rebuild_shards
+from cqrs_cli.deciding.rebuild.rebuild import RebuildProgress, Rebuilt, rebuild_shards
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.state.lmdb_store import LmdbStore
 from tests.support.commands import increments, mixture
@@ -25,7 +25,9 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-def rebuilt(harness: TopicHarness, watch: Callable[[Rebuilding], None] = lambda now: None) -> list[Rebuilt]:
+def rebuilt(
+    harness: TopicHarness, watch: Callable[[RebuildProgress], None] = lambda now: None
+) -> list[Rebuilt]:
     done = rebuild_shards(harness.plan(once=False), watch, lambda text: None)
     return [one for _, one in sorted(done.items())]
 
@@ -46,7 +48,7 @@ def test_rebuilt_shards_equal_live_ones(bank: TopicHarness) -> None:
     commands = list(mixture(400, seed=3))
     bank.send(*commands)
     quietly(bank.plan())
-    live, before, seen = bank.digest(), inodes(bank), list[Rebuilding]()
+    live, before, seen = bank.digest(), inodes(bank), list[RebuildProgress]()
     done = rebuilt(bank, seen.append)
     assert bank.digest() == live and set(inodes(bank)).isdisjoint(before)
     assert [one.shard.aggregates for one in done] == [len(bank.shard(partition=n)) for n in (0, 1)]
@@ -60,10 +62,7 @@ def test_rebuilt_shards_equal_live_ones(bank: TopicHarness) -> None:
 
 @pytest.mark.covers("rebuild")
 def test_living_owner_goes_on(counters: TopicHarness) -> None:
-    """The owner continues with the old, quarantined shard.
-
-    The next owner starts with the new shard and folds later records.
-    """
+    """During a rebuild the owner continues with the old shard. The next owner starts with the new shard."""
     counters.send(*increments(10))
     with running(replace(counters.plan(), targets=None)):
         eventually(lambda: counters.standing()[0] == 10)
@@ -102,7 +101,7 @@ def test_interruption_leaves_old_shards(bank: TopicHarness) -> None:
     quietly(bank.plan())
     before = inodes(bank)
 
-    def interrupt(now: Rebuilding) -> None:
+    def interrupt(now: RebuildProgress) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -113,7 +112,7 @@ def test_interruption_leaves_old_shards(bank: TopicHarness) -> None:
 def test_builders_leave_interrupts_to_parent(counters: TopicHarness) -> None:
     """Ctrl-C goes to all processes of a terminal: a builder must not print a traceback, even during its imports."""
 
-    def interrupt(now: Rebuilding) -> None:
+    def interrupt(now: RebuildProgress) -> None:
         for child in multiprocessing.active_children():
             assert child.pid is not None
             os.kill(child.pid, signal.SIGINT)

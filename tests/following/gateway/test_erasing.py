@@ -14,7 +14,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.gateway.answers import problem
 from cqrs_cli.following.gateway.commands import wire_command
 from cqrs_cli.following.gateway.gateway import Problem
-from cqrs_cli.following.gateway.guard import Guard, require_erasing
+from cqrs_cli.following.gateway.guard import AuthMiddleware, require_erasing
 from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.following.gateway.token import GatewayTokens, other_token
 from tests.core import tally
@@ -45,7 +45,7 @@ def status(given: str, token: str | None, erase_token: str | None) -> int:
     async def receive() -> MutableMapping[str, Any]:
         return {"type": "http.request"}
 
-    asyncio.run(Guard(eraser, (), GatewayTokens(token, erase_token))(scope, receive, send))
+    asyncio.run(AuthMiddleware(eraser, (), GatewayTokens(token, erase_token))(scope, receive, send))
     return int(sent[0]["status"])
 
 

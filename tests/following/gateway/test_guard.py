@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.responses import Response
 
-from cqrs_cli.following.gateway.guard import Guard
+from cqrs_cli.following.gateway.guard import AuthMiddleware
 from cqrs_cli.following.gateway.token import GatewayTokens
 
 
@@ -32,7 +32,7 @@ def status(path: str, host: bytes) -> int:
     async def receive() -> MutableMapping[str, Any]:
         return {"type": "http.request"}
 
-    asyncio.run(Guard(Response("secret"), (), GatewayTokens("token"))(scope, receive, send))
+    asyncio.run(AuthMiddleware(Response("secret"), (), GatewayTokens("token"))(scope, receive, send))
     return int(sent[0]["status"])
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.following.gateway.feed import Feed, FeedEvent
+from cqrs_cli.following.gateway.feed import EventBuffer, FeedEvent
 from cqrs_cli.following.gateway.gateway import GatewayLimits
 from cqrs_cli.following.gateway.streams import server_sent
 from cqrs_cli.kafka.connection.connection import Connection
@@ -135,7 +135,7 @@ def test_streams_count_before_they_begin(connection: Connection, accounts: Topic
 @given(st.lists(st.integers(1, 400), max_size=40), st.integers(0, 60), st.integers(1, 20))
 def test_feed_is_a_stretch_of_the_log(gaps: list[int], position: int, most: int) -> None:
     """The buffer returns exactly the events after an offset, or reports that its first event is later."""
-    feed, log, offset = Feed({0: 5}, kept_bytes=600), list[FeedEvent](), 5
+    feed, log, offset = EventBuffer({0: 5}, kept_bytes=600), list[FeedEvent](), 5
     for gap in gaps:
         log.append(FeedEvent(0, offset, "x", "t", "e" * gap))
         feed.add(log[-1])

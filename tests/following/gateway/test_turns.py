@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from cqrs_cli.following.gateway.answers import LargeDocument
-from cqrs_cli.following.gateway.feed import Feed, FeedEvent
+from cqrs_cli.following.gateway.feed import EventBuffer, FeedEvent
 from cqrs_cli.following.gateway.gateway import Budget, Gateway, Problem
 from cqrs_cli.following.gateway.turns import GoingOn, in_turn
 
@@ -60,7 +60,7 @@ def test_large_answers_go_in_pieces() -> None:
 
 
 def test_pages_of_streams_are_small() -> None:
-    feed = Feed({0: 0})
+    feed = EventBuffer({0: 0})
     for offset in range(3):
         feed.add(FeedEvent(0, offset, "x", "t", "e" * 150_000))
     assert [event.offset for event in feed.after(0, 0, 200) or ()] == [0]

@@ -31,7 +31,7 @@ def test_beginning_must_be_asked_for(stage: Stage) -> None:
 
 @pytest.mark.covers("reacted-once")
 def test_start_is_kept_before_polling(stage: Stage) -> None:
-    """Once it listens, no later event is missed, however soon it dies."""
+    """A new process manager commits its start before it listens, so no later event is missed if it dies."""
     stage.place(0, 3)
     first = stage.plan(once=False)
     running = RunningProcess(first)

@@ -60,7 +60,10 @@ def test_deadly_event_stops_the_process(connection: Connection, prefix: str, tmp
 @pytest.mark.kafka
 @pytest.mark.covers("reacted-once")
 def test_endless_event_stops_the_process(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    """A busy machine may be slow with the other events, so the limit exceeds a pause that counts as the machine's."""
+    """A `react` that does not end for an event stops the process manager at this event.
+
+    A busy machine may be slow with the other events, so the limit exceeds a pause that counts as the machine's.
+    """
     stage = trapped(connection, prefix, tmp_path, "import threading; threading.Event().wait()")
     error, lost = submitted(stage, decide_timeout=Timing().paused + 1.0)
     assert lost == [os.EX_SOFTWARE]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 from cqrs_cli.following.processes.position import (
     ProcessPosition,
-    Resumed,
     SourceState,
+    StartPosition,
     check_skip,
     position_key,
     read_position,
@@ -34,18 +34,18 @@ def state(position: ProcessPosition | None = None, group: int | None = None, **c
 
 
 def test_new_processes_begin_where_told() -> None:
-    assert resume(state()) == Resumed(90)  # the last stable offset
-    assert resume(state(start=5), beginning=True) == Resumed(5)
+    assert resume(state()) == StartPosition(90)  # the last stable offset
+    assert resume(state(start=5), beginning=True) == StartPosition(5)
 
 
 def test_known_processes_go_on() -> None:
-    assert resume(state(at(40), 40)) == Resumed(40)
-    assert resume(state(at(40), None), beginning=True) == Resumed(40)
+    assert resume(state(at(40), 40)) == StartPosition(40)
+    assert resume(state(at(40), None), beginning=True) == StartPosition(40)
 
 
 def test_bounds_of_the_log_are_positions() -> None:
-    assert resume(state(at(0), 0)) == Resumed(0)
-    assert resume(state(at(100), 100)) == Resumed(100)
+    assert resume(state(at(0), 0)) == StartPosition(0)
+    assert resume(state(at(100), 100)) == StartPosition(100)
 
 
 CONTRADICTIONS = [
@@ -63,7 +63,7 @@ def test_contradictions_stop(found: SourceState, what: str, onward: int) -> None
     with pytest.raises(ContradictionError, match=what) as stopped:
         resume(found, beginning=True)
     assert stopped.value.hint.endswith(f"--accept-loss checkout:order:3@{onward}")
-    assert resume(found, accept=onward) == Resumed(onward, accepted=onward)
+    assert resume(found, accept=onward) == StartPosition(onward, accepted=onward)
     with pytest.raises(UsageError, match="has no offset 102 to go on from"):
         resume(found, accept=102)
 
@@ -82,9 +82,9 @@ def test_grown_topics_are_refused() -> None:
 
 def test_skips_are_for_the_event_that_stopped() -> None:
     stopped = state(at(40, stopped=40), 40)
-    assert resume(stopped, skip=40) == Resumed(41, skipped=40)
-    assert resume(stopped, skip=39) == Resumed(40, stopped=40)
-    assert resume(state(at(40), 40), skip=40) == Resumed(40)
+    assert resume(stopped, skip=40) == StartPosition(41, skipped=40)
+    assert resume(stopped, skip=39) == StartPosition(40, stopped=40)
+    assert resume(state(at(40), 40), skip=40) == StartPosition(40)
     check_skip(stopped, 40)
     check_skip(state(at(41, skipped=40), 41), 40)
     with pytest.raises(UsageError, match="it stands at 40"):
@@ -145,12 +145,12 @@ def test_names_have_the_prefix() -> None:
 def test_every_skip_is_kept() -> None:
     """A skip is kept until the topic is recreated, because its offsets then mean other events."""
     first = resume(state(at(50, stopped=50)), skip=50)
-    assert first == Resumed(51, None, 50)
+    assert first == StartPosition(51, None, 50)
     second = resume(state(at(60, stopped=60, skipped=50)), skip=60)
-    assert second == Resumed(61, None, 60, None, (50,))
+    assert second == StartPosition(61, None, 60, None, (50,))
     kept = at(70, skipped=60, skipped_before=(50,))
     assert kept.all_skipped == (50, 60) and at(70).all_skipped == ()
-    assert resume(state(kept)) == Resumed(70, None, 60, None, (50,))
+    assert resume(state(kept)) == StartPosition(70, None, 60, None, (50,))
     assert read_position(kept.encode()) == kept
     assert resume(state(at(120, skipped=60, skipped_before=(50,))), accept=90)[2:] == (60, 90, (50,))
-    assert resume(state(at(70, "id-0", skipped=60)), accept=20) == Resumed(20, accepted=20)
+    assert resume(state(at(70, "id-0", skipped=60)), accept=20) == StartPosition(20, accepted=20)

@@ -70,7 +70,7 @@ def test_key_is_part_of_the_command() -> None:
 
 @pytest.mark.covers("reacted-once")
 def test_personal_fields_do_not_count() -> None:
-    """If an event was erased, react gets a redacted value."""
+    """Personal fields do not count for a command's digest, because `react` gets redacted values after an erasure."""
     sent = [
         json.dumps({"type": "customer.Order", "data": {"amount": amount, "street": street}}).encode()
         for amount, street in [(1, ["Elm"]), (1, []), (2, ["Elm"])]

@@ -20,7 +20,10 @@ PARTS = ("first command", "second command", "position", "offset")
 def test_visible_part_commits_the_rest(
     before: int, events: int, with_commands: bool, unmarked: set[str], committed: bool
 ) -> None:
-    """A transaction on the events from `before` on. The parts in `unmarked` got no end marker."""
+    """A hanging transaction on the events from `before` on is committed if one of its parts is visible.
+
+    The parts in `unmarked` got no end marker.
+    """
     sends = with_commands and events > 0
     parts = {"position", "offset", *(PARTS[:2] if sends else ())}
     assume(parts & unmarked)
@@ -40,5 +43,5 @@ def test_visible_part_commits_the_rest(
 
 @pytest.mark.covers("reacted-once")
 def test_offset_of_a_lost_position_goes() -> None:
-    """The first transaction of a process manager lost its position, and only the group's offset hangs."""
+    """A hanging group offset is aborted if the position of the same transaction was lost."""
     assert not was_reacted(ReactionTraces(position=-1, repeated=False, hidden_position=False))

@@ -39,7 +39,7 @@ def test_skips_and_beginnings_are_clean(connection: Connection, prefix: str, tmp
 
 @pytest.mark.covers("reacted-once")
 def test_taken_id_is_named(stage: Stage) -> None:
-    """A forger with write access sends under the process manager's source before it does. Only an ACL prevents that."""
+    """A command forged under the process manager's source is reported. Only an ACL prevents it."""
     stage.react()
     stage.place(0, 1)
     stage.react()

@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.growth import Grow, Split
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.following.projections.barrier import Barrier
+from cqrs_cli.following.projections.barrier import ParentBarrier
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.positions import move_position
@@ -36,7 +36,7 @@ def test_restored_backup_closes_the_barrier(file: DatabaseAddress) -> None:
     simple = plan(LOGS, file)
     made = GrownPlan(**{one.name: getattr(simple, one.name) for one in fields(simple)})
     take(made, recent_orders())
-    barrier = Barrier(made, source(1))
+    barrier = ParentBarrier(made, source(1))
     with opened(file) as engine:
         assert not barrier.has_opened(engine)
         move(engine, made, 0, 3)
@@ -49,7 +49,7 @@ def test_restored_backup_closes_the_barrier(file: DatabaseAddress) -> None:
 def test_never_grown_asks_nobody(file: DatabaseAddress) -> None:
     """The check needs neither the broker, which does not exist, nor the database, which has no tables."""
     with opened(file) as engine:
-        assert Barrier(plan(LOGS, file), source(1)).has_opened(engine)
+        assert ParentBarrier(plan(LOGS, file), source(1)).has_opened(engine)
 
 
 def test_growth_ends_a_run() -> None:

@@ -152,7 +152,10 @@ def ready(place: DatabaseAddress) -> bool:
 def test_killed_driver_is_taken_over(
     shop: Project, connection: Connection, prefix: str, settings: Settings
 ) -> None:
-    """The orphans of the killed run end. The next run names the killed run, and exits with 130 after Ctrl-C."""
+    """After a driver is killed, its orphans end, and the next run takes over and names it.
+
+    The next run exits with 130 after Ctrl-C.
+    """
     logs = write_logs(connection, settings, prefix, 2000)
     place = parse_database("sqlite:///projections.db", shop.folder)
     first = shop.start("project", "recent_orders")

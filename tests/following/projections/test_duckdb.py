@@ -76,7 +76,7 @@ def test_who_has_the_file_is_said(duck: DatabaseAddress) -> None:
 
 @pytest.mark.covers("projected-once")
 def test_processes_take_turns(duck: DatabaseAddress) -> None:
-    """Two processes write different partitions."""
+    """Two processes that write different partitions take turns with the file."""
     logs = {source(p): random_log(p, 20) for p in range(2)}
     take(plan(logs, duck), recent_orders())
     with python(PROJECTING, duck.url, "0") as one, python(PROJECTING, duck.url, "1") as other:

@@ -40,7 +40,7 @@ pymysql = pytest.importorskip("pymysql", reason="needs the extra `projections`")
 def test_lost_replies_to_commits_repeat_nothing(
     maria_server: MariaDb, maria: DatabaseAddress, dies: bool
 ) -> None:
-    """The connection breaks after COMMIT, or the server is killed right after COMMIT was sent."""
+    """No event is repeated if the connection breaks after COMMIT, or the server is killed right after COMMIT."""
     logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
     made = plan(logs, maria)
     take(made, loaded)
@@ -90,7 +90,7 @@ def test_server_lost_while_connecting_is_awaited(maria_server: MariaDb, maria: D
 
 @pytest.mark.covers("projected-once")
 def test_swallowed_deadlocks_are_done_again(maria: DatabaseAddress) -> None:
-    """The server rolled back everything, including the position, and the projection continues without noticing."""
+    """A batch is repeated if the server rolled it back and the projection has swallowed the error."""
     logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
     made = plan(logs, maria)
     take(made, loaded)

@@ -91,7 +91,7 @@ exchange(live, new, logs)
 def test_cut_off_exchange_is_whole(
     maria_server: MariaDb, maria: DatabaseAddress, point: str, crash: str
 ) -> None:
-    """The swap is killed after each of its steps. The older run is fenced, and the next run finds complete tables."""
+    """After a kill at any step of a swap, the older run is fenced, and the next run finds complete tables."""
     more = {source(p): random_log(p, 90) for p in range(2)}
     logs = {one: log[:60] for one, log in more.items()}
     live = filled(maria, logs)
@@ -122,7 +122,7 @@ def test_cut_off_exchange_is_whole(
 @pytest.mark.slow
 @pytest.mark.covers("projected-once")
 def test_server_killed_in_an_exchange(maria_server: MariaDb, maria: DatabaseAddress) -> None:
-    """The server is killed at different moments, many times: all tables are old, or all are new."""
+    """After the server is killed at any moment of a swap, all tables are old, or all are new."""
     logs = {source(p): random_log(p, 30) for p in range(2)}
     live, outcomes, wait = filled(maria, logs), set[int](), 0.05
     for number in range(12):

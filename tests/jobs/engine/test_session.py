@@ -187,7 +187,7 @@ def test_workers_share_python_and_hashes(spark: "SparkContext") -> None:
 @pytest.mark.spark
 @pytest.mark.covers("no-foreign-code")
 def test_local_driver_wants_a_secret(spark: "SparkContext") -> None:
-    """Without a secret, the driver would read serialized objects from any user of the machine."""
+    """A local driver requires a secret. Otherwise it would read serialized objects from any user of the machine."""
     conf = spark.getConf()
     port, log = conf.get("spark.driver.port"), conf.get(LOG_PROPERTY)
     assert port is not None and log is not None

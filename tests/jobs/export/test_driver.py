@@ -10,7 +10,7 @@ import pytest
 
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.engine.staging import FileFormat, Target
-from cqrs_cli.jobs.export.driver import Exported, export_events, plan_export
+from cqrs_cli.jobs.export.driver import ExportResult, export_events, plan_export
 from cqrs_cli.jobs.replay.driver import plan_replay, replay_events
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 EVENTS = [counted("a", 1), counted("b", 1, 5), counted("a", 2), counted("c", 1)]
-Export = Callable[..., Exported]
+Export = Callable[..., ExportResult]
 
 
 @pytest.fixture
 def export(spark: "SparkContext", connection: Connection, prefix: str, tmp_path: Path) -> Export:
     """A function that writes events to the given number of partitions, and exports them to a folder with this name."""
 
-    def exported(partitions: int, format: FileFormat, values: list[bytes] = EVENTS) -> Exported:
+    def exported(partitions: int, format: FileFormat, values: list[bytes] = EVENTS) -> ExportResult:
         topics = Topics("counter", f"{prefix}{partitions}.")
         create(connection, topics, partitions)
         for value in values:

@@ -60,10 +60,7 @@ def _end(process: "subprocess.Popen[str]") -> None:
 
 @pytest.mark.covers("reacted-once")
 def test_orders_are_paid_then_shipped(shop: Project, tmp_path: Path) -> None:
-    """The example end to end in one `cqrs run`, with a killed worker.
-
-    Each order has one payment, and is shipped once. Its cancellation is deferred.
-    """
+    """Each order is paid and shipped once in one `cqrs run`, despite a killed worker. Its cancellation is deferred."""
     orders, payments = shop.harness("order"), shop.harness("payment")
     shop.cqrs("init", "-q")
     log = tmp_path / "said"

@@ -14,7 +14,7 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 from cqrs_cli.jobs.engine.staging import Target, staged
-from cqrs_cli.jobs.replay.driver import Replayed, parts_for, plan_replay, replay_events
+from cqrs_cli.jobs.replay.driver import ReplaySummary, parts_for, plan_replay, replay_events
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.scans.replay.fold import NOTHING
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 LATER = "2026-11-21T13:00:00.000Z"
-Folds = Callable[..., Replayed]
+Folds = Callable[..., ReplaySummary]
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def log(connection: Connection, topics: Topics) -> Callable[..., None]:
 def fold(spark: "SparkContext", connection: Connection, topics: Topics) -> Folds:
     """A function that replays the committed events."""
 
-    def folds(target: Target | None = None, parts: int = 1, **asked: Any) -> Replayed:
+    def folds(target: Target | None = None, parts: int = 1, **asked: Any) -> ReplaySummary:
         plan = plan_replay(connection, topics, "aggregates", ROOT, **asked)
         return replay_events(spark, replace(plan, parts=parts), target)
 

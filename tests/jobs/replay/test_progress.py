@@ -16,7 +16,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.scans.replay import task
 from cqrs_cli.scans.replay.fold import ReplayFold
-from cqrs_cli.scans.replay.progress import ReplayTeller
+from cqrs_cli.scans.replay.progress import ReplayProgress
 from cqrs_cli.telemetry.task_reports import JobProgress
 from tests.jobs.heard import Heard, told
 from tests.jobs.replay.limits import Most
@@ -31,7 +31,7 @@ AGGREGATE = Aggregate.of("counter", counter.decider)
 
 
 #: A reporter that reports after every batch.
-Talkative = partial(ReplayTeller, every=0.0)
+Talkative = partial(ReplayProgress, every=0.0)
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ print(fold.total()[:2])
 @pytest.mark.covers("state-is-events")
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="nobody says what a process uses")
 def test_more_aggregates_than_memory_holds() -> None:
-    """The ids of 3 KB take 51 MB, more than the process may use in addition, so it dies without the limit."""
+    """A replay of 51 MB of ids stays within 28 MB of additional memory; without the limit it dies."""
     bounded, unbounded = (
         subprocess.run(
             [sys.executable, "-c", REPLAYED, str(most)], cwd=ROOT, capture_output=True, text=True, check=False

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @pytest.mark.spark
 @pytest.mark.covers("state-is-events")
 def test_past_is_what_was_live(spark: "SparkContext", bank: TopicHarness) -> None:
-    """The replay ends at a time or at offsets, and covers all accounts or one."""
+    """A replay up to a time or to offsets equals the live state then, for all accounts and for one."""
     stops = []
     print("seed", seed := random.randrange(1_000_000))
     choice, sent = random.Random(seed), list(mixture(150, seed=seed))

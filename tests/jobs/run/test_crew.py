@@ -68,7 +68,7 @@ def test_slots_that_join_get_places(two: TopicHarness) -> None:
 
 @pytest.mark.covers("one-owner")
 def test_drained_executors_give_all_away(two: TopicHarness) -> None:
-    """The partitions move as soon as another slot is free. The task without partitions ends by itself."""
+    """Partitions leave a drained executor as soon as another slot is free. Its task then ends by itself."""
     context, notes = Cluster(1, works), list[str]()
     with driven(context, two.plan(once=False), 1, notes, drained=60.0):
         decide(two, 0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from cqrs_cli.deciding.measures import Folding
+from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.errors import CqrsError, UnavailableError
@@ -183,7 +183,7 @@ def test_rebuild_extends_claim_deadline(counters: TopicHarness) -> None:
         while len(looks) < 20:
             number += 1
             sender.send_body(
-                encode_report(OwnerReport("counter", 0, 0, 0, number, "warm", Folding(10, 5, 20)))
+                encode_report(OwnerReport("counter", 0, 0, 0, number, "warm", FoldProgress(10, 5, 20)))
             )
             time.sleep(0.01)
         sender.close()

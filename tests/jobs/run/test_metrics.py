@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
-from cqrs_cli.deciding.measures import Folding
+from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.runs.metrics import Metrics
 from cqrs_cli.runs.snapshot import Snapshot
 from tests.support.progress import HERE, look, reacting, report
@@ -61,7 +61,7 @@ def test_histograms_cumulate() -> None:
 
 
 def test_rebuild_is_not_ready() -> None:
-    value = served(look(report("warm", Folding(10, 5, 30)), unowned=(HERE,))).get_sample_value
+    value = served(look(report("warm", FoldProgress(10, 5, 30)), unowned=(HERE,))).get_sample_value
     assert value("cqrs_rebuild_remaining_records", AT) == 25
     assert (value("cqrs_owner_step", {**AT, "step": "warm"}), value("cqrs_ready")) == (1, 0)
     assert value("cqrs_owner_step", {**AT, "step": "decide"}) == 0

@@ -18,9 +18,9 @@ from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult
 from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL
-from cqrs_cli.ownership.ending import Ending
+from cqrs_cli.ownership.ending import OwnerExit
 from cqrs_cli.ownership.session import Session
-from cqrs_cli.runs.assembly import Interventions, assemble
+from cqrs_cli.runs.assembly import OperatorOverrides, assemble
 from cqrs_cli.runs.other_runs import left_to_react
 from cqrs_cli.runs.places import places
 from cqrs_cli.runs.snapshot import Snapshot
@@ -49,7 +49,7 @@ def payments(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarnes
 def drive(
     plan: Plan,
     processes: ProcessPlan,
-    task: Callable[[Plan, ProcessPlan], Iterable[Ending[Any]]] = lambda plan, processes: own(
+    task: Callable[[Plan, ProcessPlan], Iterable[OwnerExit[Any]]] = lambda plan, processes: own(
         plan, places(plan, processes), 0, processes
     ),
 ) -> tuple[Snapshot, list[str]]:
@@ -167,7 +167,7 @@ def test_processes_without_a_topic_wait(stage: Stage, capsys: pytest.CaptureFixt
     assert "no topic: process checkout; create it: cqrs init" in " ".join(capsys.readouterr().err.split())
     assert [one.name for one in chosen_processes(cli, stage.connection, ["checkout"])] == ["checkout"]
     with pytest.raises(UsageError, match="is a place of a process, and none runs"):
-        assemble(stage.settings, stage.connection, {}, [], Interventions(skip=["checkout:order:0@0"]))
+        assemble(stage.settings, stage.connection, {}, [], OperatorOverrides(skip=["checkout:order:0@0"]))
 
 
 def test_process_managers_run_without_aggregates(stage: Stage) -> None:

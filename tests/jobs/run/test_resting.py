@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from cqrs_cli.deciding.plan import Partition
-from cqrs_cli.ownership.standing import Standing
+from cqrs_cli.ownership.standing import CommittedClaim
 from cqrs_cli.runs.other_runs import names_left
 from tests.ownership.claims import MINE
 
@@ -18,10 +18,10 @@ def test_own_pauses_are_no_rest() -> None:
     now, notes = 0.0, list[str]()
     offsets: Iterator[int] = iter([1, 1, 2])
 
-    def look() -> Mapping[Partition, Standing]:
+    def look() -> Mapping[Partition, CommittedClaim]:
         nonlocal now
         now += 60.0
-        return {PLACE: Standing(next(offsets), OTHER)}
+        return {PLACE: CommittedClaim(next(offsets), OTHER)}
 
     left = names_left(look, {PLACE: 2}, lambda at: at.aggregate, notes.append, 5.0, lambda: now)
     assert (left, len(notes)) == (set(), 1)
@@ -30,7 +30,7 @@ def test_own_pauses_are_no_rest() -> None:
 def test_resting_runs_are_not_waited_for() -> None:
     moments = iter([0.0, 1.0, 5.9, 6.0, 6.1, 6.2])
     left = names_left(
-        lambda: {PLACE: Standing(1, OTHER)},
+        lambda: {PLACE: CommittedClaim(1, OTHER)},
         {PLACE: 2},
         lambda at: at.aggregate,
         lambda _: None,

@@ -14,11 +14,11 @@ from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.jobs.engine.long_job import LongJob
-from cqrs_cli.jobs.run import Owning
+from cqrs_cli.jobs.run import RunWork
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL, Claim, terminal
-from cqrs_cli.ownership.ending import Ending
+from cqrs_cli.ownership.ending import OwnerExit
 from cqrs_cli.ownership.retire import leave_claim, retire_places
 from cqrs_cli.ownership.timing import Timing
 from tests.support.commands import increments
@@ -30,7 +30,7 @@ from tests.support.owners import quietly
 @pytest.mark.kafka
 @pytest.mark.covers("one-outcome")
 def test_old_offset_gets_no_last_claim(counters: TopicHarness) -> None:
-    """Committing the old offset would move the group back permanently."""
+    """Retiring commits no last claim at an old offset, which would move the group back permanently."""
     counters.send(*increments(5))
     plan = counters.plan()
     quietly(plan)
@@ -124,22 +124,22 @@ class Stopping:
 @pytest.mark.covers("checkpoint")
 @pytest.mark.parametrize("ends", [True, False])
 def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends: bool) -> None:
-    """The stop waits without a limit only if the checkpoints end. Otherwise the job is cancelled."""
+    """A stop waits for the last checkpoints, and cancels the job if they do not end."""
     notes: list[str] = []
     job: Any = Stopping(ends)
     timing = Timing(quiet_end=0.0, retire_deadline=60.0 if ends else 0.1)
     plan = replace(counters.plan(), timing=timing)
-    work = Owning(cast(Any, Context()), plan, None, job, lambda _: None, notes.append)
+    work = RunWork(cast(Any, Context()), plan, None, job, lambda _: None, notes.append)
     work.stop([job])
     assert (job.cancelled, notes) == (0 if ends else 1, ["no checkpoint"])
 
 
-class Retiring(Owning):
+class Retiring(RunWork):
     """Counts the fences."""
 
     fenced = 0
 
-    def end(self, jobs: Sequence[LongJob[Ending[Any]]]) -> None:
+    def end(self, jobs: Sequence[LongJob[OwnerExit[Any]]]) -> None:
         self.fenced += 1
 
 

@@ -1,6 +1,6 @@
 """A snapshot of a run: the shards that are rebuilt, and the reasons why partitions do not decide."""
 
-from cqrs_cli.deciding.measures import Folding
+from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.runs.snapshot import Rebuild, Snapshot
@@ -19,22 +19,22 @@ def look(*reports: OwnerReport, unowned: tuple[Partition, ...] = (), partitions:
     )
 
 
-def report(number: int, step: str, folding: Folding | None = None) -> OwnerReport:
+def report(number: int, step: str, folding: FoldProgress | None = None) -> OwnerReport:
     return OwnerReport("counter", number, 0, 0, 1, step, folding)
 
 
 def test_rebuild_sums_up_the_shards() -> None:
     snapshot = look(
-        report(0, "warm", Folding(100, 50, 200)),
-        report(1, "recover", Folding(300, 20, 300)),
-        report(2, "recover", Folding(70, 70, 70)),  # done
+        report(0, "warm", FoldProgress(100, 50, 200)),
+        report(1, "recover", FoldProgress(300, 20, 300)),
+        report(2, "recover", FoldProgress(70, 70, 70)),  # done
         report(3, "decide"),
     )
     assert snapshot.rebuild() == Rebuild(2, 400, 14)
 
 
 def test_nothing_to_fold_is_no_rebuild() -> None:
-    assert look(report(0, "recover", Folding(0, 0, 0)), report(1, "decide")).rebuild() is None
+    assert look(report(0, "recover", FoldProgress(0, 0, 0)), report(1, "decide")).rebuild() is None
 
 
 def test_all_deciding_wait_for_nothing() -> None:

@@ -9,7 +9,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.ownership.standing import Standing
+from cqrs_cli.ownership.standing import CommittedClaim
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.runs.takeover import Takeover
 from tests.following.processes.stage import Stage
@@ -34,10 +34,12 @@ def stage(connection: Connection, prefix: str) -> Stage:
     return Stage(connection, prefix)
 
 
-def claimed(plan: Plan, later: int) -> Standing:
+def claimed(plan: Plan, later: int) -> CommittedClaim:
     """Return a partition's commit with a claim whose epoch is `later` higher."""
     claim = plan.claim(COUNTER, 0)
-    return Standing(0, altered(claim, run_epoch=claim.run_epoch + later, run="x" if later else claim.run))
+    return CommittedClaim(
+        0, altered(claim, run_epoch=claim.run_epoch + later, run="x" if later else claim.run)
+    )
 
 
 def test_time_counts_from_the_last_claim(plan: Plan) -> None:
@@ -46,7 +48,7 @@ def test_time_counts_from_the_last_claim(plan: Plan) -> None:
     takeover.see({COUNTER: claimed(plan, 0), OTHER: claimed(plan, -1)})
     now += 100
     assert not takeover.has_stopped(5)
-    takeover.see({COUNTER: claimed(plan, 1), OTHER: Standing(None, None)})
+    takeover.see({COUNTER: claimed(plan, 1), OTHER: CommittedClaim(None, None)})
     now += 4
     takeover.see({COUNTER: claimed(plan, 2), OTHER: claimed(plan, 1)})
     now += 4
@@ -69,7 +71,7 @@ def test_own_processes_take_nothing_over(plan: Plan, stage: Stage) -> None:
     heard, *_ = hears.subscriptions
     now = 100.0
     takeover = Takeover(plan, hears, clock=lambda: now)
-    takeover.see({heard: Standing(0, hears.claim(heard, 0))})
+    takeover.see({heard: CommittedClaim(0, hears.claim(heard, 0))})
     now += 100
     assert not takeover.has_stopped(5)
 

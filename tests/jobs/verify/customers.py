@@ -13,7 +13,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import KEYS_CONFIGS
-from cqrs_cli.keys.ring import Ring
+from cqrs_cli.keys.ring import Keyring
 from cqrs_cli.keys.topic import key_value
 from tests.proof.sealed import key
 from tests.support.commands import Sent, command
@@ -21,7 +21,7 @@ from tests.support.harness import TopicHarness
 from tests.support.rewriting import append
 from tests.support.topic_loss import delete_topics
 
-RING = Ring({"2026-11": bytes(64)})
+RING = Keyring({"2026-11": bytes(64)})
 
 #: The contents of the keyring file.
 RING_FILE = '{"2026-11": "' + "A" * 86 + '=="}'

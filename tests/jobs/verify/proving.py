@@ -10,8 +10,8 @@ from typing import Any
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.plan import Partition, shard_folder
-from cqrs_cli.jobs.verify.certify import Certified, certify_partition, compare_all, plan_certify
-from cqrs_cli.jobs.verify.driver import Verified, plan_verify, verify_here
+from cqrs_cli.jobs.verify.certify import CertificateResult, certify_partition, compare_all, plan_certify
+from cqrs_cli.jobs.verify.driver import VerifySummary, plan_verify, verify_here
 from cqrs_cli.proof.certificate import Certificate
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_shard
@@ -20,14 +20,14 @@ from tests.support.harness import TopicHarness
 from tests.support.rewriting import edited
 
 
-def verified(harness: TopicHarness, machine: str | None = None) -> Verified:
+def verified(harness: TopicHarness, machine: str | None = None) -> VerifySummary:
     shards = None
     if machine is not None:
         shards = shard_folder(harness.folder / machine, harness.topics)
     return verify_here(plan_verify(harness.connection, harness.topics, harness.settings, shards))
 
 
-def certified(harness: TopicHarness, earlier: Certificate | None = None) -> Certified:
+def certified(harness: TopicHarness, earlier: Certificate | None = None) -> CertificateResult:
     plan = replace(plan_certify(harness.connection, harness.topics, earlier), stretch=50)
     results = [certify_partition(plan, number) for number in range(harness.partitions)]
     assert [result.error for result in results] == [None] * harness.partitions

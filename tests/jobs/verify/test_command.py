@@ -8,7 +8,7 @@ import pytest
 from benchmarks import verify as benchmark
 from benchmarks.arena import Arena
 from cqrs_cli.cli.render.verify import nothing_compared, verified
-from cqrs_cli.jobs.verify.driver import Verified
+from cqrs_cli.jobs.verify.driver import VerifySummary
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.scans.verify.since import HEAD_FILE
@@ -20,7 +20,7 @@ from tests.support.rewriting import append
 
 
 def test_shard_behind_is_printed_as_behind() -> None:
-    done = Verified({}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(7)}, 1.0)
+    done = VerifySummary({}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(7)}, 1.0)
     assert lines_of(verified("bank_account", done))[1:] == [
         "1 of 2 shards compared: 7 aggregates",
         "0: behind, compared up to offset 0 of 25",
@@ -39,7 +39,7 @@ def test_shard_behind_is_printed_as_behind() -> None:
 )
 def test_one_is_printed_in_singular(count: int, words: str) -> None:
     report = Report(count, count, count, count, count, {"commands": 1, "dead-letters": 2})
-    done = Verified({0: report}, [], 0, {0: ShardComparison(count)}, 1.0)
+    done = VerifySummary({0: report}, [], 0, {0: ShardComparison(count)}, 1.0)
     assert lines_of(verified("counter", done)) == [
         f"counter: {words}",
         "deleted by retention: 1 command, 2 dead letters",
@@ -49,7 +49,9 @@ def test_one_is_printed_in_singular(count: int, words: str) -> None:
 
 
 def test_empty_shards_count_as_uncompared() -> None:
-    done = Verified({}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(skipped="none")}, 1.0)
+    done = VerifySummary(
+        {}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(skipped="none")}, 1.0
+    )
     assert nothing_compared(done)
     assert not nothing_compared(done._replace(compared={**done.compared, 2: ShardComparison(7)}))
     assert not nothing_compared(done._replace(compared={}))
@@ -63,13 +65,13 @@ def test_benchmark_reads_long_output(tmp_path: Path) -> None:
 
 
 def test_given_up_commands_are_printed() -> None:
-    done = Verified({0: Report(given_up=1), 1: Report(given_up=2)}, [], 0, {}, 1.0)
+    done = VerifySummary({0: Report(given_up=1), 1: Report(given_up=2)}, [], 0, {}, 1.0)
     assert "given up unread, their bytes are not kept: 3 commands" in lines_of(verified("counter", done))
     assert verified("counter", done).document["given_up"] == 3
 
 
 def test_new_findings_are_printed_apart() -> None:
-    done = Verified(
+    done = VerifySummary(
         {0: Report(9, violation_count=3)}, [], 3, {}, 1.0, {0: Report(7, violation_count=2)}, {0: "so"}
     )
     assert "since the last verify: 2 commands, 1 violation" in lines_of(verified("counter", done))

@@ -54,7 +54,7 @@ def test_record_on_wrong_partition(decided: TopicHarness) -> None:
 
 @pytest.mark.covers("verifiable")
 def test_event_that_code_cannot_read(decided: TopicHarness) -> None:
-    """The event is reported once, even if the state is compared too. Without the code it cannot be found."""
+    """An event that the code cannot read is reported once. Without the code it cannot be found."""
     last = decided.records("events")[-1]
     version = json.loads(last.value or b"")["aggregateversion"] + 1
     strange = edited(last, type="bank_account.Borrowed", id="0/9999/0", aggregateversion=version)

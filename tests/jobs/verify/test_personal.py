@@ -133,7 +133,7 @@ def test_seals_of_a_shard_are_judged(told: TopicHarness, name: bytes, found: str
 
 @pytest.mark.covers("certified")
 def test_erasure_changes_no_certificate(told: TopicHarness) -> None:
-    """The keys topic is compacted, and not certified."""
+    """An erasure changes no certificate, because the compacted keys topic is not certified."""
     before = certified(told).certificate
     put_key(told, "bob", None)
     now = certified(told, before)

@@ -63,7 +63,7 @@ def test_keys_are_proved_over_a_growth(people: TopicHarness) -> None:
 
 @pytest.mark.covers("verifiable")
 def test_lost_keys_are_named_over_a_growth(people: TopicHarness) -> None:
-    """The lost keys belong to the target and to the parent, and each is named once."""
+    """After a repartitioning, lost keys of the target and of the parent are named once each."""
     put_key(people, NAMES[6], None)
     put_key(people, NAMES[7], None)
     put_key(people, NAMES[0], None)

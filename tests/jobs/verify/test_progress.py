@@ -14,7 +14,7 @@ from cqrs_cli.jobs.verify import driver
 from cqrs_cli.jobs.verify.certify import certify_partition, plan_certify
 from cqrs_cli.jobs.verify.driver import plan_verify
 from cqrs_cli.jobs.whatif import decide_partition_again, plan_whatif
-from cqrs_cli.scans.log_teller import LogTeller
+from cqrs_cli.scans.log_teller import LogProgress
 from cqrs_cli.scans.verify.plan import ProofPlan
 from cqrs_cli.scans.verify.task import OWNER_LOGS, prove_partition
 from cqrs_cli.telemetry.datagrams import Address
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 #: A reporter that reports after every batch.
-Talkative = partial(LogTeller, every=0.0)
+Talkative = partial(LogProgress, every=0.0)
 
 
 @pytest.fixture

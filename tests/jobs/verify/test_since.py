@@ -1,4 +1,4 @@
-"""`verify --incremental`: the folder that verifies go on from, and what it is refused for."""
+"""`verify --incremental`: the folder from which verifies continue, and the reasons to refuse it."""
 
 import re
 import shutil
@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UnavailableError, UsageError
-from cqrs_cli.jobs.verify.driver import Verified, plan_verify, proved_by, verify_here
+from cqrs_cli.jobs.verify.driver import VerifySummary, plan_verify, proved_by, verify_here
 from cqrs_cli.scans.verify.kept import keep, load_carried
-from cqrs_cli.scans.verify.since import HEAD_FILE, Proved, resumed_from
+from cqrs_cli.scans.verify.since import HEAD_FILE, CheckpointScope, resumed_from
 from tests.jobs.verify.proving import verified
 from tests.proof.history import History, drawn
 from tests.proof.pieces import LOGS, Pieces, looks
@@ -27,7 +27,7 @@ from tests.support.rewriting import append
 from tests.support.topic_loss import remake
 from tests.support.waiting import eventually
 
-PROVED = Proved(
+PROVED = CheckpointScope(
     aggregate="tally",
     cluster="c",
     topics={"tally.commands": "id"},
@@ -172,7 +172,7 @@ def test_two_verifies_are_refused(tmp_path: Path) -> None:
         pass
 
 
-def since(harness: TopicHarness) -> Verified:
+def since(harness: TopicHarness) -> VerifySummary:
     """Run a verify that continues the last one."""
     eventually(lambda: all(harness.settled(kind) for kind in ("outcomes", "events", "dead-letters")))
     plan = plan_verify(harness.connection, harness.topics, harness.settings)

@@ -12,7 +12,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.proof.whatif.decided import Lookahead, join_history, placed_events, placed_outcomes
 from cqrs_cli.proof.whatif.difference import HistoryDifference
 from cqrs_cli.scans.whatif.family import scratch
-from cqrs_cli.scans.whatif.redeciding import Redeciding
+from cqrs_cli.scans.whatif.redeciding import Simulation
 from tests.jobs.whatif.rehearsed import RULES, Logs, decided_again
 from tests.proof.deferred.sealed import Parked, later
 from tests.proof.history import History
@@ -46,7 +46,7 @@ def test_temporary_files_are_sealed() -> None:
     told = Sealed([says(1, "Ann"), says(1, "Bob"), says(2, "Cem", "b")])
     with ExitStack() as stack:
         stores = scratch(stack, RULES.window)
-        redeciding = Redeciding(replace(RULES, topic_id="T"), TALLY, TALLY, *stores, batch=1)
+        redeciding = Simulation(replace(RULES, topic_id="T"), TALLY, TALLY, *stores, batch=1)
         outcomes = Lookahead(placed_outcomes(told.outcomes))
         events = Lookahead(placed_events(told.events))
         assert list(redeciding.decide(join_history(told.commands, outcomes, events))) == []

@@ -67,7 +67,7 @@ RULES = st.builds(
 def test_same_code_and_settings_differ_nowhere(
     seed: int, rules: DecisionRules, start: int, batch: int
 ) -> None:
-    """The commands are deferred, deferred too often, too large to be deferred or decided, or too late."""
+    """A simulation with the same code and settings equals history, for commands that reach any limit."""
     logs = logs_of(played(seed, rules))
     assert decided_again(logs, rules, WAY, WAY, start, batch) == []
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
-from cqrs_cli.kafka.admin.same_topics import SameTopics, SeenTopic
+from cqrs_cli.kafka.admin.same_topics import SeenTopic, TopicIdentity
 
 KNOWN = {"a.events": "1", "b.events": "2"}
 
@@ -14,13 +14,13 @@ def changed(topic: str, made_again: bool) -> CqrsError:
     return ContradictionError(f"{topic} {made_again}")
 
 
-def watched(found: Mapping[str, str], every: float = 0.0) -> SameTopics:
+def watched(found: Mapping[str, str], every: float = 0.0) -> TopicIdentity:
     def ask(topics: Collection[str]) -> Mapping[str, SeenTopic]:
         if not found:
             raise UnavailableError("away")
         return {topic: SeenTopic(known, 4) for topic, known in found.items()}
 
-    return SameTopics(KNOWN, ask, changed, every)
+    return TopicIdentity(KNOWN, ask, changed, every)
 
 
 def test_same_topics_are_followed() -> None:

@@ -6,7 +6,7 @@ from cqrs_cli.core.aggregate.erased import ERASED
 from cqrs_cli.core.checks import check_id
 from cqrs_cli.core.erasure import decide_erase
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.keys.topic import WrappedKey
 from tests.model.erasing.note import (
@@ -75,7 +75,7 @@ def decide(
     if (first := dict(memory.ids).get(command.id)) is not None:
         try:
             check_id(DedupEntry(0, 0, "accepted", 1, 1, first), mark, 0)
-        except Refused as refused:
+        except CheckFailed as refused:
             return as_it_is._replace(status=refused.reason.name)
         return as_it_is._replace(status="duplicate")
     if command.what == "park":

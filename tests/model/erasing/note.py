@@ -14,7 +14,7 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.marks import Personal
 from cqrs_cli.core.personal.sealed_data import kids_in, open_data, seal_data
 from cqrs_cli.core.personal.sealing import DataKey, SealPlace
-from cqrs_cli.keys.topic import KnownKeys
+from cqrs_cli.keys.topic import KeyTable
 
 
 class Write(cqrs.Command):
@@ -125,7 +125,7 @@ def kid_named(what: str, data: bytes) -> str | None:
     return next(iter(kids_in(data)), None)
 
 
-def kid_in(known: KnownKeys) -> str | None:
+def kid_in(known: KeyTable) -> str | None:
     """Return the key in force."""
     return None if known.current is None else known.current.kid
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cqrs_cli.keys.topic import KnownKeys, WrappedKey
+from cqrs_cli.keys.topic import KeyTable, WrappedKey
 from tests.model.erasing.note import Note, data_of
 
 
@@ -42,7 +42,7 @@ class Parked(NamedTuple):
 
 class Memory(NamedTuple):
     state: Note = Note()
-    known: KnownKeys = KnownKeys()
+    known: KeyTable = KeyTable()
     ids: tuple[tuple[str, int], ...] = ()  # remembered ids with their fingerprints
 
 
@@ -71,7 +71,7 @@ class Owner(NamedTuple):
 class Cache(NamedTuple):
     """The keys in an owner's cache on disk. `keys` is the number of records read of the topic."""
 
-    known: KnownKeys = KnownKeys()
+    known: KeyTable = KeyTable()
     keys: int = 0
 
 
@@ -91,7 +91,7 @@ NOTHING = Copy(0, data_of(""))
 
 class Projection(NamedTuple):
     events: int = 0
-    known: KnownKeys = KnownKeys()
+    known: KeyTable = KeyTable()
     keys: int = 0
     rows: frozenset[str] = frozenset()
 

@@ -19,7 +19,7 @@ def test_lost_predecessor_leaves_suspects() -> None:
 @pytest.mark.covers("deadly-command")
 @pytest.mark.parametrize("trial", [None, Trial(9).announce(7)])
 def test_own_error_and_end_are_no_deaths(trial: Trial | None) -> None:
-    """A previous owner in this process has not died, and an owner whose run was retired did not die of a command."""
+    """Only an owner that died leaves a suspect: not an owner of this process, and not a retired run."""
     before = replace(MINE, untried=True, trial=trial)
     left = trial and replace(trial, deciding=False)
     assert suspect(replace(MINE, n=9), before, 5000).trial == left

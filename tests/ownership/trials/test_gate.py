@@ -3,18 +3,18 @@
 import threading
 from contextlib import ExitStack
 
-from cqrs_cli.ownership.trials.gate import Gate
+from cqrs_cli.ownership.trials.gate import BatchAdmission
 from tests.support.waiting import eventually
 
 
 def test_batches_pass_together() -> None:
-    gate = Gate()
+    gate = BatchAdmission()
     with gate.shared(), gate.shared():
         pass
 
 
 def test_suspect_and_batch_never_meet() -> None:
-    gate, inside, met = Gate(), set[int](), list[int]()
+    gate, inside, met = BatchAdmission(), set[int](), list[int]()
 
     def work(number: int) -> None:
         for _ in range(200):
@@ -33,7 +33,7 @@ def test_suspect_and_batch_never_meet() -> None:
 
 
 def test_waiting_suspect_goes_first() -> None:
-    gate, order = Gate(), list[str]()
+    gate, order = BatchAdmission(), list[str]()
 
     def suspect() -> None:
         with gate.alone():
@@ -55,7 +55,7 @@ def test_waiting_suspect_goes_first() -> None:
 
 
 def test_failed_batch_leaves_the_gate() -> None:
-    gate = Gate()
+    gate = BatchAdmission()
     for door in (gate.shared, gate.alone):
         try:
             with door():

@@ -16,7 +16,7 @@ from cqrs_cli.core.personal.sealing import DataKey
 from cqrs_cli.proof.documents import masking
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.proof.fingerprints import fits_of
-from cqrs_cli.proof.keys import KeyRing
+from cqrs_cli.proof.keys import ActiveKeys
 from cqrs_cli.proof.partition import Proof
 from cqrs_cli.proof.scope import PersonalScope
 from cqrs_cli.state.store import Store
@@ -79,7 +79,7 @@ class Parked(Sealed):
     def prove(
         self, seen: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
     ) -> Report:
-        personal = PersonalScope(KeyRing("tally", self.keys.get, unwrapped), masking(TALLY))
+        personal = PersonalScope(ActiveKeys("tally", self.keys.get, unwrapped), masking(TALLY))
         return super().prove(
             seen,
             on_disk,

@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof import certificate
 from cqrs_cli.proof.certificate import (
     Certificate,
-    Checked,
+    CertificateComparison,
     LogCertificate,
     LogHasher,
     TopicCertificate,
@@ -55,7 +55,7 @@ def hashed(records: Sequence[Record], end: int) -> LogCertificate:
 
 def checked(
     was: Sequence[Record], now: Sequence[Record], end: int, now_end: int | None = None, start: int = 0
-) -> Checked:
+) -> CertificateComparison:
     """Check the log `now` against the certificate of `was` up to `end`."""
     hasher = LogHasher(end, STRETCH)
     high = max(end, now[-1].offset + 1 if now else 0) if now_end is None else now_end
@@ -66,10 +66,10 @@ def checked(
 @pytest.mark.covers("certified")
 @given(logs(), logs(), st.integers(0, 60), st.integers(0, 60))
 def test_untouched_log_has_no_change(log: list[Record], more: list[Record], end: int, start: int) -> None:
-    """The end of the certificate, later records and retention make no difference."""
+    """An untouched log has no change, at any end of the certificate, after later records, and after retention."""
     later = [moved(record, record.offset + max(end, log[-1].offset + 1)) for record in more]
     below = sum(record.offset < end for record in log)
-    assert checked(log, [*log, *later], end) == Checked([], below, 0)
+    assert checked(log, [*log, *later], end) == CertificateComparison([], below, 0)
     found = checked(log, [*log, *later], end, start=min(start, later[-1].offset))
     assert (found.changes, found.checked + found.deleted) == ([], below)
 

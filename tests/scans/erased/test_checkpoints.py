@@ -51,21 +51,21 @@ def shard(told: TopicHarness, **states: StoredState) -> Path:
 
 @pytest.mark.covers("verifiable")
 def test_checkpoint_with_a_value(told: TopicHarness) -> None:
-    """The value is known from the commands, and is in the state of another aggregate."""
+    """A checkpoint with an erased value that commands still contain is found."""
     checkpoint(told, shard(told, other=StoredState(1, 0, 0, encode_json(Customer(ANN)))))
     assert f"{NAME} byte " in found(told)
 
 
 @pytest.mark.covers("verifiable")
 def test_checkpoint_in_plain_text(told: TopicHarness) -> None:
-    """The value is unknown, but it is found by its field."""
+    """An unencrypted value in a checkpoint is found by its field, even if the value is unknown."""
     checkpoint(told, shard(told, ann=StoredState(1, 0, 0, encode_json(Customer("Somebody")))))
     assert f"{NAME}: a shard has a plain value in the personal field 'name', of 'ann'" in found(told)
 
 
 @pytest.mark.covers("verifiable")
 def test_checkpoint_sealed_with_ended_key(told: TopicHarness) -> None:
-    """A checkpoint from before the erasure may have such values, which are unreadable. A later checkpoint may not."""
+    """Values under an ended key are allowed in a checkpoint from before the erasure, but not in a later one."""
     checkpoint(told, shard(told, ann=sealed(1)))
     done = proved(told)
     assert done.count == 0 and len(done.places) == 1

@@ -96,7 +96,7 @@ def cache(told: TopicHarness, folder: Path) -> None:
 
 @pytest.mark.covers("verifiable")
 def test_cache_of_before_has_the_key(told: TopicHarness, tmp_path: Path) -> None:
-    """No owner uses this copy of a cache and would delete the key. It is in another folder, or next to the shards."""
+    """A copied key cache with an ended key is found, because no owner would delete the key from it."""
     elsewhere, beside = tmp_path / "backup" / "0.keys", shard(told).with_name("0.keys.old")
     wanted = f"a cache of keys has key {key(1).kid}, which was ended"
     cache(told, elsewhere)

@@ -49,7 +49,7 @@ def gateway(told: TopicHarness, **states: Customer) -> Path:
     ids=["field", "text"],
 )
 def test_gateway_with_values(told: TopicHarness, states: dict[str, Customer], wanted: str) -> None:
-    """The value is found by its field if it is unknown, and by its text in any aggregate."""
+    """A value in a gateway's folder is found by its field, or by its text in any aggregate."""
     folder = gateway(told, **states)
     assert found(told, folder).endswith(wanted)
 

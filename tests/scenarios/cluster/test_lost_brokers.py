@@ -70,7 +70,7 @@ def test_everything_has_three_replicas(brokers: Brokers, service: Service) -> No
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("role", sampled([leader, transaction_coordinator, group_coordinator], leader))
 def test_a_killed_broker_comes_back(brokers: Brokers, service: Service, role: Role) -> None:
-    """The victim is one of three brokers: the leader or a coordinator."""
+    """The leader or a coordinator is killed and comes back: the run continues, and decides each command once."""
     with service.flowing():
         victim = role(brokers, service)
         brokers.kill(victim)

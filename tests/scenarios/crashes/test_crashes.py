@@ -45,7 +45,7 @@ ALWAYS = (
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("place", sampled(DEATHS, *ALWAYS))
 def test_an_owner_killed_anywhere_harms_nothing(single_bank: TopicHarness, place: str) -> None:
-    """The owner gets SIGKILL at every arrow of the protocol."""
+    """The owner gets SIGKILL at an arrow of the protocol: the next owner decides each command once."""
     commands = list(mixture(800))
     single_bank.send(*commands[:200])
     quietly(single_bank.plan())

@@ -71,7 +71,7 @@ def test_deadly_commands_fail_one_by_one(harness: TopicHarness) -> None:
 @pytest.mark.spark
 @pytest.mark.covers("deadly-command")
 def test_spark_worker_dies_of_one_command(project: Project) -> None:
-    """The installed program on Spark: 400 commands on four partitions, one of which causes a segmentation fault."""
+    """Of 400 commands on Spark, only the command that causes a segmentation fault fails."""
     write_traps(project.folder / "aggregates")
     project.cqrs("init", "trap")
     lines = [{"type": "trap.Step", "subject": f"s-{n}", "id": f"i-{n}", "data": {}} for n in range(400)]

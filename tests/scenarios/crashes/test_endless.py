@@ -42,10 +42,7 @@ def test_endless_command_fails_at_once(harness: TopicHarness) -> None:
 @pytest.mark.nightly
 @pytest.mark.covers("endless-command")
 def test_held_interpreter_counts_as_death(harness: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C code never releases the interpreter, so no thread can check the time.
-
-    The process's watchdog kills the process.
-    """
+    """The watchdog kills a process whose C code never releases the interpreter, so that no thread can check."""
     harness.send(step("endless", 0, "hold"), *(step(f"c-{n}", 0) for n in range(250)))
     submissions = Submissions(decide_timeout=3.0)
     done = submissions.run(harness.plan(timing=HASTY))

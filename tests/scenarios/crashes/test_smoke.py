@@ -57,7 +57,7 @@ def test_a_thousand_commands_have_expected_outcomes(project: Project) -> None:
 
 @pytest.mark.covers("one-outcome")
 def test_a_killed_run_loses_nothing(project: Project) -> None:
-    """The installed program decides 1,000 commands, with a SIGKILL in the middle."""
+    """The installed program decides each of 1,000 commands once, despite a SIGKILL in the middle."""
     project.cqrs("init", "bank_account")
     first, second = halves()
     project.send(first)

@@ -12,5 +12,5 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mar
 
 @pytest.mark.covers("one-outcome")
 def test_random_kills_repeat_no_command(tmp_path: Path) -> None:
-    """The soak kills processes at random times, and then verifies the topics."""
+    """After kills at random times, all topics, shards and readers agree with the reference model."""
     soak(tmp_path, minutes=0.2, seed=random.randrange(10**6), say=print)

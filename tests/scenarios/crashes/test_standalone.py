@@ -31,7 +31,7 @@ def archives(worker: int) -> bool:
 def test_worker_lost_mid_commit_costs_nothing(
     project: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Another machine continues without the state of the lost machine."""
+    """After the loss of a worker, another machine continues without its state, and decides each command once."""
     elsewhere: Path = tmp_path_factory.mktemp("workers")
     struck = elsewhere / "struck"
     project.cqrs("init", "bank_account", "counter")
@@ -93,10 +93,7 @@ def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.T
 @pytest.mark.nightly
 @pytest.mark.covers("one-owner")
 def test_drained_machine_gives_all_away(project: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The partitions of a drained machine move to free slots.
-
-    Then the machine has no task, its executor ends, none is lost.
-    """
+    """The partitions of a drained machine move to free slots, and its executor ends without a lost task."""
     elsewhere: Path = tmp_path_factory.mktemp("workers")
     project.cqrs("init", "counter", "--partitions", "2")
 

@@ -56,7 +56,7 @@ def plan(counters: TopicHarness) -> Plan:
 @pytest.mark.covers("decided-once")
 @pytest.mark.parametrize("how", ["in one run", "in a run each", "in a run each, the shard lost before it"])
 def test_a_repeated_id_repeats_its_answer(counters: TopicHarness, plan: Plan, how: str) -> None:
-    """Ids are repeated at the window's edge, after a rebuild, and with a clock that jumps."""
+    """Repeated ids have the expected status at the window's edge, after a rebuild, and when the clock jumps."""
     first = time.time_ns() // 1_000_000 - 6 * WINDOW
     client, topic = producer(counters.connection), counters.topics.commands
 

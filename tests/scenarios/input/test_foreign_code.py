@@ -87,7 +87,7 @@ def test_package_never_executes_data() -> None:
 @pytest.mark.covers("no-foreign-code")
 @pytest.mark.parametrize("protocol", [0, 2, 5])
 def test_pickles_on_disk_stay_data(tmp_path: Path, protocol: int) -> None:
-    """The process runs under Python's audit hook."""
+    """Python's audit hook shows that no pickle in records or shards is loaded."""
     went_off = tmp_path / "went-off"
     command = [sys.executable, "-m", "tests.fuzz.watched", str(tmp_path), bomb(went_off, protocol)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

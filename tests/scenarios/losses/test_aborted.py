@@ -49,7 +49,7 @@ def test_run_once_passes_aborted_records(decided: TopicHarness) -> None:
 
 @pytest.mark.covers("nothing-skipped")
 def test_stopping_passes_aborted_records(decided: TopicHarness) -> None:
-    """The owner was killed before it could commit an offset after the aborted records."""
+    """Stopping a run commits an offset after aborted records, even if their owner was killed before."""
     plan = decided.plan(once=False)
     assert Process(plan, "recover.after:1:kill").killed()
     end = abort_five(decided)
@@ -61,7 +61,7 @@ def test_stopping_passes_aborted_records(decided: TopicHarness) -> None:
 
 @pytest.mark.covers("nothing-skipped")
 def test_stopping_passes_no_command(decided: TopicHarness) -> None:
-    """A command follows the aborted records, and its owner was killed."""
+    """Stopping a run commits no offset after an undecided command that follows aborted records."""
     abort_five(decided)
     decided.send(*increments(1, first=5))
     plan = decided.plan(once=False)

@@ -161,7 +161,7 @@ def test_lost_events_stop_it_until_accepted(decided: TopicHarness) -> None:
 
 @pytest.mark.covers("nothing-skipped")
 def test_a_grown_topic_is_refused(decided: TopicHarness) -> None:
-    """A run refuses to start, and an owner whose claim comes later refuses too."""
+    """A run refuses topics to which partitions were added by hand, before it fences or at its claim."""
     plan = decided.plan(once=False)
     grow(decided, *KINDS, partitions=2)
     with pytest.raises(ConfigurationError, match="had 1 partitions and now has 2"):

@@ -35,7 +35,7 @@ def expire(counters: TopicHarness) -> Expire:
 def test_idle_partition_without_outcomes_goes_on(
     counters: TopicHarness, expire: Expire, machine: str
 ) -> None:
-    """Retention of records that were decided long ago is not a loss."""
+    """Records that were decided long ago may be deleted by retention: the owner continues."""
     counters.send(*increments(5))
     quietly(counters.plan())
     expire("commands", "outcomes")

@@ -111,7 +111,7 @@ def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
 def test_each_role_works_without_leaking_secrets(
     secured: Secured, secured_project: SecuredProject, users: dict[str, Path]
 ) -> None:
-    """The search covers `ps`, environments, Spark's UI, event log and log, and every output of every command."""
+    """Each role can do its work, and no secret is in `ps`, environments, Spark's UI and logs, or any output."""
     project, port = secured_project, free_port()
     project.by(users["init"], "init", "counter", "--partitions", "2")
     events = project.folder / "spark-events"

@@ -49,7 +49,7 @@ def test_owner_works_until_its_own_takeover(two: TopicHarness) -> None:
 
 @pytest.mark.covers("one-owner")
 def test_driver_fences_nothing_meanwhile(two: TopicHarness) -> None:
-    """A task of the run ends. The other task continues until the later run takes over its partition."""
+    """After a task has lost its partition to a later run, the other task decides until the later run takes over."""
     plan, context = two.plan(once=False), Cluster(2, works)
     with driven(context, plan, 2, [], next_claim=60.0) as run:
         decide(two, "a", 0)

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from cqrs_cli import failpoints
-from cqrs_cli.deciding.holding import Holding
+from cqrs_cli.deciding.holding import AssignedKeys
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.warm import warm
 from cqrs_cli.errors import ContradictionError, TakenOverError
 from cqrs_cli.kafka.clients import producer
-from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.timing import Timing
@@ -77,10 +77,10 @@ def test_briefly_short_log_contradicts_nothing(
 def test_brokers_that_lag_cause_no_second_decision(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stale leader returns an old position and old logs, which agree with each other.
+    """A stale leader returns an old position and old logs: the owner commits no second decision.
 
-    The first record then gets another offset than expected, so nothing is committed. The stale read also moved the
-    committed position back, which stops the run.
+    Old position and old logs agree with each other, but the first record gets another offset than expected. The stale
+    read also moved the committed position back, which stops the run.
     """
     counters.send(*increments(5))
     quietly(counters.plan())
@@ -94,7 +94,7 @@ def test_brokers_that_lag_cause_no_second_decision(
         start, end = bounds(session, kind)
         return start, then[kind] if kind != "commands" and next(stale, False) else end
 
-    def stood(session: OwnerSession, client: Any, *timeout: float) -> Committed:
+    def stood(session: OwnerSession, client: Any, *timeout: float) -> GroupCommit:
         found = committed(session, client, *timeout)
         return found._replace(offset=5) if next(lagging, False) else found
 
@@ -126,7 +126,7 @@ def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch:
 
 def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness) -> None:
     class Late(PartitionLog):
-        def committed(self) -> Committed:
+        def committed(self) -> GroupCommit:
             found = super().committed()
             store.take_ownership("9.9.other", "")
             return found
@@ -142,13 +142,13 @@ def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness) -> None:
 
 @pytest.mark.covers("one-outcome")
 def test_a_child_born_meanwhile_stays_cold(counters: TopicHarness) -> None:
-    """A target's shard with its own decisions but without the imported data would never import them."""
+    """A shard is not warmed after its activation: with own decisions it would never import the old data."""
     quietly(counters.plan())
     grow(counters, 2)
     plan, child = counters.plan(), Partition("counter", 1)
     name = next(one for one in SUBJECTS if counters.home(one) == 1)
 
-    def late() -> Holding:
+    def late() -> AssignedKeys:
         before = plan.read_holding(child)
         counters.send(*increments(3, name))
         quietly(counters.plan())

@@ -74,10 +74,7 @@ def test_newer_run_takes_over_with_separate_state(project: Project, tmp_path: Pa
 
 @pytest.mark.covers("one-outcome")
 def test_standbys_follow_each_other(project: Project, tmp_path: Path) -> None:
-    """The active run is killed with SIGKILL, twice.
-
-    The standby takes over each time, and no run ends with exit code 6.
-    """
+    """The active run is killed twice. A standby takes over each time, and no run ends with exit code 6."""
     project.cqrs("init", "counter")
     runs: list[subprocess.Popen[str]] = []
 

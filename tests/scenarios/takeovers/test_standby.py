@@ -44,7 +44,7 @@ def test_idle_run_is_not_taken_over(counters: TopicHarness) -> None:
 
 @pytest.mark.covers("no-lost-update")
 def test_silent_run_is_taken_over(counters: TopicHarness) -> None:
-    """The silent run is still alive. It ends as after every takeover."""
+    """A standby takes over from a run without heartbeats. The silent run, still alive, ends as after every takeover."""
     before, ready = counters.plan(once=False), standing_by(counters, "second")
     counters.send(*increments(3))
     with silent(counters, before) as run:
@@ -109,7 +109,7 @@ def is_followed(counters: TopicHarness, before: str | None) -> bool:
 
 @pytest.mark.covers("one-outcome")
 def test_runs_that_suspect_each_other_harm_nothing(counters: TopicHarness) -> None:
-    """Neither run sends heartbeats, so each takes over from the other repeatedly. Neither run ends."""
+    """Two runs without heartbeats take over from each other repeatedly: no command is decided twice."""
     plans = [standing_by(counters, machine) for machine in ("first", "second")]
     owners: list[str | None] = []
     with ExitStack() as stack:

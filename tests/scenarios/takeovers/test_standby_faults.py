@@ -2,8 +2,8 @@
 
 import pytest
 
-from cqrs_cli.ownership.standby import Heart
-from cqrs_cli.ownership.standing import Standings
+from cqrs_cli.ownership.standby import HeartbeatSender
+from cqrs_cli.ownership.standing import ClaimReader
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process
@@ -32,17 +32,17 @@ POINTS = [
 @pytest.mark.covers("one-outcome")
 @pytest.mark.parametrize("point", POINTS)
 def test_standby_follows_any_kill(counters: TopicHarness, point: str) -> None:
-    """The dying run took over from the standby, which follows it: a sample here, all failpoints in `make nightly`.
+    """A run dies at a failpoint, and the standby decides the remaining commands: a sample, all nightly.
 
-    The dying run sends heartbeats until its death, so that it reaches the failpoint.
+    The dying run took over from the standby before, and sends heartbeats until its death.
     """
     plan = standing_by(counters, "second", LONG_AFTER)
     with beating(counters, plan) as ready:
         counters.send(*increments(30))
         counters.await_outcomes(30)
         dying = counters.plan(once=False)
-        heart = Heart(dying.connection, dying.run, dying.seats().values(), LONG_AFTER)
-        with heart, Standings(dying.connection, dying.seats()) as reader:
+        heart = HeartbeatSender(dying.connection, dying.run, dying.seats().values(), LONG_AFTER)
+        with heart, ClaimReader(dying.connection, dying.seats()) as reader:
             victim = Process(dying, f"{point}:{LATER.get(point, 1)}:kill", most=10, apply_every=20)
             eventually(lambda: victim.ended() or has_claimed(dying, reader))
             counters.send(*increments(170, first=30))

@@ -21,11 +21,11 @@ from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
-from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.kafka.transactional import COORDINATOR_TIMEOUT
 from cqrs_cli.ownership.session import Session
-from cqrs_cli.ownership.signals import ClaimLost, Superseded
+from cqrs_cli.ownership.signals import ClaimLost, LaterClaim
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.shard import Limits
 from cqrs_cli.state.store import Store
@@ -148,12 +148,12 @@ def test_idle_owner_asks_briefly(behind: TopicHarness) -> None:
     asked = list[float]()
 
     class Asking(OwnerSession):
-        def committed_by(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> Committed:
+        def committed_by(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> GroupCommit:
             asked.append(timeout)
             return super().committed_by(client, timeout)
 
     plan, place = behind.plan(), Partition("bank_account", 0)
-    with Asking(plan, place, plan.claim(place, 0), 1, Measures()) as session, suppress(ClaimLost, Superseded):
+    with Asking(plan, place, plan.claim(place, 0), 1, Measures()) as session, suppress(ClaimLost, LaterClaim):
         session.check_claim()
     assert asked == [COORDINATOR_TIMEOUT]
 

@@ -94,7 +94,7 @@ def test_chunks_are_counted_together(tmp_path: Path) -> None:
 
 @pytest.mark.covers("checkpoint")
 def test_damaged_manifest_is_passed_over(checkpoints: Checkpoints, tmp_path: Path) -> None:
-    """A manifest that its owner has deleted since the listing is skipped, too."""
+    """A damaged manifest is skipped, and so is a manifest that its owner has deleted since the listing."""
     one, other = (written(checkpoints, tmp_path, text) for text in (b"1", b"2"))
     damaged, removed = other.encoded()[0], written(checkpoints, tmp_path, b"3", keep=3).encoded()[0]
     (tmp_path / "store/0" / damaged).write_bytes(b"{}")
@@ -214,7 +214,7 @@ _CHANGES = st.lists(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 3
 def test_copy_plus_tail_is_the_shard(
     changes: list[list[Change]], cut: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The copy may be made after any change: applying the later changes to both gives equal shards."""
+    """A copy made after any change equals the shard once the later changes are applied to both."""
     folder = tmp_path_factory.mktemp("shard")
     live = open_shard(folder / "live", IDENTITY).store
     apply_all(live, changes[:cut])

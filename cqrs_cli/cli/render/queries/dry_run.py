@@ -12,11 +12,11 @@ from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.client.envelope import Composed
-    from cqrs_cli.client.queries.rehearsal import Rehearsed
+    from cqrs_cli.client.envelope import ReadyCommand
+    from cqrs_cli.client.queries.rehearsal import SimulatedOutcome
 
 
-def dry_run(cli: Cli, commands: Sequence["Composed"], ids_may_repeat: bool) -> None:
+def dry_run(cli: Cli, commands: Sequence["ReadyCommand"], ids_may_repeat: bool) -> None:
     """Print the outcome that each command would have now; raises `RefusedError` if one would be rejected or fail."""
     from cqrs_cli.cli.render.send import refusal_of
     from cqrs_cli.client.outcomes import is_refused
@@ -53,7 +53,7 @@ def dry_run(cli: Cli, commands: Sequence["Composed"], ids_may_repeat: bool) -> N
         raise refusal_of(refused, len(commands))
 
 
-def decided_here(rehearsed: "Rehearsed") -> Result:
+def decided_here(rehearsed: "SimulatedOutcome") -> Result:
     """Return the result of a command in a dry run: its outcome as `--wait` prints it, then its events."""
     from cqrs_cli.cli.render.send import outcome_line
 

@@ -7,7 +7,7 @@ import msgspec
 from cqrs_cli.cli.output import printable
 from cqrs_cli.client.queries.lineage import CommandNode, EventNode, Lineage
 from cqrs_cli.client.queries.messages import LinkedMessage, data_of, reason_of
-from cqrs_cli.client.queries.trace import Traced
+from cqrs_cli.client.queries.trace import TraceResult
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.kafka.named_place import spell_position
 from cqrs_cli.words import counted
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 
-def trace_document(found: Lineage, traced: Traced, since: int) -> dict[str, Any]:
+def trace_document(found: Lineage, traced: TraceResult, since: int) -> dict[str, Any]:
     return {
         "correlations": found.correlations,
         "commands": [command_document(node) for node in found.roots],
@@ -75,7 +75,7 @@ def _event(node: EventNode) -> dict[str, Any]:
     }
 
 
-def searched_text(traced: Traced, since: int) -> str:
+def searched_text(traced: TraceResult, since: int) -> str:
     """Return the searched topics and time for a message."""
     return (
         f"searched {counted(traced.records, 'record')} since {rfc3339(since)} of {', '.join(traced.searched)}"

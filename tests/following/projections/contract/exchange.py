@@ -147,7 +147,7 @@ class ExchangeContract:
 
     @pytest.mark.covers("projected-once")
     def test_finished_exchange_is_found(self, place: DatabaseAddress) -> None:
-        """The reply to the last commit was lost, so the run repeats the swap. Another run cannot."""
+        """A run whose last reply was lost may repeat its table swap. Another run may not."""
         logs = {source(0): random_log(0, 30)}
         live = filled(place, logs)
         new = begin_beside(live, second_revision(), "new")

@@ -92,7 +92,7 @@ class ExchangeFaultsContract:
 
     @pytest.mark.covers("projected-once")
     def test_older_code_takes_no_newer_tables(self, place: DatabaseAddress) -> None:
-        """The table swap happens after an older run has read the tables and before it takes the positions."""
+        """An older run cannot take over positions if the tables were swapped after it has read them."""
         logs = {source(0): random_log(0, 30)}
         live, loaded = filled(place, logs), second_revision()
         new = begin_beside(live, loaded, "new")

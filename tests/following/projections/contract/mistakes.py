@@ -55,7 +55,7 @@ class MistakesContract:
 
     @pytest.mark.covers("projected-once")
     def test_raising_event_is_named(self, place: DatabaseAddress) -> None:
-        """All earlier events are written, and nothing of this event, even if the projection wrote before it raised."""
+        """If the projection raises, all earlier events are written, and nothing of the event that is named."""
         logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
         made = plan(logs, place)
         take(made, loaded)
@@ -91,7 +91,7 @@ class MistakesContract:
     @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("ending", ["commit", "rollback"])
     def test_transactions_cannot_be_ended(self, place: DatabaseAddress, ending: str) -> None:
-        """A projection that commits would separate rows and position."""
+        """A projection that commits is refused, because it would separate rows and position."""
         logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
         made = plan(logs, place)
         take(made, loaded)
@@ -137,7 +137,7 @@ class MistakesContract:
     @pytest.mark.slow
     @pytest.mark.covers("projected-once")
     def test_killed_batches_leave_nothing(self, place: DatabaseAddress) -> None:
-        """SIGKILL hits the batches of one process after the other, until a process finishes."""
+        """After SIGKILL in the batches of several processes, the tables contain each event once."""
         logs = {source(p): random_log(p, 300) for p in range(2)}
         take(plan(logs, place), recent_orders())
         killed = 0

@@ -37,7 +37,7 @@ class ProjectingContract:
     @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("most", [1, 7, 1000])
     def test_rows_are_the_sequential_models(self, place: DatabaseAddress, most: int) -> None:
-        """Four partitions are projected concurrently, with the same customers."""
+        """Four partitions, projected concurrently, give the rows of a sequential model."""
         logs = {source(p): random_log(p, self.count) for p in range(4)}
         loaded, made = recent_orders(), plan(logs, place)
         take(made, loaded)
@@ -58,7 +58,7 @@ class ProjectingContract:
 
     @pytest.mark.covers("projected-once")
     def test_takeover_in_a_batch_stops_it(self, place: DatabaseAddress) -> None:
-        """The projector holds the row's lock until it commits, so the other run continues after it."""
+        """A takeover waits for the batch that holds the row's lock, and the next batch of the old run fails."""
         logs = {source(0): random_log(0, 40)}
         loaded, made = recent_orders(), plan(logs, place)
         take(made, loaded)
@@ -96,7 +96,7 @@ class ProjectingContract:
     @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("to", [0, 30])
     def test_moved_positions_are_gone_on_from(self, place: DatabaseAddress, to: int) -> None:
-        """A backup with rows and positions was restored under an active projector."""
+        """After a restore of rows and positions, an active projector continues at the restored positions."""
         log = random_log(0, 60)
         logs, loaded = {source(0): log}, recent_orders()
         made = plan(logs, place)
@@ -121,7 +121,7 @@ class ProjectingContract:
 
     @pytest.mark.covers("projected-once")
     def test_lost_answers_repeat_nothing(self, place: DatabaseAddress) -> None:
-        """The commit succeeded, but its reply is an error."""
+        """A commit that succeeded but returned an error is not repeated."""
         logs, loaded = {source(0): random_log(0, 30)}, recent_orders()
         made = plan(logs, place)
         take(made, loaded)

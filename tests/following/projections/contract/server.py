@@ -40,7 +40,7 @@ class ServerContract:
     @pytest.mark.covers("projected-once")
     @pytest.mark.parametrize("half", [False, True])
     def test_database_away_is_waited_for(self, place: DatabaseAddress, server: Server, half: bool) -> None:
-        """The server is killed before a statement of a batch, or before its commit."""
+        """A projector waits for a server that was killed before a statement of a batch, or before its commit."""
         logs, loaded, notes = {source(0): random_log(0, 60)}, recent_orders(), list[str]()
         made = plan(logs, place)
         take(made, loaded)

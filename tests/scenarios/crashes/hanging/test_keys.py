@@ -29,7 +29,7 @@ KEYED: dict[str, tuple[list[Part], list[Part]]] = {
 def test_half_a_transaction_with_keys(
     connection: Connection, prefix: str, tmp_path: Path, broker: Raw, half: str
 ) -> None:
-    """A committed key stays. A key that was not committed is created again."""
+    """After a hanging transaction, a committed data key stays, and an uncommitted key is created again."""
     visible, hidden = KEYED[half]
     people = customers(connection, prefix, tmp_path)
     people.send(register("c-1"))
