@@ -25,7 +25,7 @@ Every command, option and exit code; `python docs/generate_cli.py` writes this p
 
 Data goes to stdout, everything else to stderr. With `-o json` a one-shot command prints one JSON document, a stream
 (`tail`, `send --wait`) JSON Lines, and an error on stderr is `{"error":{"code":…,"message":…,"hint":…}}`. As text an
-error is one line, `error: cause; what to do`. Each option can also be set in a file: [settings.md](settings.md).
+error is one line, `error: cause; what to do`. [settings.md](settings.md) lists the settings of the files.
 """
 
 PICTURES = """\

@@ -40,7 +40,7 @@ def erase(
     ] = None,
     timeout: Annotated[str, option("TIME", "Maximum wait for the next outcome.")] = "30s",
 ) -> None:
-    """Erase the personal fields of an aggregate: delete its data key, so that nobody can decrypt them.
+    """Erase the personal fields of an aggregate by deleting its data key.
 
     The aggregate remains, with redacted values. Events that were written before a field was personal stay in plain
     text; the command counts them.

@@ -55,7 +55,7 @@ class InterventionOptions:
     ] = None
     skip: Annotated[
         list[str] | None,
-        option("--skip PROCESS:AGG:P@OFFSET", "Skip the event that stopped it; repeatable."),
+        option("--skip PROCESS:AGG:P@OFFSET", "Skip an event that stopped its process manager; repeatable."),
     ] = None
     fail: Annotated[
         list[str] | None, option("--fail AGG:P@OFFSET", "Fail this command without deciding it; repeatable.")
