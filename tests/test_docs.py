@@ -80,6 +80,7 @@ def test_every_promise_is_covered() -> None:
     assert {cover.promise for cover in covers()} == set(promises())
 
 
+@pytest.mark.slow
 def test_every_promise_is_covered_in_ci() -> None:
     """At least one test of each promise runs in `make test` or `make test-slow`, not only in the nightly tests."""
     collect = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "covers and not nightly"]

@@ -39,7 +39,7 @@ class Keyring:
         self.current = next(iter(self._ciphers))
 
     def __repr__(self) -> str:
-        return f"Ring({list(self._ciphers)})"
+        return f"Keyring({list(self._ciphers)})"
 
     @property
     def names(self) -> tuple[str, ...]:

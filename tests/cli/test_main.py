@@ -94,10 +94,6 @@ def test_signals_end_quietly(broken: Cqrs, error: BaseException, status: int) ->
         (["status", "-X", "nonsense"], "error: -X"),
         (["replay", "counter", "--format", "json"], "error: --format is of what --out writes; name a folder"),
         (
-            ["replay", "counter", "--check"],
-            "error: replay has no --check; compare with the live shards: cqrs verify counter --state\n",
-        ),
-        (
             ["status", "nope"],
             "error: no aggregate 'nope'; known: bank_account, counter, order, payment, reservation, sensor\n",
         ),

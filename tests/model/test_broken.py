@@ -6,6 +6,8 @@ from tests.model.broken import BREAKS
 from tests.model.explore import explore
 from tests.model.rules import Rules
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("broken", BREAKS)
 def test_a_broken_rule_has_a_counterexample(broken: str) -> None:

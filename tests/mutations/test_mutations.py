@@ -65,9 +65,9 @@ def cases(mutations: list[Mutation], *marks: pytest.MarkDecorator) -> list[objec
         pytest.param(
             one,
             id=one.name,
-            marks=marks
+            marks=[*marks, pytest.mark.slow]
             if one.noticed_by.startswith(_PURE)
-            else [*marks, pytest.mark.kafka, pytest.mark.slow],
+            else [*marks, pytest.mark.slow, pytest.mark.kafka],
         )
         for one in mutations
     ]

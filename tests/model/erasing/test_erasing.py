@@ -8,6 +8,8 @@ from tests.model.erasing.promises import explore
 from tests.model.erasing.world import Command, Rules, Scenario
 from tests.model.larger import LARGER
 
+pytestmark = pytest.mark.slow
+
 W1, W2 = Command("write", "w1", "s1"), Command("write", "w2", "s2")
 P, E = Command("park", "p", "s3"), Command("erase", "E")
 

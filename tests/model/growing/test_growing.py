@@ -8,6 +8,8 @@ from tests.model.growing.promises import explore
 from tests.model.growing.world import Command, Rules, Scenario
 from tests.model.larger import LARGER
 
+pytestmark = pytest.mark.slow
+
 #: Keys by their hashes: `b` moves from 0 to 1 of 2, `c` from 0 over 1 to 3 of 4.
 B1, B2, A1 = Command("plain", "b1", 1), Command("plain", "b2", 1), Command("plain", "a1", 0)
 C3, C4 = Command("plain", "c3", 3), Command("plain", "c4", 3)
