@@ -96,7 +96,7 @@ def _owners(here: Arena, state: Path, copies: Path | None) -> float:
 
 def _first_decision(here: Arena, state: Path, copies: Path | None = None) -> float:
     """Return the seconds from the start of a run until a waiting command has its outcome."""
-    environment = os.environ | ({} if copies is None else {"CQRS_CHECKPOINTS": str(copies)})
+    environment = os.environ | ({} if copies is None else {"CQRS_CHECKPOINT_LOCATION": str(copies)})
     began = time.perf_counter()
     run = subprocess.Popen(
         command("run", "bank_account", "-q", "--state-dir", str(state)),

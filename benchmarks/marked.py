@@ -39,7 +39,7 @@ def add_marked_account(root: Path, fields: int) -> None:
     (root / "aggregates" / f"{NAME}.py").write_text(code)
     ring = {"benchmark": b64encode(secrets.token_bytes(SIZES[-1])).decode()}
     (root / "keys.json").write_text(json.dumps(ring))
-    (root / "cqrs.toml").write_text('personal_keys = "file:keys.json"\n')
+    (root / "cqrs.toml").write_text('keyring = "file:keys.json"\n')
 
 
 def deposit_data(fields: int) -> str:

@@ -45,7 +45,7 @@ def test_commands_in_the_text_exist() -> None:
 
 @pytest.mark.parametrize("recipe", PAGE.blocks("toml"))
 def test_recipes_name_a_command(recipe: str) -> None:
-    place = tomllib.loads(recipe)["personal_keys"]
+    place = tomllib.loads(recipe)["keyring"]
     kind, _, command = place.partition(":")
     assert kind == "exec" and len(shlex.split(command)) > 3
 

@@ -104,7 +104,7 @@ def find_ranges(
     positions: Mapping[int, int] | None = None,
 ) -> list[LogRange]:
     """Return the ranges that may hold this key's committed events: the partitions of its segments, or all partitions if
-    the partitioner is off.
+    the partitioner is none.
 
     With `positions` the ranges end there. Raises `UsageError` for positions outside the log.
     """

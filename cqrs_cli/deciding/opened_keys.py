@@ -23,7 +23,7 @@ def required_ring(connection: Connection, aggregate: str) -> Keyring:
     if connection.keys is None:
         raise ConfigurationError(
             f"{aggregate} has personal fields, and no keys are set that seal them",
-            "set personal_keys to the ring of master keys; cqrs keys init makes one",
+            "set keyring to the ring of master keys; cqrs keys init makes one",
         )
     return ring_at(connection.keys)
 

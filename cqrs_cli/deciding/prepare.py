@@ -77,7 +77,7 @@ def prepare(
         cache_bytes=int(settings.state_cache),
         store=settings.store,
         store_limit=int(settings.store_limit),
-        checkpoints=settings.checkpoints or "",
+        checkpoints=settings.checkpoint_location or "",
         checkpoint_every=settings.checkpoint_every.total_seconds(),
         checkpoints_kept=settings.checkpoints_kept,
         lineages=lineages,
@@ -104,9 +104,9 @@ def check_lineage(
         lineage = read_lineage(connection, topics, count)
     if count not in lineage.counts:
         raise another_lineage(topics, count, lineage)
-    if lineage.has_grown and partitioner == "off":
+    if lineage.has_grown and partitioner == "none":
         raise ConfigurationError(
-            f'the partitions of {topics.aggregate} have grown, and partitioner = "off" does not say whose a key is',
+            f'the partitions of {topics.aggregate} have grown, and partitioner = "none" does not say whose a key is',
             'set partitioner to what the clients use: "murmur2" or "crc32"',
         )
     return seen
@@ -134,10 +134,10 @@ def _committed_claims(
 
 
 def _timing(settings: "Settings", standby: bool) -> Timing:
-    silence = settings.standby_after.total_seconds()
+    silence = settings.standby_timeout.total_seconds()
     return Timing(
         decide_timeout=settings.decide_timeout.total_seconds(),
-        standby_after=silence if standby else None,
+        standby_timeout=silence if standby else None,
         beats_for=min(silence, Timing().beats_for),
     )
 

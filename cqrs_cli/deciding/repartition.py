@@ -63,9 +63,9 @@ def plan_growth(standing: AggregateStanding, after: int, partitioner: Partitione
     there = adopting_count(before, most)
     least = max(there, 2 * before)
     others = f"take {least}, {least + before} or another multiple"
-    if partitioner == "off":
+    if partitioner == "none":
         raise ConfigurationError(
-            f'{name} cannot grow with partitioner = "off": nothing says whose a key is',
+            f'{name} cannot grow with partitioner = "none": nothing says whose a key is',
             'set partitioner to what the clients use: "murmur2" or "crc32"',
         )
     if after < most:

@@ -34,7 +34,7 @@ def check_ring(address: KeyRingAddress | None, personal: Sequence[str], runs: bo
 
 
 def _without_ring(names: str, runs: bool) -> Check:
-    what = f"{names}: personal fields, and no personal_keys is set"
+    what = f"{names}: personal fields, and no keyring is set"
     hint = "set it to the ring of master keys; cqrs keys init makes one"
     if runs:
         return fail(_NAME, ConfigurationError(f"{what}: cqrs run needs them", hint))

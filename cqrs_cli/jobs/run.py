@@ -129,7 +129,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         return super().is_over(others) or self._progress.takeover.has_stopped(self.timing.next_claim)
 
     def unowned(self, progress: Snapshot) -> Sequence[str]:
-        return () if self.timing.standby_after is not None else progress.unowned_places()
+        return () if self.timing.standby_timeout is not None else progress.unowned_places()
 
     def needs_time(self) -> bool:
         return bool(self._progress.rebuilding())  # before the claim, an owner may fold for minutes

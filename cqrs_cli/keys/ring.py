@@ -73,7 +73,7 @@ class Keyring:
 def _lacking(what: str, master: str) -> ContradictionError:
     return ContradictionError(
         f"{what} under the master key {master!r}, which the ring lacks",
-        "put it back into the ring of personal_keys",
+        "put it back into the ring of keyring",
     )
 
 
@@ -89,7 +89,7 @@ def load_ring(place: str, root: Path = Path()) -> Keyring:
         case "exec" if rest:
             text = _of_command(rest)
         case _:
-            raise ConfigurationError("personal_keys does not name a ring of keys", _PLACES)
+            raise ConfigurationError("keyring does not name a ring of keys", _PLACES)
     return read_ring(text, place)
 
 
@@ -117,7 +117,7 @@ def _of_file(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ConfigurationError(
-            f"the ring of keys {path} cannot be read: {error.strerror}", "correct personal_keys"
+            f"the ring of keys {path} cannot be read: {error.strerror}", "correct keyring"
         ) from None
 
 
@@ -138,15 +138,13 @@ def _of_command(command: str) -> bytes:
             check=True,
         )
     except subprocess.CalledProcessError as error:
-        raise ConfigurationError(
-            f"the command of personal_keys ended with {error.returncode}", _TRY
-        ) from None
+        raise ConfigurationError(f"the command of keyring ended with {error.returncode}", _TRY) from None
     except subprocess.TimeoutExpired:
         raise ConfigurationError(
-            f"the command of personal_keys took more than {COMMAND_PATIENCE:g} s", _TRY
+            f"the command of keyring took more than {COMMAND_PATIENCE:g} s", _TRY
         ) from None
     except (OSError, ValueError, IndexError) as error:  # IndexError: the command is empty
-        raise ConfigurationError(f"the command of personal_keys cannot be run: {error}", _TRY) from None
+        raise ConfigurationError(f"the command of keyring cannot be run: {error}", _TRY) from None
     return done.stdout
 
 

@@ -94,5 +94,5 @@ def _document(masters: dict[str, str]) -> bytes:
 def _cannot(be: str, path: Path, error: OSError) -> ConfigurationError:
     return ConfigurationError(
         f"the ring of keys {path} cannot be {be}: {error.strerror}",
-        "correct personal_keys, or the rights of the file and its folder",
+        "correct keyring, or the rights of the file and its folder",
     )

@@ -91,14 +91,14 @@ class Supervisor(MonitoredThread):
                 later = ending.committed_claim
                 if later is None or ending.judgement is not Judgement.TAKEN_OVER:
                     ended = True
-                elif self.timing.standby_after is None:
+                elif self.timing.standby_timeout is None:
                     raise self.explain_takeover(later) from ending
 
     def _has_turn(self) -> bool:
         """Return True at once unless this is a standby run. A standby run waits until it may take over; False if it is
         stopped first.
         """
-        if (after := self.timing.standby_after) is None:
+        if (after := self.timing.standby_timeout) is None:
             return True
         turn = await_seat(self.connection, self.seat, self.mine, after, self)
         self.mine = turn or self.mine

@@ -90,9 +90,9 @@ class Timing:
     paused: float = 5.0
 
     # Silence of the active run after which a standby run takes over; None: this is no standby run.
-    standby_after: float | None = None
+    standby_timeout: float | None = None
 
-    # Every run sends heartbeats often enough for standby runs with this `standby_after`.
+    # Every run sends heartbeats often enough for standby runs with this `standby_timeout`.
     beats_for: float = 2.0
 
     # How long a partition must be missing before the owner believes it: a broker that has just come back lacks the

@@ -65,7 +65,7 @@ class Progress:
 
     def beats(self) -> bool:
         """True if the run sends heartbeats. A standby run does not, so that it does not look like the active run."""
-        return self.at_work or self._plan.timing.standby_after is None
+        return self.at_work or self._plan.timing.standby_timeout is None
 
     def look(self) -> Snapshot:
         """Return the current progress; raises `UnavailableError` if the broker does not answer."""
@@ -87,7 +87,7 @@ class Progress:
         for place, one in found.items():
             if one.claim is not None and one.claim.run == self._plan.run:
                 self._claims[place] = one.claim
-        if self._plan.timing.standby_after is not None:
+        if self._plan.timing.standby_timeout is not None:
             self._lost = {at for at, one in found.items() if one.claim and one.claim.run != self._plan.run}
         self.at_work = any(one.open_claim and one.open_claim.run == self._plan.run for one in found.values())
         if isinstance(bounds, UnavailableError):

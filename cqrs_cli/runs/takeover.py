@@ -17,7 +17,7 @@ class Takeover:
     def __init__(
         self, plan: Plan, processes: ProcessPlan | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._stands_by = plan.timing.standby_after is not None
+        self._stands_by = plan.timing.standby_timeout is not None
         self._mine: dict[RunPlace, Claim] = {at: plan.claim(at, 0) for at in plan.partitions()}
         if processes is not None:
             self._mine |= {at: processes.claim(at, 0) for at in processes.subscriptions}

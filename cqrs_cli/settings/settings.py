@@ -57,9 +57,9 @@ class Settings(BaseModel):
         "", pattern=r"^[a-zA-Z0-9._-]{0,100}$", description="Put before every topic's name as it is."
     )
     partitions: int = Field(4, ge=1, le=10_000, description="Of every new topic; it can grow.")
-    partitioner: Literal["murmur2", "crc32", "off"] = Field(
+    partitioner: Literal["murmur2", "crc32", "none"] = Field(
         "murmur2",
-        description="How senders hash keys: as Java's clients, or as librdkafka by default; off is not checked.",
+        description="How senders hash keys: as Java's clients, or as librdkafka by default; none is not checked.",
     )
     aggregates: str = Field(
         "aggregates", pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*$", description="The package with the aggregates."
@@ -80,10 +80,12 @@ class Settings(BaseModel):
         ge=1024 * 1024,
         description="Memory for decoded states in each process that owns partitions, shared by them, roughly.",
     )
-    checkpoints: str | None = Field(  # a path is relative to the file that says so; absolute once loaded
-        None,
-        description="A folder, as a path or a URI (`s3://bucket/folder`), for copies of shards: a new machine begins "
-        "with the newest and the end of the log, in place of the whole log. Unset: none.",
+    checkpoint_location: str | None = (
+        Field(  # a path is relative to the file that says so; absolute once loaded
+            None,
+            description="A folder, as a path or a URI (`s3://bucket/folder`), for copies of shards: a new machine begins "
+            "with the newest and the end of the log, in place of the whole log. Unset: none.",
+        )
     )
     checkpoint_every: Duration = Field(
         timedelta(hours=1),
@@ -96,13 +98,13 @@ class Settings(BaseModel):
         timedelta(seconds=60),
         description="How long `decide` may take for one command; after it the worker is ended and the command fails.",
     )
-    standby_after: Duration = Field(
+    standby_timeout: Duration = Field(
         timedelta(seconds=2),
         ge=timedelta(milliseconds=500),
         description="How long the run at work may be silent until a run with `--standby` takes over.",
     )
     max_attempts: int = Field(20, ge=1, le=1000, description="How often `decide` may put one command off.")
-    clock_tolerance: Duration = Field(
+    max_clock_skew: Duration = Field(
         timedelta(minutes=1),
         description="How far an owner's clock may be ahead of the broker's; beyond it a deferred command waits on.",
     )
@@ -115,7 +117,7 @@ class Settings(BaseModel):
         ge=1024,
         description="Data with more bytes than this go to `payload_store`, if there is one.",
     )
-    personal_keys: str | None = Field(
+    keyring: str | None = Field(
         None,
         pattern=r"^(file|env|exec):\S",
         description="The ring of master keys at `file:PATH`, `env:NAME` or `exec:COMMAND`; it opens personal fields.",
@@ -143,7 +145,7 @@ class Settings(BaseModel):
                 raise ValueError("bootstrap.servers is the setting bootstrap_server")
         return properties
 
-    @field_validator("checkpoints")
+    @field_validator("checkpoint_location")
     @classmethod
     def _of_shards(cls, uri: str | None, info: ValidationInfo) -> str | None:
         if uri is not None and info.data.get("store") == "memory":
@@ -178,7 +180,7 @@ class Settings(BaseModel):
 
     def keys(self) -> KeyRingAddress | None:
         """The place of the ring of master keys, if there is one."""
-        return None if self.personal_keys is None else KeyRingAddress(self.personal_keys, self.root)
+        return None if self.keyring is None else KeyRingAddress(self.keyring, self.root)
 
     def client_properties(self) -> dict[str, str]:
         """Kafka's client properties by their Java names: `command_config`, overridden by `properties`."""
@@ -227,7 +229,7 @@ def _merge(ordered: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
             try:
                 if name in ("command_config", "state_dir") and isinstance(value, (str, Path)):
                     value = sources.resolve_path(source.folder, value)
-                elif name in ("checkpoints", "payload_store") and isinstance(value, str):
+                elif name in ("checkpoint_location", "payload_store") and isinstance(value, str):
                     value = sources.resolve_store(source.folder, value)
                 elif name == "properties" and isinstance(value, dict) and isinstance(values.get(name), dict):
                     value = {**dict(flat_entries("", values[name])), **dict(flat_entries("", value))}

@@ -79,7 +79,7 @@ def test_older_owners_are_refused() -> None:
 
 def test_unknown_homes_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="nothing says whose a key is"):
-        plan_growth(standing(), 8, "off")
+        plan_growth(standing(), 8, "none")
 
 
 @pytest.fixture

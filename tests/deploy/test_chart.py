@@ -27,7 +27,7 @@ PASSWORD = {"name": "db", "key": "password"}
 MOST: dict[str, Any] = {
     "image": {"repository": "shop", "tag": "7", "pullSecrets": [{"name": "registry"}]},
     "kafka": KAFKA | {"clientProperties": "security.protocol=SSL\n"},
-    "settings": {"partitions": 12, "checkpoints": "s3://shop/checkpoints"},
+    "settings": {"partitions": 12, "checkpoint_location": "s3://shop/checkpoints"},
     "env": [{"name": "AWS_REGION", "value": "eu-central-1"}],
     "run": {
         "processes": False,
@@ -46,7 +46,7 @@ MOST: dict[str, Any] = {
 }
 EXECUTORS: dict[str, Any] = {
     "kafka": KAFKA | {"existingSecret": "client"},
-    "settings": {"checkpoints": "s3://shop/checkpoints"},
+    "settings": {"checkpoint_location": "s3://shop/checkpoints"},
     "run": {"spark": {"master": "k8s://https://kubernetes.default.svc", "executors": 3}},
     "networkPolicy": {"enabled": True},
 }
@@ -56,11 +56,11 @@ REFUSED: dict[str, dict[str, Any]] = {
     "name the brokers": {"kafka": {}},
     "give one of them": {"kafka": KAFKA | {"clientProperties": "a=b", "existingSecret": "c"}},
     "keeps no shards": LEAST | {"settings": {"store": "memory"}, "run": {"shards": {"size": "1Gi"}}},
-    "keeps none": LEAST | {"settings": {"store": "memory", "checkpoints": "s3://a/b"}},
+    "keeps none": LEAST | {"settings": {"store": "memory", "checkpoint_location": "s3://a/b"}},
     "say its run.shards.size": LEAST | {"run": {"shards": {"storageClassName": "fast"}}},
     "set it to k8s://": LEAST | {"run": {"spark": {"executors": 2}}},
     "nobody would decide": LEAST | {"run": {"spark": {"master": "k8s://https://a"}}},
-    "use settings.checkpoints": LEAST
+    "use settings.checkpoint_location": LEAST
     | {"run": {"spark": {"master": "k8s://https://a", "executors": 1}, "shards": {"size": "1Gi"}}},
     "set run.processes=false": LEAST | {"processes": ["checkout"]},
     "needs a token": LEAST | {"gateway": {"enabled": True}},

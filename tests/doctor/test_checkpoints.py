@@ -120,7 +120,7 @@ def test_doctor_finds_them(
 ) -> None:
     root = counters.folder / "project"
     root.mkdir()
-    (root / "cqrs.toml").write_text(f'checkpoints = "{store(counters)}"\ncheckpoint_every = "1s"\n')
+    (root / "cqrs.toml").write_text(f'checkpoint_location = "{store(counters)}"\ncheckpoint_every = "1s"\n')
     (root / "aggregates").mkdir()
     (root / "aggregates" / "counter.py").write_text((ROOT / "aggregates" / "counter.py").read_text())
     monkeypatch.chdir(root)

@@ -47,7 +47,7 @@ def test_runs_need_the_ring() -> None:
     assert found(None) == []
     ((status, detail, code),) = found(None, True, "customer", "order")
     assert (status, code) == ("fail", 3)
-    assert detail.startswith("customer, order: personal fields, and no personal_keys is set")
+    assert detail.startswith("customer, order: personal fields, and no keyring is set")
     ((status, _, code),) = found(None, False, "customer")
     assert (status, code) == ("warn", 0)
 

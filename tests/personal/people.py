@@ -58,7 +58,7 @@ class People:
             "bootstrap_server": self.blind.bootstrap_server,
             "aggregates": "people",
             "topic_prefix": self.topics.prefix,
-            **({"personal_keys": "file:ring.json"} if with_ring else {}),
+            **({"keyring": "file:ring.json"} if with_ring else {}),
         }
         text = "".join(f'{name} = "{value}"\n' for name, value in lines.items())
         (self.folder / "cqrs.toml").write_text(text)

@@ -157,7 +157,7 @@ def said(
     monkeypatch.chdir(tmp_path)
 
     def call(arguments: str, ring: str | None) -> tuple[int, str]:
-        used = settings | ({} if ring is None else {"personal_keys": f"file:{ring}"})
+        used = settings | ({} if ring is None else {"keyring": f"file:{ring}"})
         Path("cqrs.toml").write_text("".join(f'{name} = "{value}"\n' for name, value in used.items()))
         if arguments.startswith(SPARK):
             cqrs = Path(sys.executable).with_name("cqrs")
@@ -193,7 +193,7 @@ def cases(of: Callable[[Row], int]) -> list[object]:
 def test_without_a_ring(said: Said, arguments: str, status: int) -> None:
     found, printed = said(arguments, None)
     assert found == status, printed
-    assert status == 0 or "personal_keys" in printed
+    assert status == 0 or "keyring" in printed
 
 
 @pytest.mark.parametrize(("arguments", "status"), cases(lambda row: row.lacking))

@@ -33,7 +33,7 @@ def project(connection: Connection, prefix: str, tmp_path: Path) -> Path:
         "bootstrap_server": connection.bootstrap_server,
         "topic_prefix": prefix,
         "aggregates": "people",
-        "personal_keys": "file:ring.json",
+        "keyring": "file:ring.json",
     }
     (tmp_path / "cqrs.toml").write_text(
         "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())

@@ -24,7 +24,7 @@ def test_sources_override_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     project(
         tmp_path,
         'partitions = 3\nmaster = "c"\naggregates = "c"\n',
-        '[tool.cqrs]\npartitions = 2\nmaster = "p"\naggregates = "p"\npartitioner = "off"\n',
+        '[tool.cqrs]\npartitions = 2\nmaster = "p"\naggregates = "p"\npartitioner = "none"\n',
     )
     monkeypatch.setenv("CQRS_PARTITIONS", "5")
     monkeypatch.setenv("CQRS_MASTER", "e")
@@ -33,7 +33,7 @@ def test_sources_override_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         7,
         "e",
         "c",
-        "off",
+        "none",
     )
     told = origins(settings)
     assert told["partitions"] == "flag --partitions"
@@ -97,8 +97,8 @@ def test_keys_may_use_dashes(tmp_path: Path) -> None:
         'bootstrap_server = "[::1]"',
         'aggregates = "../elsewhere"',
         'properties = "client.id=me"',
-        'checkpoints = "s3://me:secret@bucket/folder"',
-        'checkpoints = ""',
+        'checkpoint_location = "s3://me:secret@bucket/folder"',
+        'checkpoint_location = ""',
         'checkpoint_every = "500ms"',
         "checkpoints_kept = 0",
     ],
@@ -146,15 +146,18 @@ def test_outcomes_outlive_commands_and_two_windows(tmp_path: Path) -> None:
 
 
 def test_memory_has_no_checkpoints(tmp_path: Path) -> None:
-    assert "no shards to copy" in refused(project(tmp_path, 'store = "memory"\ncheckpoints = "c"')).message
+    assert (
+        "no shards to copy"
+        in refused(project(tmp_path, 'store = "memory"\ncheckpoint_location = "c"')).message
+    )
 
 
 def test_checkpoints_are_path_or_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inner = project(tmp_path, 'checkpoints = "copies"') / "inner"
+    inner = project(tmp_path, 'checkpoint_location = "copies"') / "inner"
     inner.mkdir()
-    assert load_settings({}, inner).checkpoints == str(tmp_path / "copies")
-    monkeypatch.setenv("CQRS_CHECKPOINTS", "s3://bucket/folder")
-    assert load_settings({}, inner).checkpoints == "s3://bucket/folder"
+    assert load_settings({}, inner).checkpoint_location == str(tmp_path / "copies")
+    monkeypatch.setenv("CQRS_CHECKPOINT_LOCATION", "s3://bucket/folder")
+    assert load_settings({}, inner).checkpoint_location == "s3://bucket/folder"
 
 
 def test_paths_are_relative_to_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ LONG_AFTER = 4.0
 
 
 def standing_by(counters: TopicHarness, machine: str, after: float = AFTER) -> Plan:
-    return counters.plan(once=False, machine=machine, timing=replace(IMPATIENT, standby_after=after))
+    return counters.plan(once=False, machine=machine, timing=replace(IMPATIENT, standby_timeout=after))
 
 
 def has_claimed(plan: Plan, reader: ClaimReader[Partition]) -> bool:

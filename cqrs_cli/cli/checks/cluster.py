@@ -35,7 +35,7 @@ def check_brokers(cli: Cli, settings: "Settings", role: Role | None) -> "Iterato
             settings.dedup_window,
             (role,) if role else cluster.DEFAULT_ROLES,
             process_uses(settings),
-            settings.clock_tolerance,
+            settings.max_clock_skew,
             personal_aggregates(settings),
         )
 

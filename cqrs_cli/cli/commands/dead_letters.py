@@ -144,7 +144,7 @@ def _letters(cli: Cli, aggregate: str, wanted: LetterFilter) -> "Iterator[Failed
     keep = wanted.keep(aggregate)
     since = Origin("beginning") if wanted.since is None else Origin("time", moment("--since", wanted.since))
     connection, topics = cli.connection(), cli.topics(aggregate)
-    bounds = tailing.tail_bounds(connection, topics.dead_letters, since, None, "off")
+    bounds = tailing.tail_bounds(connection, topics.dead_letters, since, None, "none")
 
     def letters(wanted: "Keep") -> "Iterator[FailedCommand]":
         records = tailing.merged(connection, topics.dead_letters, bounds, lambda record: True)

@@ -83,8 +83,8 @@ def doctor(
                 checks += check_stored_events(cli, settings)
                 checks += check_stored_keys(cli, settings)
                 checks += check_places(cli, settings)
-            if runs and settings.checkpoints is not None:
-                checks += check_stored_checkpoints(cli, settings, settings.checkpoints, is_reached)
+            if runs and settings.checkpoint_location is not None:
+                checks += check_stored_checkpoints(cli, settings, settings.checkpoint_location, is_reached)
             if address is not None:
                 checks += check_serving(cli, address, token_file)
     cli.result(*doctor_result(checks, _settings(settings)))

@@ -21,7 +21,7 @@ keys = subgroup("keys", "The keyring, whose owner can decrypt personal fields.")
 
 @command(keys, "init", examples=["cqrs keys init"])
 def init_ring(cli: Cli) -> None:
-    """Create the keyring that the setting personal_keys names.
+    """Create the keyring that the setting keyring names.
 
     For file:PATH it writes a new file, private to its owner, with one key-encryption key of 64 random bytes. It never
     replaces a file. For env:NAME and exec:COMMAND it prints the content to store.
@@ -97,7 +97,7 @@ def _address(cli: Cli) -> "KeyRingAddress":
     address = cli.settings.keys()
     if address is None:
         raise ConfigurationError(
-            "no personal_keys is set: there is no ring of master keys",
-            'set it in cqrs.toml: personal_keys = "file:keys.json", outside of what git keeps',
+            "no keyring is set: there is no ring of master keys",
+            'set it in cqrs.toml: keyring = "file:keys.json", outside of what git keeps',
         )
     return address

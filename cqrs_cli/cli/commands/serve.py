@@ -76,7 +76,7 @@ def serve(
     settings = cli.settings
     if tokens.personal is not None:
         if (ring := settings.keys()) is None:
-            raise ConfigurationError("--personal-token-file: no ring of keys is set", "set personal_keys")
+            raise ConfigurationError("--personal-token-file: no ring of keys is set", "set keyring")
         ring_at(ring)  # one that cannot be read is refused before anybody asks
     chosen = cli.usable(aggregates)
     names = {host_name(name) for name in allow_host or ()}

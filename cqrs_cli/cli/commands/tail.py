@@ -86,7 +86,7 @@ def tail(
     # have grown, a key has events in several.
     connection = cli.connection()
     is_in_one = kind == "events" and key is not None and not readers.exists(connection, topics.lineage)
-    partitioner = cli.settings.partitioner if is_in_one else "off"
+    partitioner = cli.settings.partitioner if is_in_one else "none"
     opener = opener_of(cli, aggregate) if kind == "events" else None
     whole = partial(tailing.records_with_data, connection.payloads, topic, opener=opener)
     bounds = tailing.tail_bounds(connection, topic, origin, key, partitioner, partitions)

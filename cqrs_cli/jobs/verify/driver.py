@@ -96,7 +96,7 @@ def plan_verify(
         milliseconds(settings.dedup_window),
         milliseconds(longest_window or settings.dedup_window),
         shards,
-        early=milliseconds(settings.clock_tolerance),
+        early=milliseconds(settings.max_clock_skew),
         lineage=find_lineage(connection, topics, found.partitions),
     )
 

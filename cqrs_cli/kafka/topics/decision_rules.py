@@ -25,7 +25,7 @@ class DecisionSettings(NamedTuple):
     @classmethod
     def of(cls, settings: "Settings") -> "DecisionSettings":
         """Return the decision settings of a project."""
-        window, early = milliseconds(settings.dedup_window), milliseconds(settings.clock_tolerance)
+        window, early = milliseconds(settings.dedup_window), milliseconds(settings.max_clock_skew)
         return cls(settings.partitioner, window, settings.max_attempts, early)
 
     def rules(

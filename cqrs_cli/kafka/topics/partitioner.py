@@ -7,7 +7,7 @@ from confluent_kafka import consistent, murmur2
 
 from cqrs_cli.core.messages.record import Record
 
-Partitioner = Literal["murmur2", "crc32", "off"]
+Partitioner = Literal["murmur2", "crc32", "none"]
 
 _HASHES: dict[str, Callable[[bytes, int], int]] = {
     "murmur2": murmur2,  # the default of Java and kafka-python, and `murmur2_random` in librdkafka
@@ -16,13 +16,13 @@ _HASHES: dict[str, Callable[[bytes, int], int]] = {
 
 
 def partition_for(partitioner: Partitioner, key: bytes, partitions: int) -> int | None:
-    """Return the partition that `key` hashes to; None if the partitioner is off: it may be in any partition."""
+    """Return the partition that `key` hashes to; None if the partitioner is none: it may be in any partition."""
     hashed = _HASHES.get(partitioner)
     return hashed(key, partitions) if hashed else None
 
 
 def partition_function(partitioner: Partitioner, partitions: int) -> Callable[[bytes], int] | None:
-    """Return `partition_for` with a fixed number of partitions, for a hot path; None if the partitioner is off."""
+    """Return `partition_for` with a fixed number of partitions, for a hot path; None if the partitioner is none."""
     hashed = _HASHES.get(partitioner)
     return None if hashed is None else lambda key: hashed(key, partitions)
 
@@ -35,7 +35,7 @@ class KeyHome(NamedTuple):
     partition: int
 
     def has(self, key: bytes) -> bool:
-        """True if the key hashes to the partition; always True if the partitioner is off."""
+        """True if the key hashes to the partition; always True if the partitioner is none."""
         return partition_for(self.partitioner, key, self.among) in (self.partition, None)
 
     def held(self, records: list[Record]) -> list[Record]:
@@ -47,5 +47,5 @@ class KeyHome(NamedTuple):
 
 
 def target(partitioner: Partitioner, key: bytes, partitions: int) -> int:
-    """Return the partition to send `key` to; the partition of Java's default if the partitioner is off."""
+    """Return the partition to send `key` to; the partition of Java's default if the partitioner is none."""
     return _HASHES.get(partitioner, murmur2)(key, partitions)

@@ -94,8 +94,11 @@ def prove_erased(
 def _checkpoints(
     settings: "Settings", topics: Topics, cluster_id: str, partitions: int
 ) -> Iterator[StorageFolder]:
-    if settings.checkpoints is not None:
-        store, name = open_folder(settings.checkpoints, Path("/")), topics.commands.removesuffix(".commands")
+    if settings.checkpoint_location is not None:
+        store, name = (
+            open_folder(settings.checkpoint_location, Path("/")),
+            topics.commands.removesuffix(".commands"),
+        )
         for number in range(partitions):
             yield store.within(cluster_id, name, str(number))
 

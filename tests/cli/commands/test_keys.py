@@ -17,8 +17,8 @@ from tests.cli.conftest import Cqrs
 
 @pytest.fixture
 def ring_file(cqrs: Cqrs) -> Path:
-    """The file that `personal_keys` of the project names."""
-    Path("cqrs.toml").write_text('personal_keys = "file:keys.json"\n')
+    """The file that `keyring` of the project names."""
+    Path("cqrs.toml").write_text('keyring = "file:keys.json"\n')
     return Path("keys.json").absolute()
 
 
@@ -50,7 +50,7 @@ def test_rotate_puts_a_master_key_first(cqrs: Cqrs, ring_file: Path) -> None:
 
 @pytest.mark.parametrize("command", ["init", "rotate"])
 def test_other_places_are_changed_by_hand(cqrs: Cqrs, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    monkeypatch.setenv("CQRS_PERSONAL_KEYS", "exec:tool --token hunter2")
+    monkeypatch.setenv("CQRS_KEYRING", "exec:tool --token hunter2")
     said = cqrs("keys", command)
     assert said.status == 0 and "exec:tool … is not a file" in said.out
     assert "hunter2" not in said.out + said.err
@@ -61,7 +61,7 @@ def test_other_places_are_changed_by_hand(cqrs: Cqrs, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("command", ["init", "rotate"])
 def test_a_ring_must_be_set(cqrs: Cqrs, command: str) -> None:
     ended = cqrs("keys", command)
-    assert ended.status == 3 and 'personal_keys = "file:' in ended.err
+    assert ended.status == 3 and 'keyring = "file:' in ended.err
 
 
 def test_without_personal_fields_nothing_is_counted(cqrs: Cqrs) -> None:

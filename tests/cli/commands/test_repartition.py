@@ -56,9 +56,9 @@ def test_other_numbers_end_with_2(decided: Cqrs, partitions: str, says: str) -> 
 
 
 def test_unchecked_homes_end_with_3(decided: Cqrs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CQRS_PARTITIONER", "off")
+    monkeypatch.setenv("CQRS_PARTITIONER", "none")
     said = decided("repartition", "bank_account", "--partitions", "4")
-    assert said.status == 3 and 'with partitioner = "off"' in said.err
+    assert said.status == 3 and 'with partitioner = "none"' in said.err
 
 
 def test_init_names_the_command(decided: Cqrs) -> None:

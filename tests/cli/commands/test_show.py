@@ -42,7 +42,7 @@ def test_showing_future_versions_ends_with_2(decided: Cqrs) -> None:
 def test_show_searches_partitions_without_a_partitioner(
     decided: Cqrs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CQRS_PARTITIONER", "off")
+    monkeypatch.setenv("CQRS_PARTITIONER", "none")
     assert decided("show", "bank_account", "a", "-o", "json").document["version"] == 3
 
 

@@ -105,7 +105,7 @@ def test_doctor_tries_the_store(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "cqrs.toml").write_text(f'checkpoints = "{place["checkpoints"]}"\n')
+    (tmp_path / "cqrs.toml").write_text(f'checkpoint_location = "{place["checkpoints"]}"\n')
     (tmp_path / "aggregates").mkdir()
     (tmp_path / "aggregates" / "counter.py").symlink_to(AGGREGATES / "counter.py")
     monkeypatch.chdir(tmp_path)

@@ -50,7 +50,7 @@ def test_error_replaces_the_client(
 def test_standby_owns_nothing_any_more(counters: TopicHarness) -> None:
     """The standby was active before, and was taken over: its earlier decisions still count."""
     counters.send(*increments(3))
-    plan = counters.plan(timing=replace(IMPATIENT, standby_after=0.5))
+    plan = counters.plan(timing=replace(IMPATIENT, standby_timeout=0.5))
     with Reports("127.0.0.1") as reports, Progress(plan, reports) as progress:
         quietly(plan)
         assert not progress.look().unowned

@@ -59,7 +59,7 @@ def test_time_counts_from_the_last_claim(plan: Plan) -> None:
 
 def test_standby_waits_for_its_turn(plan: Plan) -> None:
     now = 100.0
-    takeover = Takeover(replace(plan, timing=Timing(standby_after=1.0)), None, clock=lambda: now)
+    takeover = Takeover(replace(plan, timing=Timing(standby_timeout=1.0)), None, clock=lambda: now)
     takeover.see({COUNTER: claimed(plan, 1)})
     now += 100
     assert not takeover.has_stopped(5)

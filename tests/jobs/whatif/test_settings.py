@@ -110,8 +110,8 @@ def rules_of(folder: Path, **changed: Any) -> DecisionRules:
     [
         ({"dedup_window": timedelta(days=2)}, "window"),
         ({"max_attempts": 3}, "limits"),
-        ({"clock_tolerance": timedelta(seconds=9)}, "limits"),
-        ({"partitioner": "off"}, "partition_of"),
+        ({"max_clock_skew": timedelta(seconds=9)}, "limits"),
+        ({"partitioner": "none"}, "partition_of"),
         ({"payload_threshold": 5000}, "payload_threshold"),
         ({"payload_store": None}, "payload_threshold"),
     ],

@@ -25,8 +25,8 @@ def test_crc32_is_librdkafkas(key: bytes, partitions: int) -> None:
 
 
 def test_partitioner_off_sends_as_java() -> None:
-    assert partition_for("off", b"acc-42", 4) is None
-    assert target("off", b"acc-42", 4) == partition_for("murmur2", b"acc-42", 4)
+    assert partition_for("none", b"acc-42", 4) is None
+    assert target("none", b"acc-42", 4) == partition_for("murmur2", b"acc-42", 4)
 
 
 @pytest.mark.parametrize("partitioner", ["murmur2", "crc32"])

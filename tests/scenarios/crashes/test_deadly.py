@@ -27,7 +27,7 @@ def harness(
     connection: Connection, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> TopicHarness:
     """Steps on two partitions that one process owns. Any key may be on any partition."""
-    monkeypatch.setenv("CQRS_PARTITIONER", "off")
+    monkeypatch.setenv("CQRS_PARTITIONER", "none")
     return traps(connection, prefix, tmp_path)
 
 

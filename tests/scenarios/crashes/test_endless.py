@@ -22,7 +22,7 @@ def harness(
     connection: Connection, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> TopicHarness:
     """Steps on two partitions that one process owns. Any key may be on any partition."""
-    monkeypatch.setenv("CQRS_PARTITIONER", "off")
+    monkeypatch.setenv("CQRS_PARTITIONER", "none")
     harness = traps(connection, prefix, tmp_path)
     steps = [step(f"a-{n}", 0) for n in range(400)]
     harness.send(*(step(f"b-{n}", 1) for n in range(300)), *steps[:150])

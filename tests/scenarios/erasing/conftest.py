@@ -14,10 +14,10 @@ from tests.support.configuring import configure
 
 SETTINGS = """
 aggregates = "customers"
-personal_keys = "file:keys.json"
+keyring = "file:keys.json"
 payload_store = "payloads"
 payload_threshold = "2KiB"
-checkpoints = "checkpoints"
+checkpoint_location = "checkpoints"
 checkpoint_every = "1s"
 """
 

@@ -29,7 +29,7 @@ def people(cqrs: Cqrs, secured: Secured, made: list[User], shop: TopicHarness) -
     code = (ROOT / "tests/core/personal/customer.py").read_text().partition("\nCUSTOMER = ")[0]
     (shop.folder / "people").mkdir()
     (shop.folder / "people/customer.py").write_text(code)
-    settings = {"aggregates": "people", "topic_prefix": shop.topics.prefix, "personal_keys": "file:ring.json"}
+    settings = {"aggregates": "people", "topic_prefix": shop.topics.prefix, "keyring": "file:ring.json"}
     lines = (f'{name} = "{value}"\n' for name, value in settings.items())
     (shop.folder / "cqrs.toml").write_text("".join(lines))
     shop.connection = allowed(shop, a_user(made, secured, shop, "run"))

@@ -11,8 +11,8 @@
 {{- if and (eq (toString .Values.settings.store) "memory") .Values.run.shards.size }}
   {{- fail "\n\nrun.shards.size asks for a volume, but settings.store=memory keeps no shards: leave one of them out." }}
 {{- end }}
-{{- if and (eq (toString .Values.settings.store) "memory") .Values.settings.checkpoints }}
-  {{- fail "\n\nsettings.checkpoints copies shards, but settings.store=memory keeps none: leave one of them out." }}
+{{- if and (eq (toString .Values.settings.store) "memory") .Values.settings.checkpoint_location }}
+  {{- fail "\n\nsettings.checkpoint_location copies shards, but settings.store=memory keeps none: leave one of them out." }}
 {{- end }}
 {{- if and .Values.run.shards.storageClassName (not .Values.run.shards.size) }}
   {{- fail "\n\nrun.shards.storageClassName is for a volume: say its run.shards.size, too." }}
@@ -24,7 +24,7 @@
   {{- fail "\n\nrun.spark.master is on Kubernetes, but run.spark.executors is 0: nobody would decide." }}
 {{- end }}
 {{- if and $spark.executors .Values.run.shards.size }}
-  {{- fail "\n\nrun.shards.size is a volume of the driver, but executors keep the shards: use settings.checkpoints in its place." }}
+  {{- fail "\n\nrun.shards.size is a volume of the driver, but executors keep the shards: use settings.checkpoint_location in its place." }}
 {{- end }}
 {{- if and .Values.run.enabled .Values.run.processes .Values.processes }}
   {{- fail (printf "\n\n%s would run in cqrs run, too, and each would take it over from the other: set run.processes=false." (join ", " .Values.processes)) }}
