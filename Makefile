@@ -22,7 +22,7 @@ demo: java ## Decide commands on Spark and an embedded Kafka
 	@$(BIN)/cqrs demo
 
 test: warm ## Run the tests, with a real broker and Spark (six minutes)
-	@$(BIN)/pytest -m "not slow and not nightly" --durations 15 --numprocesses 4 $(GROUPED)
+	@$(BIN)/pytest -m "not slow and not nightly" --durations 15 --numprocesses 6 $(GROUPED)
 
 check: $(READY) ## Lint, check formatting and types
 	@$(BIN)/ruff check

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.kafka
     ],
 )
 def test_malformed_place_is_refused(counters: TopicHarness, text: str) -> None:
-    with pytest.raises(UsageError, match="not a place in a topic"):
+    with pytest.raises(UsageError, match="not a position in a topic"):
         counters.plan(accept_loss=[text])
 
 
