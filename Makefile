@@ -38,7 +38,7 @@ test-pure: $(READY) ## Run the tests without JVM (a minute)
 	@$(BIN)/pytest -m "not kafka and not spark and not docker and not database and not slow and not nightly" --numprocesses 2 --dist worksteal
 
 test-slow: warm ## Kill processes, lose brokers, install, log in (a quarter of an hour)
-	@$(BIN)/pytest -m "slow and not nightly" --durations 15 --numprocesses 3 $(BY_FILE)
+	@$(BIN)/pytest -m "slow and not nightly" --durations 15 --numprocesses 4 $(BY_FILE)
 
 nightly: warm ## Run the longest tests (hours), or some: make nightly PARTS="soak audit" (see .ci/nightly)
 	@.ci/nightly $(PARTS)
