@@ -2,13 +2,14 @@
 
     CQRS_FAILPOINT=POINT:NTH:ACTION[@FILE]      e.g. commit.sent:5:kill
 
-The action happens when the owners of a process reach POINT for the NTH time. With FILE only the first process that gets
-so far acts, and writes its process id to FILE. ACTION is `kill` (SIGKILL), `stop` (SIGSTOP) or `wait` (only this owner
-waits, until FILE is removed).
+The action happens when the owners of a process reach POINT for the NTH time. With FILE only the first process that
+reaches it acts, and writes its process id to FILE. ACTION is `kill` (SIGKILL), `stop` (SIGSTOP) or `wait`
+(only this owner waits, until FILE is removed).
 
 The points `grow.*` are in `cqrs repartition`, an operator's command.
 
-If the variable is unset, a failpoint costs one comparison. A batch passes failpoints, a single command never does.
+If the variable is unset, a failpoint costs one comparison. Failpoints are passed once for each batch, never for each
+command.
 """
 
 import os
@@ -26,47 +27,47 @@ VARIABLE = "CQRS_FAILPOINT"
 
 #: Each failpoint with the state of the protocol there, in the order of the protocol. docs/verification.md repeats it.
 POINTS = {
-    "shard.opening": "the shard is there, its marker does not yet say that it is at work",
-    "checkpoint.fetched": "the data of a checkpoint is here and checked, not in the shard's place",
-    "checkpoint.installed": "a checkpoint is in the shard's place, without a marker",
-    "fence.before": "warm: what is visible is folded",
-    "fence.after": "the owner before is fenced, its open transaction settled",
-    "claim.before": "the committed claim is judged, mine not yet committed",
-    "claim.after": "my claim is committed",
-    "position.before": "the position is judged, not yet committed",
+    "shard.opening": "the shard exists; its marker does not yet name it as in use",
+    "checkpoint.fetched": "the data of a checkpoint is downloaded and checked; the shard is not replaced yet",
+    "checkpoint.installed": "the checkpoint has replaced the shard, which has no marker yet",
+    "fence.before": "all visible records are folded",
+    "fence.after": "the previous owner is fenced, and its open transaction is ended",
+    "claim.before": "the committed claim is checked; the new claim is not committed yet",
+    "claim.after": "the new claim is committed",
+    "position.before": "the position is checked; it is not committed yet",
     "position.after": "the position is committed",
-    "recover.taken": "the shard has my token, nothing is folded",
+    "recover.taken": "the shard has the new owner's token; nothing is folded yet",
     "recover.events": "events are folded, outcomes are not",
     "recover.deferred": "deferred commands are folded, outcomes are not",
-    "recover.after": "the shard is up to the log",
+    "recover.after": "the shard is up to date with the log",
     "decide.before": "a batch is polled",
-    "decide.after": "the first piece of the batch is decided, no transaction begun",
-    "produce.first": "the first piece's events are with the broker, its outcomes are not",
-    "produce.after": "all records are handed over",
+    "decide.after": "the first piece of the batch is decided; no transaction has begun",
+    "produce.first": "the broker has the events of the first piece, but not its outcomes",
+    "produce.after": "all records are passed to the producer",
     "offsets.after": "the position is part of the transaction",
     "flush.after": "the broker has all records",
-    "commit.sent": "the request to commit is on the wire, its reply not read",
-    "commit.after": "the commit is acknowledged, the state cache does not know",
-    "grow.lineage": "the lineage log is there, without the wish to grow",
-    "grow.wished": "the wish is in the lineage, no topic has grown",
-    "grow.topic": "one more topic has grown, the commands as the last",
-    "forward.said": "commands of keys that have moved are with the broker, their outcomes are not committed",
-    "split.before": "all that was sent before the growth is decided, nothing is given away",
-    "split.after": "the split is committed, the owner does not know",
-    "adopt.chunk": "a part of the inherited deferred commands is committed in the child's own topic",
-    "adopt.before_begun": "the last of them are handed over, and that it has begun is not",
-    "again.before": "what is due is chosen, no transaction begun",
-    "again.said": "what was due is said again, its entries do not know",
-    "again.noted": "the entries of what was said again are handed over",
-    "upkeep.noted": "keys that were wrapped anew, or a beat of the keys, are handed over",
-    "apply.before": "committed to Kafka, not yet to LMDB",
-    "apply.inside": "inside LMDB's transaction",
-    "apply.after": "applied",
-    "checkpoint.copied": "the shard is copied, nothing is uploaded",
+    "commit.sent": "the commit request is sent; its response is not read",
+    "commit.after": "the commit is acknowledged; the state cache is not updated yet",
+    "grow.lineage": "the partition history exists, without the request to repartition",
+    "grow.wished": "the partition history has the request; no topic has new partitions yet",
+    "grow.topic": "one more topic has its new partitions; the commands topic is the last",
+    "forward.said": "the broker has the forwarded commands; their outcomes are not committed",
+    "split.before": "all commands from before the repartitioning are decided; no key is handed over yet",
+    "split.after": "the split is committed; the owner has not read the response",
+    "adopt.chunk": "some of the inherited deferred commands are committed to the child's own topic",
+    "adopt.before_begun": "the last inherited deferred commands are produced; the child's begun record is not",
+    "again.before": "the due commands are chosen; no transaction has begun",
+    "again.said": "the due commands are resubmitted; their entries are not updated yet",
+    "again.noted": "the updated entries of the resubmitted commands are produced",
+    "upkeep.noted": "re-encrypted data keys, or a record that lets the keys topic be compacted, are produced",
+    "apply.before": "the batch is committed to Kafka, but not to LMDB",
+    "apply.inside": "the LMDB transaction is open",
+    "apply.after": "the batch is committed to LMDB",
+    "checkpoint.copied": "the shard is copied; nothing is uploaded yet",
     "checkpoint.uploaded": "the data of a checkpoint is uploaded, its manifest is not",
-    "checkpoint.written": "the manifest of a checkpoint is written, old ones are not removed",
-    "shard.closing": "all is done, the shard not yet synced",
-    "shard.closed": "the shard is synced and closed, its marker does not say so",
+    "checkpoint.written": "the manifest of a checkpoint is written; old checkpoints are not removed yet",
+    "shard.closing": "the owner has ended; the shard is not synced yet",
+    "shard.closed": "the shard is synced and closed; its marker is not written yet",
 }
 ACTIONS = ("kill", "stop", "wait")
 

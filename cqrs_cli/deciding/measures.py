@@ -34,7 +34,7 @@ REBUILDING = ("restore", "warm", "recover")
 class FoldProgress(NamedTuple):
     """The progress of folding a shard: `events` to fold, and `done` of all `records`, which are events and outcomes.
 
-    Sample: `Folding(events=1000, done=250, records=2000)`
+    Sample: `FoldProgress(events=1000, done=250, records=2000)`
     """
 
     events: int

@@ -25,7 +25,7 @@ class ClaimSlot(NamedTuple):
     the first partition of `beats`, and the standby registry at the first partition of `roll`; nothing else commits
     these offsets.
 
-    Sample: `Seat("cqrs.bank.commands", "bank.commands", 3, "bank.outcomes", "bank.events")`
+    Sample: `ClaimSlot("cqrs.bank.commands", "bank.commands", 3, "bank.outcomes", "bank.events")`
     """
 
     group: str

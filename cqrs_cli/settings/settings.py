@@ -80,12 +80,11 @@ class Settings(BaseModel):
         ge=1024 * 1024,
         description="Memory for decoded states in each process that owns partitions, shared by them, roughly.",
     )
-    checkpoint_location: str | None = (
-        Field(  # a path is relative to the file that says so; absolute once loaded
-            None,
-            description="A folder, as a path or a URI (`s3://bucket/folder`), for copies of shards: a new machine begins "
-            "with the newest and the end of the log, in place of the whole log. Unset: none.",
-        )
+    # A path is relative to the file that has the setting; it is absolute once it is loaded.
+    checkpoint_location: str | None = Field(
+        None,
+        description="A folder, as a path or a URI (`s3://bucket/folder`), for copies of shards: a new machine begins "
+        "with the newest and the end of the log, in place of the whole log. Unset: none.",
     )
     checkpoint_every: Duration = Field(
         timedelta(hours=1),

@@ -49,7 +49,7 @@ def certificate(
     properties = spark.apply(cli)
     if out is None and check is None:
         raise UsageError(
-            "nothing to do with the hashes", "write them: --out FILE; compare them: --check FILE"
+            "neither --out nor --check is given", "write hashes: --out FILE; compare them: --check FILE"
         )
     earlier = None if check is None else read_earlier(cli, aggregate, check)
     if out is not None:
@@ -115,7 +115,9 @@ def _check_target(file: Path) -> None:
     if file.exists():
         raise UsageError(f"{file} exists", "name a new file")
     if not os.access(file.absolute().parent, os.W_OK):
-        raise ConfigurationError(f"cannot write {file}: no folder to write to", "name another file")
+        raise ConfigurationError(
+            f"cannot write {file}: its folder is missing or not writable", "name another file"
+        )
 
 
 def _write(file: Path, text: bytes) -> None:

@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,15}")
 
 
 class VersionCondition(NamedTuple):
-    """A parsed expected version: `>=7` is `Expected("at_least", 7)`.
+    """A parsed expected version: `>=7` is `VersionCondition("at_least", 7)`.
 
     `kind` is any, none, exists, exactly or at_least; only exactly and at_least have a `number`.
     """

@@ -1,8 +1,8 @@
 """The HTTP gateway: aggregates for people and programs without a Kafka client.
 
 An `AggregateFollower` folds the events of an aggregate into shards of the gateway (`Replica`), and keeps the newest
-events in memory (`Feed`). Requests read the shards and the feed. Commands go to the commands topic, as with every
-client, and the request waits for the outcome.
+events in memory (`EventBuffer`). Requests read the shards and the buffer. Commands go to the commands topic, as with
+every client, and the request waits for the outcome.
 
 | module | |
 |---|---|

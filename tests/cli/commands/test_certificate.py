@@ -11,7 +11,7 @@ from tests.cli.conftest import Cqrs
     ("arguments", "complaint"),
     [
         (["bank_account", "--out", "cqrs.toml"], "cqrs.toml exists; name a new file"),
-        (["bank_account"], "write them: --out FILE; compare them: --check FILE"),
+        (["bank_account"], "write hashes: --out FILE; compare them: --check FILE"),
         (["bank_account", "--check", "nowhere"], "cannot read nowhere: No such file"),
         (["bank_account", "--check", "cqrs.toml"], "make one: cqrs certificate bank_account --out FILE"),
         (
