@@ -35,7 +35,7 @@ def sealed(version: int) -> StoredState:
 def checkpoint(told: TopicHarness, shard: Path) -> Path:
     """Write the shard as a checkpoint in the configured store."""
     store = told.folder / "checkpoints"
-    told.settings = told.settings.model_copy(update={"checkpoints": str(store)})
+    told.settings = told.settings.model_copy(update={"checkpoint_location": str(store)})
     with Admin(told.connection) as admin:
         folder = store / admin.cluster_id() / told.topics.commands.removesuffix(".commands") / "0"
     folder.mkdir(parents=True)
@@ -77,7 +77,7 @@ def test_checkpoint_sealed_with_ended_key(told: TopicHarness) -> None:
 def test_checkpoints_that_it_is_pointed_at(told: TopicHarness) -> None:
     """The folder may be a backup of checkpoints, and nothing is written to it."""
     folder = checkpoint(told, shard(told, ann=StoredState(1, 0, 0, encode_json(Customer("Somebody")))))
-    told.settings = told.settings.model_copy(update={"checkpoints": None})
+    told.settings = told.settings.model_copy(update={"checkpoint_location": None})
     assert f"{NAME}: a shard has a plain value in the personal field 'name', of 'ann'" in found(told, folder)
     assert [one.name for one in folder.iterdir()] == [NAME]
 
