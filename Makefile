@@ -21,7 +21,7 @@ help: ## List the targets
 demo: java ## Decide commands on Spark and an embedded Kafka
 	@$(BIN)/cqrs demo
 
-test: warm ## Run the tests, with a real broker and Spark (six minutes)
+test: warm ## Run the tests, with a real broker and Spark (seven minutes)
 	@$(BIN)/pytest -m "not slow and not nightly" --durations 15 --numprocesses 6 $(GROUPED)
 
 check: $(READY) ## Lint, check formatting and types
@@ -34,10 +34,10 @@ docs: $(READY) ## Build the documentation in site/, and check its links
 	@$(BIN)/python -m docs.site
 
 ## More tests:
-test-pure: $(READY) ## Run the tests without JVM (a minute)
+test-pure: $(READY) ## Run the tests without JVM (a minute or two)
 	@$(BIN)/pytest -m "not kafka and not spark and not docker and not database and not slow and not nightly" --numprocesses 2 --dist worksteal
 
-test-slow: warm ## Kill processes, lose brokers, install, log in (a quarter of an hour)
+test-slow: warm ## Kill processes, lose brokers, install, log in (ten minutes)
 	@$(BIN)/pytest -m "slow and not nightly" --durations 15 --numprocesses 4 $(BY_FILE)
 
 nightly: warm ## Run the longest tests (hours), or some: make nightly PARTS="soak audit" (see .ci/nightly)
