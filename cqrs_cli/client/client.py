@@ -10,11 +10,11 @@ from types import TracebackType
 
 import msgspec
 
-from cqrs_cli.client.background import BackgroundSender, Unsent
+from cqrs_cli.client.background_sender import BackgroundSender, Unsent
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.client.envelope import IN_PYTHON, Attributes, ReadyCommand, write_command
-from cqrs_cli.client.pending import PendingOutcome
-from cqrs_cli.client.project import ProjectAggregates, project_connection
+from cqrs_cli.client.pending_outcome import PendingOutcome
+from cqrs_cli.client.project_aggregates import ProjectAggregates, project_connection
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.messages.timestamps import milliseconds_of
 from cqrs_cli.core.personal.words import texts_in, withhold

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from cqrs_cli.client.project import project_aggregates
+from cqrs_cli.client.project_aggregates import project_aggregates
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record

@@ -11,9 +11,9 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.chains import find_chains
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import record_fault
+from cqrs_cli.kafka.segments import find_chains
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.opener import EventView

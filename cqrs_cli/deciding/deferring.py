@@ -15,7 +15,7 @@ from cqrs_cli.deciding.broker_clock import BrokerClock
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.kafka.named_place import spell_position
+from cqrs_cli.kafka.position_notation import spell_position
 from cqrs_cli.kafka.write_errors import TopicRecreatedError
 
 #: Approximate limit on the bytes of the commands that one transaction resubmits.

@@ -7,8 +7,8 @@ from cqrs_cli.errors import ConfigurationError, CqrsError, TakenOverError, Unava
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.named_place import spell_position
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.position_notation import spell_position
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import Kind

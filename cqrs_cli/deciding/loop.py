@@ -16,7 +16,7 @@ from cqrs_cli.deciding.key_upkeep import KeyUpkeep
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.kafka.named_place import spell_position
+from cqrs_cli.kafka.position_notation import spell_position
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, BatchTimeError, TopicRecreatedError
 from cqrs_cli.ownership.claim import progressed

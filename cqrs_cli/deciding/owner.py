@@ -27,7 +27,7 @@ from cqrs_cli.deciding.split import adopt, awaited, settling_end, split
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.clients import kafka_error
-from cqrs_cli.kafka.lending import ConsumerPool
+from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.ownership.claim import Accepted, Claim, parse_claim, succeed, suspect
 from cqrs_cli.ownership.signals import OffsetPending

@@ -9,7 +9,7 @@ from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.deciding.holding import AssignedKeys
 from cqrs_cli.deciding.state_cache import CACHE_BYTES
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lending import ConsumerPool
+from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.lineage_log import SeenLineage, read_lineage
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from cqrs_cli.core.lineage import adopting_count
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
-from cqrs_cli.kafka.named_place import spell_position
+from cqrs_cli.kafka.position_notation import spell_position
 from cqrs_cli.ownership.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Accepted, Claim
 
 

@@ -11,11 +11,11 @@ from cqrs_cli.deciding.plan import Partition, Plan, partition_seat
 from cqrs_cli.deciding.position import another_count, check_place
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
-from cqrs_cli.kafka.chains import another_lineage
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import SeenLineage, read_lineage, seen_lineage
-from cqrs_cli.kafka.named_place import parse_place
+from cqrs_cli.kafka.position_notation import parse_place
 from cqrs_cli.kafka.readers import bounds
+from cqrs_cli.kafka.segments import another_lineage
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import Partitioner
@@ -23,8 +23,8 @@ from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
 from cqrs_cli.ownership.claim import Claim, next_run_epoch
 from cqrs_cli.ownership.standing import standings
 from cqrs_cli.ownership.timing import Timing
+from cqrs_cli.system.concurrent_calls import WORKERS
 from cqrs_cli.system.limits import BASE_BYTES, DESCRIPTORS_A_BROKER, Needs, make_room, owner_needs
-from cqrs_cli.system.together import WORKERS
 
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings

@@ -14,8 +14,8 @@ from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding.deferred_fold import closed
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.kafka.named_place import spell_position
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.position_notation import spell_position
 from cqrs_cli.ownership.claim import Accepted
 from cqrs_cli.state.errors import REBUILD, AheadError
 from cqrs_cli.state.store import Store

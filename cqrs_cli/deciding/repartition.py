@@ -20,7 +20,7 @@ from cqrs_cli.core.messages.growth import Grow
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.deciding.plan import Plan, partition_seat
 from cqrs_cli.errors import ConfigurationError, UsageError
-from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
+from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.lineage_log import HIDDEN_PATIENCE, read_lineage, wish

@@ -15,7 +15,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.recover import parse_outcome
 from cqrs_cli.deciding.settle import hides_forwards
 from cqrs_cli.errors import ConfigurationError, ContradictionError
-from cqrs_cli.kafka.lending import ConsumerPool
+from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.readers import StalledError, watermarks
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError

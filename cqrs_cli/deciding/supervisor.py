@@ -25,7 +25,7 @@ from cqrs_cli.deciding.settle import settled
 from cqrs_cli.deciding.unborn import await_unborn
 from cqrs_cli.deciding.warm import CatchUp, until_level, warm
 from cqrs_cli.errors import ContradictionError, CqrsError
-from cqrs_cli.kafka.lending import ConsumerPool
+from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.lineage_log import HiddenLineageError, visible_lineage
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.ownership.claim import Claim

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.kafka.lending import ConsumerPool
+from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.ownership.claim import Claim, judge
 from cqrs_cli.ownership.signals import LaterClaim
 from cqrs_cli.ownership.standby import await_seat

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from cqrs_cli.doctor.check import Check, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.masters_in_use import masters_in_use
+from cqrs_cli.kafka.kek_usage import masters_in_use
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import KeyRingAddress, ring_at
 from cqrs_cli.keys.ring import Keyring

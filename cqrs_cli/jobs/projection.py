@@ -31,7 +31,7 @@ from cqrs_cli.kafka.event_tail import check_sizes
 from cqrs_cli.ownership.dealing import Share
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
-from cqrs_cli.telemetry.notes import TaskNotes
+from cqrs_cli.telemetry.task_messages import TaskNotes
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

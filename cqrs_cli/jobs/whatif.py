@@ -22,9 +22,9 @@ from cqrs_cli.jobs.engine.partition_job import collector, each, finish
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
-from cqrs_cli.kafka.chains import find_lineage
 from cqrs_cli.kafka.clients import unreachable
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.segments import find_lineage
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.proof.whatif.difference import HistoryDifference

@@ -11,7 +11,7 @@ from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.lending import ConsumerPool, borrowed
+from cqrs_cli.kafka.consumer_pool import ConsumerPool, borrowed
 from cqrs_cli.kafka.topics.topics import Topics
 
 

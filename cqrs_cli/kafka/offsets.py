@@ -7,8 +7,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, answered, consumer, failed, kafka_error
 from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.consumer_pool import ConsumerPool, borrowed
 from cqrs_cli.kafka.error_kinds import ErrorKind
-from cqrs_cli.kafka.lending import ConsumerPool, borrowed
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 

@@ -11,10 +11,10 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka import offsets, readers
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation, is_denied
 from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.leaders import assign
-from cqrs_cli.kafka.lending import ConsumerPool
 from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Kind, Topics

@@ -19,10 +19,10 @@ from cqrs_cli.kafka.clients import (
     is_denied,
 )
 from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.consumer_pool import ConsumerPool, borrowed
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.leaders import ask_leader, assign
-from cqrs_cli.kafka.lending import ConsumerPool, borrowed
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 

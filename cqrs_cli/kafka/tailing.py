@@ -12,7 +12,7 @@ from confluent_kafka import Message, TopicPartition
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import clients, readers
-from cqrs_cli.kafka.admin.same_topics import TopicIdentity
+from cqrs_cli.kafka.admin.topic_identity import TopicIdentity
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.leaders import assign
 from cqrs_cli.kafka.records import records_of

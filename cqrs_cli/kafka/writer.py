@@ -23,7 +23,7 @@ from confluent_kafka import (
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions, Forward, OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.kafka.log_ends import ExpectedOffsets, OnDelivery
+from cqrs_cli.kafka.expected_offsets import ExpectedOffsets, OnDelivery
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.transactional import (
     FLUSH_PATIENCE,

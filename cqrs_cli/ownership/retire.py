@@ -18,7 +18,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.ownership.claim import Claim, parse_claim, terminal
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.standing import ClaimReader, ClaimSlot
-from cqrs_cli.system.together import call_together
+from cqrs_cli.system.concurrent_calls import call_together
 
 #: Attempts at replacing a claim.
 _TRIES = 3

@@ -13,7 +13,7 @@ from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress
 from cqrs_cli.following.processes.prepare import prepare_processes
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.named_place import parse_place
+from cqrs_cli.kafka.position_notation import parse_place
 from cqrs_cli.runs.other_runs import left_to_decide, left_to_react
 from cqrs_cli.runs.snapshot import Snapshot
 

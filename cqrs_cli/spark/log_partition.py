@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition  # noqa: TID253 - its class is PySpark's
 
+from cqrs_cli.spark.offset_ranges import OffsetRange
 from cqrs_cli.spark.plan import SourcePlan, told_in_one_line
-from cqrs_cli.spark.ranges import OffsetRange
 from cqrs_cli.spark.task import read_range
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from cqrs_cli import registry
-from cqrs_cli.client.project import project_connection
+from cqrs_cli.client.project_aggregates import project_connection
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.sealed_events import EventMarks, event_marks
 from cqrs_cli.errors import CqrsError

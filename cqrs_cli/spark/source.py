@@ -14,11 +14,11 @@ from pyspark.sql.types import StructType  # noqa: TID253
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.spark.columns import message_class, source_schema
-from cqrs_cli.spark.log import LogWatch, offsets_of
+from cqrs_cli.spark.log_extent import LogWatch, offsets_of
 from cqrs_cli.spark.log_partition import LogPartition, read_part
+from cqrs_cli.spark.offset_ranges import split_ranges
 from cqrs_cli.spark.options import ReadOptions, parse_options
 from cqrs_cli.spark.plan import SourcePlan, asked_aggregate, plan_read, told_in_one_line
-from cqrs_cli.spark.ranges import split_ranges
 
 if TYPE_CHECKING:
     import pyarrow

@@ -17,11 +17,11 @@ from pyspark.sql.streaming.datasource import (  # noqa: TID253
 )
 
 from cqrs_cli.errors import UsageError
-from cqrs_cli.spark.log import LogWatch, check_positions, made_again, offsets_of
+from cqrs_cli.spark.log_extent import LogWatch, check_positions, made_again, offsets_of
 from cqrs_cli.spark.log_partition import LogPartition, read_part
+from cqrs_cli.spark.offset_ranges import Offsets, limit_ends, split_ranges
 from cqrs_cli.spark.options import ReadOptions
 from cqrs_cli.spark.plan import SourcePlan, told_in_one_line
-from cqrs_cli.spark.ranges import Offsets, limit_ends, split_ranges
 
 if TYPE_CHECKING:
     import pyarrow

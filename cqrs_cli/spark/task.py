@@ -10,11 +10,11 @@ from cqrs_cli.kafka.message_payloads import messages_with_data
 from cqrs_cli.kafka.readers import messages_with
 from cqrs_cli.spark.command_rows import CommandRows
 from cqrs_cli.spark.event_rows import EventRows
-from cqrs_cli.spark.log import check_topic_id
+from cqrs_cli.spark.log_extent import check_topic_id
+from cqrs_cli.spark.offset_ranges import OffsetRange
 from cqrs_cli.spark.options import SourceKind
 from cqrs_cli.spark.outcome_rows import OutcomeRows
 from cqrs_cli.spark.plan import SourcePlan
-from cqrs_cli.spark.ranges import OffsetRange
 from cqrs_cli.spark.rows import RowMaker
 from cqrs_cli.system.memory import collecting_nothing
 

@@ -14,7 +14,7 @@ from aggregates.sensor import Record as Measure
 from cqrs_cli import registry
 from cqrs_cli.client import producer
 from cqrs_cli.client.command_outcome import CommandOutcome
-from cqrs_cli.client.pending import PendingOutcome
+from cqrs_cli.client.pending_outcome import PendingOutcome
 from cqrs_cli.errors import ConfigurationError, CqrsError, NoOutcomeError, UnavailableError, UsageError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics

@@ -10,7 +10,7 @@ import pytest
 import cqrs_cli as cqrs
 from aggregates.bank_account import Open
 from cqrs_cli.client.command_outcome import CommandOutcome
-from cqrs_cli.client.pending import PendingOutcome
+from cqrs_cli.client.pending_outcome import PendingOutcome
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support import ROOT

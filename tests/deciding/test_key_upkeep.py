@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.masters_in_use import MasterUse, masters_in_use
+from cqrs_cli.kafka.kek_usage import MasterUse, masters_in_use
 from tests.deciding.personal import ERASED, STATE, customers, erase, keys, opened, register, ringed
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import Process, quietly, running

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.deciding.repartition import AggregateStanding, PlannedGrowth, plan_growth, repartition
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
-from cqrs_cli.kafka.admin.growing import make_lineage
+from cqrs_cli.kafka.admin.repartitioning import make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import KINDS

@@ -13,7 +13,7 @@ from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.deciding.unborn import await_unborn
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lending import ConsumerPool
+from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.signals import LaterClaim

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.kafka.admin.same_topics import SeenTopic, TopicIdentity
+from cqrs_cli.kafka.admin.topic_identity import SeenTopic, TopicIdentity
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.tailing import following
 from tests.support.nobody import nobody

@@ -137,7 +137,7 @@ DETAILS = [
     ),
     Mutation(
         "where records come to lie is not looked at",
-        "cqrs_cli/kafka/log_ends.py",
+        "cqrs_cli/kafka/expected_offsets.py",
         (("            self._misplaced = TopicRecreatedError(topic)\n", "            return\n"),),
         "tests/scenarios/losses/test_topics_lost.py::test_logs_remade_meanwhile_stop_it[50-events]",
     ),

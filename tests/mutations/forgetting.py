@@ -6,7 +6,7 @@ _COMPOSE = "tests/following/processes/test_compose.py"
 _HTTP = "tests/following/gateway/test_erasing.py"
 _LOST = "tests/keys/test_lost_keys.py"
 _PROJECTIONS = "tests/following/projections/test_personal.py"
-_FILE = "tests/client/test_erasing.py"
+_FILE = "tests/client/test_erasures.py"
 
 FORGETTING = [
     Mutation(
@@ -129,13 +129,13 @@ FORGETTING = [
     ),
     Mutation(
         "a printed event of another kind erases",
-        "cqrs_cli/client/erasing.py",
+        "cqrs_cli/client/erasures.py",
         (('    if message.get("type") != ERASED:\n', "    if False:\n"),),
         f"{_FILE}::test_other_lines_are_named",
     ),
     Mutation(
         "a file of erasures is begun again",
-        "cqrs_cli/client/erasing.py",
+        "cqrs_cli/client/erasures.py",
         (('self.path.open("ab")', 'self.path.open("wb")'),),
         f"{_FILE}::test_lines_are_read_back",
     ),

@@ -56,9 +56,9 @@ KEEPING = [
     ),
     Mutation(
         "a master key is destroyed while readers meet it",
-        "cqrs_cli/kafka/masters_in_use.py",
+        "cqrs_cli/kafka/kek_usage.py",
         (("return not self.keys and not self.replaced", "return not self.keys"),),
-        "tests/kafka/test_masters_in_use.py::test_replaced_records_are_waited_for",
+        "tests/kafka/test_kek_usage.py::test_replaced_records_are_waited_for",
     ),
     Mutation(
         "keys stay under an old master key",

@@ -169,13 +169,13 @@ OWNING = [
     ),
     Mutation(
         "a client that has met an error is lent again",
-        "cqrs_cli/kafka/lending.py",
+        "cqrs_cli/kafka/consumer_pool.py",
         (
             (
                 "            client.close()\n            raise\n",
                 "            _take_back(client, idle)\n            raise\n",
             ),
         ),
-        "tests/kafka/test_lending.py::test_failed_ones_are_not_lent",
+        "tests/kafka/test_consumer_pool.py::test_failed_ones_are_not_lent",
     ),
 ]

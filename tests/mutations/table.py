@@ -57,7 +57,7 @@ RULES = [
     ),
     Mutation(
         "a log may hold more than was read of it",
-        "cqrs_cli/kafka/log_ends.py",
+        "cqrs_cli/kafka/expected_offsets.py",
         (
             (
                 "        elif end > wanted:\n            self._misplaced = UnreadRecordsError(topic, wanted, end)\n",

@@ -48,7 +48,7 @@ _PURE = (
     "tests/jobs/whatif/test_personal.py",
     "tests/jobs/whatif/test_settings.py",
     "tests/cli/test_tracebacks.py",
-    "tests/client/test_erasing.py",
+    "tests/client/test_erasures.py",
     "tests/client/test_field_values.py",
     "tests/following/gateway/test_erasing.py",
     "tests/following/projections/test_personal.py",

@@ -7,7 +7,7 @@ from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.status.decided import decided_places
 from cqrs_cli.status.place import PlaceStatus
-from cqrs_cli.telemetry.blocked import blocked_by
+from cqrs_cli.telemetry.blocked_file import blocked_by
 from tests.payloads.bank import LARGE, Bank, opened, state, supervised
 from tests.payloads.stores import EACH_STORE
 from tests.support.waiting import eventually

@@ -9,7 +9,7 @@ import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
-from cqrs_cli.telemetry.notes import TaskNotes
+from cqrs_cli.telemetry.task_messages import TaskNotes
 from tests.following.processes.stage import placed
 from tests.following.projections.topics import make_orders, write_events
 from tests.payloads.bank import LARGE

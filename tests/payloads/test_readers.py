@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cqrs_cli.client.queries.rehearsal import Rehearsal
+from cqrs_cli.client.queries.simulation import Rehearsal
 from cqrs_cli.core.messages.payload_reference import PayloadReference, find_reference
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
@@ -18,9 +18,9 @@ from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.scans.replay.task import ReplayPlan, total_part
 from cqrs_cli.scans.whatif.task import WhatifResult, decide_again
+from cqrs_cli.spark.offset_ranges import OffsetRange
 from cqrs_cli.spark.options import SourceKind
 from cqrs_cli.spark.plan import SourcePlan
-from cqrs_cli.spark.ranges import OffsetRange
 from cqrs_cli.spark.task import read_range
 from tests.payloads.bank import LARGE, Bank
 from tests.support.waiting import eventually

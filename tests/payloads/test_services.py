@@ -12,8 +12,8 @@ from cqrs_cli.following.processes.plan import ProcessPlan
 from cqrs_cli.following.processes.supervisor import ReactingSupervisor
 from cqrs_cli.following.processes.supervisor import reacting as supervisors
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.telemetry.blocked import blocked_by
-from cqrs_cli.telemetry.notes import TaskNotes
+from cqrs_cli.telemetry.blocked_file import blocked_by
+from cqrs_cli.telemetry.task_messages import TaskNotes
 from tests.following.processes.stage import Stage, orders, records
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore

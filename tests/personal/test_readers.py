@@ -10,7 +10,7 @@ import pytest
 
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.history import AggregateHistory, find_ranges, fold_history, read_records
-from cqrs_cli.client.queries.rehearsal import Rehearsal
+from cqrs_cli.client.queries.simulation import Rehearsal
 from cqrs_cli.client.queries.trace import trace_messages
 from cqrs_cli.core.digest import as_hex
 from cqrs_cli.core.sealed_events import event_marks
@@ -24,9 +24,9 @@ from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.topics.checks import aggregate_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.scans.replay.task import fold_part, total_part
+from cqrs_cli.spark.offset_ranges import OffsetRange
 from cqrs_cli.spark.options import SourceKind
 from cqrs_cli.spark.plan import SourcePlan
-from cqrs_cli.spark.ranges import OffsetRange
 from cqrs_cli.spark.task import read_range
 from tests.personal.people import ANNS_DATA, FIRST, MASKED, SECOND, People
 from tests.support.topic_loss import delete_topics

@@ -12,8 +12,8 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.spark.columns import ENVELOPE
 from cqrs_cli.spark.field_types import field_columns
+from cqrs_cli.spark.offset_ranges import OFFSETS_PER_TASK
 from cqrs_cli.spark.options import OPTIONS
-from cqrs_cli.spark.ranges import OFFSETS_PER_TASK
 from tests.spark.feeding import append, event
 from tests.support import ROOT
 from tests.support.annotations import annotated

@@ -5,7 +5,7 @@ from collections import Counter
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.growth import Grow
-from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
+from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.lineage_log import read_lineage, wish
 from cqrs_cli.kafka.topics.partitioner import target

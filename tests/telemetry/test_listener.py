@@ -12,7 +12,7 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.jobs.engine.driver_place import driver_place
 from cqrs_cli.telemetry.datagrams import tell_driver
 from cqrs_cli.telemetry.listener import REPORTS_PORT
-from cqrs_cli.telemetry.notes import TaskNotes
+from cqrs_cli.telemetry.task_messages import TaskNotes
 from tests.support.waiting import eventually
 
 HOST = "127.0.0.1"

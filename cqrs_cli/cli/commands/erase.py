@@ -10,7 +10,7 @@ from cqrs_cli.cli.options import DryRun, argument, complete_aggregate, duration,
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UsageError
 
 if TYPE_CHECKING:
-    from cqrs_cli.client.erasing import ErasureFile
+    from cqrs_cli.client.erasures import ErasureFile
     from cqrs_cli.client.queries.personal import PersonalRecords
     from cqrs_cli.core.aggregate.aggregate import Aggregate
 
@@ -55,7 +55,7 @@ def erase(
         return _erase_again(cli, file, patience)
     if aggregate is None or id is None:
         raise UsageError("AGGREGATE and ID are needed, or --file", "see cqrs erase --help")
-    from cqrs_cli.client.erasing import ERASURES, ErasureFile, require_personal
+    from cqrs_cli.client.erasures import ERASURES, ErasureFile, require_personal
 
     loaded = cli.aggregate(aggregate)
     require_personal(loaded)
@@ -76,7 +76,7 @@ def _rehearse(cli: Cli, aggregate: "Aggregate", id: str) -> None:
 
 def _erase(cli: Cli, aggregate: str, id: str, kept: "ErasureFile") -> None:
     from cqrs_cli.cli.commands.send import send_one_composed
-    from cqrs_cli.client.erasing import Erasure, erase_command
+    from cqrs_cli.client.erasures import Erasure, erase_command
 
     send_one_composed(cli, erase_command(aggregate, id))
     kept.append(Erasure.now(aggregate, id))
@@ -85,7 +85,7 @@ def _erase(cli: Cli, aggregate: str, id: str, kept: "ErasureFile") -> None:
 def _erase_and_wait(cli: Cli, aggregate: "Aggregate", id: str, kept: "ErasureFile", patience: float) -> None:
     from cqrs_cli.cli.commands.send import send_one_and_print_outcome
     from cqrs_cli.cli.render.erase import words_of_plain
-    from cqrs_cli.client.erasing import Erasure, erase_command
+    from cqrs_cli.client.erasures import Erasure, erase_command
 
     composed = erase_command(aggregate.name, id)
     try:
@@ -115,7 +115,7 @@ def _records(cli: Cli, aggregate: "Aggregate", id: str) -> "PersonalRecords":
 
 def _erase_again(cli: Cli, file: str, patience: float | None) -> None:
     from cqrs_cli.cli.commands.send_file import send_commands
-    from cqrs_cli.client.erasing import erase_command, read_erasures, require_personal
+    from cqrs_cli.client.erasures import erase_command, read_erasures, require_personal
     from cqrs_cli.client.send import opened_lines
 
     with opened_lines(file) as lines:

@@ -56,7 +56,7 @@ def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
     The command exits with 5 if the keyring lacks a KEK that is in use.
     """
     from cqrs_cli.cli.render.keys import free_master, keys_in_use
-    from cqrs_cli.kafka.masters_in_use import masters_in_use
+    from cqrs_cli.kafka.kek_usage import masters_in_use
     from cqrs_cli.keys.address import ring_at
 
     place = cli.settings.keys()

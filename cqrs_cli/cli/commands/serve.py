@@ -56,7 +56,7 @@ def serve(
         raise ConfigurationError(
             "the gateway needs Starlette and uvicorn", f"install them: {INSTALL_GATEWAY}"
         ) from None
-    from cqrs_cli.client.background import BackgroundSender
+    from cqrs_cli.client.background_sender import BackgroundSender
     from cqrs_cli.following.gateway.gateway import Gateway
     from cqrs_cli.following.gateway.guard import host_name
     from cqrs_cli.following.gateway.server import (

@@ -13,7 +13,7 @@ from cqrs_cli.cli.output import json_line
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 
 if TYPE_CHECKING:
-    from cqrs_cli.kafka.admin.same_topics import TopicIdentity
+    from cqrs_cli.kafka.admin.topic_identity import TopicIdentity
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.kafka.tailing import Placed
 
@@ -107,7 +107,7 @@ def tail(
 
 def _same(connection: "Connection", topic: str) -> "TopicIdentity":
     """The topic as it is now: records of another one are no continuation of what was printed."""
-    from cqrs_cli.kafka.admin.same_topics import same_topics, topic_ids
+    from cqrs_cli.kafka.admin.topic_identity import same_topics, topic_ids
 
     def changed(name: str, made_again: bool) -> CqrsError:
         end = "deleted and made again" if made_again else "deleted"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cqrs_cli.cli.result import Result, table
 from cqrs_cli.column import Column
-from cqrs_cli.kafka.named_place import spell_position
+from cqrs_cli.kafka.position_notation import spell_position
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from cqrs_cli.cli.output import printable
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.kafka.named_place import spell_position
+from cqrs_cli.kafka.position_notation import spell_position
 
 
 def record_document(partition: int, record: Record) -> dict[str, Any]:

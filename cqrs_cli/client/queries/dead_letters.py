@@ -14,8 +14,8 @@ from cqrs_cli.core.messages.reasons import REMEMBERED, CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.named_place import spell_position
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.position_notation import spell_position
 from cqrs_cli.kafka.topics.topics import Topics
 
 #: The prefix of the headers that a dead letter has in addition to the command's own headers.

@@ -17,7 +17,7 @@ from cqrs_cli.following.gateway.feed import EventBuffer, FeedEvent
 from cqrs_cli.following.gateway.lineage import FollowedLineage
 from cqrs_cli.following.gateway.replica import Replica
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.admin.same_topics import same_topics
+from cqrs_cli.kafka.admin.topic_identity import same_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.partition_log import PartitionLog

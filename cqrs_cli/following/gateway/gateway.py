@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Self
 
-from cqrs_cli.client.background import BackgroundSender
+from cqrs_cli.client.background_sender import BackgroundSender
 from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.kafka.readers import BELIEVED_AFTER
 from cqrs_cli.settings.durations import parse_duration

@@ -19,7 +19,7 @@ from cqrs_cli.following.processes.load import PROCESSES, LoadedProcess
 from cqrs_cli.following.processes.session import ReactSession
 from cqrs_cli.kafka.event_tail import PartitionTail, Tell
 from cqrs_cli.kafka.keys_log import event_opener
-from cqrs_cli.kafka.named_place import spell_position
+from cqrs_cli.kafka.position_notation import spell_position
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.ownership.claim import progressed
 from cqrs_cli.ownership.loop import Loop

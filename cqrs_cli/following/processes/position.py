@@ -8,7 +8,7 @@ from msgspec import Struct
 from cqrs_cli.deciding.position import check_place
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.kafka.named_place import spell_position
+from cqrs_cli.kafka.position_notation import spell_position
 from cqrs_cli.ownership.claim import Claim
 
 

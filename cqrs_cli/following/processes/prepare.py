@@ -17,7 +17,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.lineage_log import visible_lineage
-from cqrs_cli.kafka.named_place import parse_place
+from cqrs_cli.kafka.position_notation import parse_place
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_refusal
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import MAX_MESSAGE_BYTES, Topics

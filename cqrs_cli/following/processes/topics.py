@@ -5,7 +5,7 @@ from collections.abc import Collection
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.explain import topic_made_again
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
-from cqrs_cli.kafka.admin.same_topics import TopicIdentity, same_topics
+from cqrs_cli.kafka.admin.topic_identity import TopicIdentity, same_topics
 
 
 def heard_topics(plan: ProcessPlan, subscriptions: Collection[Subscription]) -> TopicIdentity:

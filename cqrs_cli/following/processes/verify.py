@@ -19,8 +19,8 @@ from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.following.processes.plan import CommandsTopic
 from cqrs_cli.following.processes.sent import ProcessCommands, command_digest
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.chains import PartitionCounts, find_chains
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.segments import PartitionCounts, find_chains
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.payloads.check_out import checked_out, look_up

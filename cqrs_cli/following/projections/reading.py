@@ -5,7 +5,7 @@ import time
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.admin.same_topics import TopicIdentity, same_topics
+from cqrs_cli.kafka.admin.topic_identity import TopicIdentity, same_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 

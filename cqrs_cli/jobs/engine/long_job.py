@@ -14,7 +14,7 @@ from cqrs_cli.jobs.engine.partition_job import PartitionResult, collector
 from cqrs_cli.jobs.engine.slots import executors_of
 from cqrs_cli.ownership.dealing import Share
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.system.together import call_together
+from cqrs_cli.system.concurrent_calls import call_together
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

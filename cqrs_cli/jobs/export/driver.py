@@ -18,11 +18,11 @@ from cqrs_cli.jobs.engine.partition_job import collector, finish, shipped
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.jobs.export.columns import EventBatches, event_lines, event_schema
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.chains import PartitionCounts, find_chains
 from cqrs_cli.kafka.clients import unreachable
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.segments import PartitionCounts, find_chains
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.opener import EventRedactor, EventView

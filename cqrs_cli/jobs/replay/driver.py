@@ -18,8 +18,8 @@ from cqrs_cli.jobs.engine.partition_job import collector, each, finish, shipped
 from cqrs_cli.jobs.engine.staging import LINES, Target, staged
 from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.chains import find_chains
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.segments import find_chains
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load

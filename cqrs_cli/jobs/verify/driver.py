@@ -13,10 +13,10 @@ from cqrs_cli.jobs.engine.driver_place import driver_place
 from cqrs_cli.jobs.engine.partition_job import collector, each, finish, raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
-from cqrs_cli.kafka.chains import find_lineage
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import PlacedFault
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.segments import find_lineage
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.proof.findings import MAX_NAMED, Report

@@ -11,11 +11,11 @@ from confluent_kafka import Message
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.kafka.chains import LogSegment, PartitionCounts
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.message_payloads import messages_with_data
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.segments import LogSegment, PartitionCounts
 from cqrs_cli.keys.opener import EventDecryptor
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded

@@ -6,7 +6,7 @@ import pytest
 
 from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.queries.deferred import waiting
-from cqrs_cli.client.queries.rehearsal import Rehearsal
+from cqrs_cli.client.queries.simulation import Rehearsal
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from tests.deciding.growing import SUBJECTS, counters, first_rounds, round_of

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from cqrs_cli import registry
-from cqrs_cli.client.background import BackgroundSender
+from cqrs_cli.client.background_sender import BackgroundSender
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.following.gateway.gateway import Gateway, GatewayLimits

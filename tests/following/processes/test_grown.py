@@ -10,7 +10,7 @@ from cqrs_cli.core.messages.growth import Grow, Growth, Split, growth_value
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.processes.topics import heard_topics
 from cqrs_cli.kafka import clients, readers
-from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
+from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import check_sizes

@@ -11,7 +11,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.status.columns import place_document
 from cqrs_cli.status.rates import Look
-from cqrs_cli.telemetry.blocked import blocked_by
+from cqrs_cli.telemetry.blocked_file import blocked_by
 from tests.following.processes.stage import RunningProcess, Stage, orders, react_here
 from tests.support.checkout import statuses
 from tests.support.impatience import impatience

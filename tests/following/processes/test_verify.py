@@ -10,7 +10,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.growth import Grow
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients, readers
-from cqrs_cli.kafka.admin.growing import grow_topics, make_lineage
+from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import wish

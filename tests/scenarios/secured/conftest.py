@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.kafka.admin.growing import make_lineage
+from cqrs_cli.kafka.admin.repartitioning import make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from tests.cli.conftest import cqrs
 from tests.deciding.personal import customers, register

@@ -11,7 +11,7 @@ from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.deciding.repartition import repartition
 from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
-from cqrs_cli.kafka.admin.growing import make_lineage
+from cqrs_cli.kafka.admin.repartitioning import make_lineage
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics

@@ -10,8 +10,8 @@ from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.kek_usage import masters_in_use
 from cqrs_cli.kafka.keys_log import event_opener
-from cqrs_cli.kafka.masters_in_use import masters_in_use
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.scans.erased.prove import prove_erased

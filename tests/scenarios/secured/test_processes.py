@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.admin.growing import make_lineage
+from cqrs_cli.kafka.admin.repartitioning import make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import process_needs

@@ -13,14 +13,14 @@ from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.client.envelope import ReadyCommand
-    from cqrs_cli.client.queries.rehearsal import SimulatedOutcome
+    from cqrs_cli.client.queries.simulation import SimulatedOutcome
 
 
 def dry_run(cli: Cli, commands: Sequence["ReadyCommand"], ids_may_repeat: bool) -> None:
     """Print the outcome that each command would have now; raises `RefusedError` if one would be rejected or fail."""
     from cqrs_cli.cli.render.send import refusal_of
     from cqrs_cli.client.outcomes import is_refused
-    from cqrs_cli.client.queries.rehearsal import Rehearsal
+    from cqrs_cli.client.queries.simulation import Rehearsal
     from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 
     connection = cli.connection()

@@ -9,7 +9,7 @@ from cqrs_cli.client.queries.lineage import CommandNode, EventNode, Lineage
 from cqrs_cli.client.queries.messages import LinkedMessage, data_of, reason_of
 from cqrs_cli.client.queries.trace import TraceResult
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.kafka.named_place import spell_position
+from cqrs_cli.kafka.position_notation import spell_position
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:

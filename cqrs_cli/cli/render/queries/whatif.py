@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.result import Result
-from cqrs_cli.kafka.named_place import spell_position
+from cqrs_cli.kafka.position_notation import spell_position
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:

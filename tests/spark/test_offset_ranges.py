@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.spark.ranges import OFFSETS_PER_TASK, OffsetRange, Offsets, limit_ends, split_ranges
+from cqrs_cli.spark.offset_ranges import OFFSETS_PER_TASK, OffsetRange, Offsets, limit_ends, split_ranges
 
 OFFSETS = st.dictionaries(st.integers(0, 5), st.integers(0, 60), max_size=4)
 

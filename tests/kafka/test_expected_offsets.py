@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.kafka.log_ends import ExpectedOffsets
+from cqrs_cli.kafka.expected_offsets import ExpectedOffsets
 from cqrs_cli.kafka.write_errors import TopicRecreatedError, UnreadRecordsError
 
 

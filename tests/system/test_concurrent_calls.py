@@ -3,7 +3,7 @@
 import threading
 from functools import partial
 
-from cqrs_cli.system.together import call_together
+from cqrs_cli.system.concurrent_calls import call_together
 
 
 def test_calls_outlast_one_that_hangs() -> None:

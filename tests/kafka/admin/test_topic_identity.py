@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
-from cqrs_cli.kafka.admin.same_topics import SeenTopic, TopicIdentity
+from cqrs_cli.kafka.admin.topic_identity import SeenTopic, TopicIdentity
 
 KNOWN = {"a.events": "1", "b.events": "2"}
 

@@ -4,7 +4,7 @@ import pytest
 
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.envelope import Attributes
-from cqrs_cli.client.queries.rehearsal import Rehearsal
+from cqrs_cli.client.queries.simulation import Rehearsal
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from tests.deciding.deferred.patient import patients

@@ -1,7 +1,7 @@
 """Notes that tasks send to the driver."""
 
 from cqrs_cli.telemetry.datagrams import DatagramSender, tell_driver
-from cqrs_cli.telemetry.notes import TaskNotes
+from cqrs_cli.telemetry.task_messages import TaskNotes
 from tests.support.waiting import eventually
 
 

@@ -28,10 +28,10 @@ from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, offsets
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
-from cqrs_cli.kafka.chains import find_lineage
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.segments import find_lineage
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import target

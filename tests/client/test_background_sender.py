@@ -7,10 +7,10 @@ from typing import Any, NoReturn
 
 import pytest
 
-from cqrs_cli.client.background import BackgroundSender, Unsent
+from cqrs_cli.client.background_sender import BackgroundSender, Unsent
 from cqrs_cli.client.envelope import ReadyCommand
 from cqrs_cli.client.outcomes import OutcomeWaiter
-from cqrs_cli.client.pending import PendingOutcome
+from cqrs_cli.client.pending_outcome import PendingOutcome
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection

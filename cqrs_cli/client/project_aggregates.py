@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cqrs_cli import registry
-from cqrs_cli.client.erasing import require_personal
+from cqrs_cli.client.erasures import require_personal
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.reserved import ReservedCommand, reserved_command

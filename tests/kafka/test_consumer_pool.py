@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lending import ConsumerPool, borrowed
+from cqrs_cli.kafka.consumer_pool import ConsumerPool, borrowed
 from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.partition_log import PartitionLog

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.client.envelope import ReadyCommand
-from cqrs_cli.client.pending import PendingOutcome
+from cqrs_cli.client.pending_outcome import PendingOutcome
 from cqrs_cli.errors import CqrsError, NoOutcomeError
 from cqrs_cli.kafka.topics.topics import Topics
 

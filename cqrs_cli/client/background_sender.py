@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.client.outcomes import OutcomeWaiter
-from cqrs_cli.client.pending import PendingOutcome
+from cqrs_cli.client.pending_outcome import PendingOutcome
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection

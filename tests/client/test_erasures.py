@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.client.erasing import Erasure, ErasureFile, erase_command, read_erasures, require_personal
+from cqrs_cli.client.erasures import Erasure, ErasureFile, erase_command, read_erasures, require_personal
 from cqrs_cli.errors import ConfigurationError, UsageError
 from tests.core import tally
 from tests.core.personal.customer import CUSTOMER

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.kafka.chains import PartitionCounts
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.segments import PartitionCounts
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.support.lineages import deciding, lineages

@@ -8,7 +8,7 @@ from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin, make_extra
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.masters_in_use import KeysCount, MasterUse, masters_in_use
+from cqrs_cli.kafka.kek_usage import KeysCount, MasterUse, masters_in_use
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.ring import Keyring
 from cqrs_cli.keys.topic import key_value

@@ -11,8 +11,8 @@ from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl
+from cqrs_cli.spark.offset_ranges import Offsets
 from cqrs_cli.spark.options import Bound
-from cqrs_cli.spark.ranges import Offsets
 
 #: Seconds to wait for a log that ends before the checkpoint, because a new leader may lag. Then records count as lost.
 _BELIEVED_AFTER = 3.0

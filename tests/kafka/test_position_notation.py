@@ -1,7 +1,7 @@
 import pytest
 
 from cqrs_cli.errors import UsageError
-from cqrs_cli.kafka.named_place import NamedPlace, parse_place, spell_position
+from cqrs_cli.kafka.position_notation import NamedPlace, parse_place, spell_position
 
 
 def test_positions_name_a_record() -> None:
