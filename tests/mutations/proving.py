@@ -189,13 +189,31 @@ PROVING = [
     Mutation(
         "a copy of a forwarded command is a loss",
         "cqrs_cli/proof/moved.py",
-        (("missing.pop(came, None)", "missing.pop(came)"),),
+        (("if came is None or came not in missing:", "if came is None:"),),
         f"{_GROWING}::test_lost_command_is_named",
+    ),
+    Mutation(
+        "a forwarded command is compared by its position and id",
+        "cqrs_cli/proof/moved.py",
+        (('(record.value or b""), digest_size=8', 'b"", digest_size=8'),),
+        f"{_GROWING}::test_altered_copy_is_named",
+    ),
+    Mutation(
+        "the copy of a deleted command may have other data",
+        "cqrs_cli/proof/moved.py",
+        (("return same and fits_document(envelope, mark, fits)", "return same"),),
+        f"{_GROWING}::test_altered_copy_is_named",
+    ),
+    Mutation(
+        "a process manager's forwarded command is compared by its position",
+        "cqrs_cli/following/processes/sent.py",
+        (("if digest in (there, self._forwarded.get(came)):", "if there or came in self._forwarded:"),),
+        "tests/following/processes/test_sent.py::test_altered_copy_is_a_second_one",
     ),
     Mutation(
         "a forwarded copy is a second command of a process",
         "cqrs_cli/following/processes/sent.py",
-        (("if came in self._forwarded or came in map(str, copies):", "if False:"),),
+        (("if digest in (there, self._forwarded.get(came)):", "if False:"),),
         "tests/following/processes/test_sent.py::test_forwarded_copy_is_no_second_one",
     ),
     Mutation(

@@ -11,6 +11,7 @@ from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.growth import Split
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import Findings, LogName
+from cqrs_cli.proof.fingerprints import fits_whole
 from cqrs_cli.proof.homes import Homes
 from cqrs_cli.proof.moved import lost
 from cqrs_cli.proof.scope import Scope
@@ -143,12 +144,41 @@ def test_forwarded_commands_are_compared(grown: Grown) -> None:
     ]
 
 
+def lost_at(
+    grown: Grown, copies: list[Record], originals: list[Record], **more: int
+) -> list[tuple[int, str]]:
+    outcomes = grown.logs["outcomes"][0]
+    return list(lost(0, 1, outcomes, originals, copies, more.get("since"), fits_whole))
+
+
 def test_lost_command_is_named(grown: Grown) -> None:
-    outcomes, commands = grown.logs["outcomes"][0], grown.logs["commands"][1]
-    assert list(lost(0, 1, outcomes, [*commands, commands[0]], None)) == []
-    ((at, what),) = lost(0, 1, outcomes, commands[1:], None)
+    sent, commands = grown.logs["commands"][0], grown.logs["commands"][1]
+    assert lost_at(grown, [*commands, commands[0]], sent) == []
+    ((at, what),) = lost_at(grown, commands[1:], sent)
     assert (at, what) == (6, "is MOVED, and partition 1 has no command 'c6.0' that was forwarded from 0/6")
-    assert list(lost(0, 1, outcomes, commands[3:], outcomes[8].timestamp)) == []
+    assert lost_at(grown, commands[3:], sent, since=grown.logs["outcomes"][0][8].timestamp) == []
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        (b'"n": 1', b'"n": 9000'),
+        (b'"data"', b'"correlationid":"other","data"'),
+        (b'"/test"', b'"/other"'),
+    ],
+)
+def test_altered_copy_is_named(grown: Grown, was: bytes, now: bytes, is_deleted: bool) -> None:
+    """If the original was deleted, its outcome still shows other data and another correlationid."""
+    commands = grown.logs["commands"][1]
+    value = commands[0].value or b""
+    assert was in value
+    sent = [] if is_deleted else grown.logs["commands"][0]
+    assert lost_at(grown, commands, sent) == []
+    commands[0] = msgspec.structs.replace(commands[0], value=value.replace(was, now))
+    assert grown.prove(1).forwarded[0] != grown.prove(0).moved[1]
+    what = "is MOVED, and command 1/0, which was forwarded from 0/6, has other content"
+    assert lost_at(grown, commands, sent) == ([] if is_deleted and was == b'"/test"' else [(6, what)])
 
 
 def test_waiting_commands_move_on(grown: Grown) -> None:
@@ -217,7 +247,11 @@ def test_every_growth_is_silent(seed: int) -> None:
     assert history.found() == []
     pairs = [(source, to) for source in range(4) for to in range(4)]
     outcomes, commands = history.logs["outcomes"], history.logs["commands"]
-    assert [one for one in pairs for _ in lost(*one, outcomes[one[0]], commands[one[1]], None)] == []
+    assert [
+        one
+        for one in pairs
+        for _ in lost(*one, outcomes[one[0]], commands[one[0]], commands[one[1]], None, fits_whole)
+    ] == []
 
 
 def grown_at_random(choice: random.Random) -> Grown:

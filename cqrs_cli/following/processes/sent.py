@@ -43,15 +43,15 @@ class ProcessCommands:
             lambda: defaultdict(lambda: defaultdict(list))
         )
         self.masks = masks or {}
-        self._forwarded: set[str] = set()  # locations of forwarded copies
+        self._forwarded: dict[str, bytes] = {}  # location of a forwarded copy → digest of the command
         self._source = process_source(process)
         self._plain = self._source.encode()
 
     def take(self, record: Record, topic: str, partition: int) -> None:
         """Add the record if it is a command that the process manager has sent.
 
-        Commands that an owner has resubmitted do not count. Forwarded commands do not count if their original was read:
-        so the partitions must be read in ascending order.
+        Commands that an owner has resubmitted do not count. Unaltered forwarded commands do not count if their original
+        was read: so the partitions must be read in ascending order.
         """
         claim = self._claim(record)
         if claim is None or claim.deferredfrom is not None:
@@ -60,19 +60,15 @@ class ProcessCommands:
         if id is not None:
             copies, value = self.found[id.topic][id.origin][id.number], record.value or b""
             if claim.forwardedfrom is not None:
-                came = f"{topic}:{claim.forwardedfrom.replace('/', '@')}"
-                if came in self._forwarded or came in map(str, copies):
-                    self._forwarded.add(f"{topic}:{partition}@{record.offset}")
-                    return
                 value = unforwarded(value, claim.forwardedfrom)
-            copies.append(
-                ReactionPlace(
-                    topic,
-                    partition,
-                    command_digest(topic, record.key, value, self.masks.get(topic)),
-                    record.offset,
-                )
-            )
+            digest = command_digest(topic, record.key, value, self.masks.get(topic))
+            if claim.forwardedfrom is not None:
+                came = f"{topic}:{claim.forwardedfrom.replace('/', '@')}"
+                there = next((copy.digest for copy in copies if str(copy) == came), None)
+                if digest in (there, self._forwarded.get(came)):
+                    self._forwarded[f"{topic}:{partition}@{record.offset}"] = digest
+                    return
+            copies.append(ReactionPlace(topic, partition, digest, record.offset))
 
     def _claim(self, record: Record) -> _Claim | None:
         """Return the id and attributes of a command, in both CloudEvents modes and in any spelling of its JSON.

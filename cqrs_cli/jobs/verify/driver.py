@@ -20,6 +20,7 @@ from cqrs_cli.kafka.segments import find_lineage
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.proof.findings import MAX_NAMED, Report
+from cqrs_cli.proof.fingerprints import FitsCommand, fits_of, fits_partly
 from cqrs_cli.registry import load, names
 from cqrs_cli.scans.verify.moved import find_lost
 from cqrs_cli.scans.verify.plan import ProofPlan, ProofResult
@@ -159,7 +160,10 @@ def _together(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -
     results = list(results)
     topics, reports = plan.aggregate.topics, {result.partition: result.report for result in results}
     log = PartitionLog(plan.connection, topics, 0)
-    lost = [PlacedViolation(topics.outcomes, "outcomes", *one) for one in find_lost(log, reports, plan.early)]
+    lost = [
+        PlacedViolation(topics.outcomes, "outcomes", *one)
+        for one in find_lost(log, reports, plan.early, partial(_fits, plan))
+    ]
     violations = [
         PlacedViolation(topics.name(kind), kind, result.partition, offset, what)
         for result in results
@@ -174,6 +178,13 @@ def _together(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -
         {result.partition: result.earlier for result in results if result.earlier is not None},
         {result.partition: result.again for result in results if result.again},
     )
+
+
+def _fits(plan: ProofPlan) -> FitsCommand:
+    """Return the check of fingerprints. Without the aggregate's code any member may be personal."""
+    if plan.package is None:
+        return fits_partly
+    return fits_of(load(plan.aggregate.topics.aggregate, plan.package, plan.root))
 
 
 def _checked(plan: ProofPlan, violations: int) -> int:

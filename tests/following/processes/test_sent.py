@@ -93,6 +93,16 @@ def test_forwarded_copy_is_no_second_one() -> None:
     assert [one.digest for one in sent.found["order.events"][ORIGIN][0]] == [first.digest] * 2
 
 
+def test_altered_copy_is_a_second_one() -> None:
+    sent = ProcessCommands("checkout")
+    record = Record(5, 0, b"o-7", SENT, [*HEADERS])
+    other = msgspec.structs.replace(record, value=SENT.replace(b'"data": {}', b'"data": {"n": 9000}'))
+    assert other != record
+    for partition, each in ((0, record), (1, forwarded(other, "0/5"))):
+        sent.take(each, "payment.commands", partition)
+    assert len(sent.found["order.events"][ORIGIN][0]) == 2
+
+
 def forwarded(record: Record, came: str) -> Record:
     value = (record.value or b"")[:-1] + b',"forwardedfrom":"%s"}' % came.encode()
     return msgspec.structs.replace(record, value=value)
