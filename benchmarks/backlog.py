@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 from benchmarks import peer
-from benchmarks.arena import Arena, arena, deposit, new_id, open_accounts
-from benchmarks.marked import NAME, add_marked_account, deposit_data
+from benchmarks.environment import Arena, arena, deposit, new_id, open_accounts
+from benchmarks.personal import NAME, add_marked_account, deposit_data
 from benchmarks.report import report
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.deciding.prepare import prepare

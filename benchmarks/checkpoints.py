@@ -13,7 +13,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.arena import Arena, arena, command, deposit, open_accounts
+from benchmarks.environment import Arena, arena, command, deposit, open_accounts
 from benchmarks.report import report
 from cqrs_cli.deciding.checkpoints.source import checkpoint_source
 from cqrs_cli.deciding.checkpoints.write import write_checkpoint

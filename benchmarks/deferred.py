@@ -8,7 +8,16 @@ from collections.abc import Iterator
 import confluent_kafka
 import msgspec
 
-from benchmarks.arena import Arena, anonymous, arena, cpu_seconds, message, new_id, open_accounts, workers
+from benchmarks.environment import (
+    Arena,
+    anonymous,
+    arena,
+    cpu_seconds,
+    message,
+    new_id,
+    open_accounts,
+    workers,
+)
 from benchmarks.latency import deciding
 from benchmarks.report import report
 from cqrs_cli.client.producer import CommandProducer

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from confluent_kafka import TopicPartition
 
-from benchmarks.arena import Arena, message
+from benchmarks.environment import Arena, message
 from cqrs_cli.client.outcomes import OutcomeWaiter
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.core.messages.outcome import read_outcome

@@ -12,9 +12,9 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from benchmarks.arena import Arena, arena, open_accounts
-from benchmarks.blows import CASES, ON_THREE, PEERS, Blow
 from benchmarks.brokers import Brokers, three_brokers
+from benchmarks.environment import Arena, arena, open_accounts
+from benchmarks.faults import CASES, ON_THREE, PEERS, Blow
 from benchmarks.latency import ACCOUNTS, answers, deciding, warm_up
 from benchmarks.report import report
 from benchmarks.runs import MissedError, Runs, shards

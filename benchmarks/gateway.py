@@ -16,8 +16,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from aggregates.bank_account import Deposit
-from benchmarks import hostile
-from benchmarks.arena import Arena, arena, command, cpu_seconds, open_accounts
+from benchmarks import abuse
+from benchmarks.environment import Arena, arena, command, cpu_seconds, open_accounts
 from benchmarks.latency import deciding
 from benchmarks.report import report
 from cqrs_cli import Client
@@ -32,7 +32,7 @@ def main() -> None:
     options.add_argument("--reads", type=int, default=10_000)
     options.add_argument("--slow", type=int, default=500, help="clients that do not read")
     options.add_argument("--runs", type=int, default=5)
-    options.add_argument("--hostile", action="store_true", help="attack it instead: benchmarks/hostile.py")
+    options.add_argument("--hostile", action="store_true", help="attack it instead: benchmarks/abuse.py")
     given = options.parse_args()
     if given.hostile:
         _attack()
@@ -70,9 +70,9 @@ def _measure(given: argparse.Namespace) -> None:
 def _attack() -> None:
     """Attack a gateway and report."""
     with arena() as here:
-        hostile.fill(here)
+        abuse.fill(here)
         with _serving(here) as (server, port):
-            rows = hostile.attack_all(server, port)
+            rows = abuse.attack_all(server, port)
     report("gateway under attack", rows)
 
 

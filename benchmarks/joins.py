@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.arena import Arena, arena, cpu_seconds
+from benchmarks.environment import Arena, arena, cpu_seconds
 from benchmarks.project import write_deposits
 from benchmarks.report import report
 

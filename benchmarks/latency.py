@@ -12,7 +12,7 @@ from pathlib import Path
 import confluent_kafka
 
 from benchmarks import peer
-from benchmarks.arena import Arena, arena, command, message, new_id, open_accounts
+from benchmarks.environment import Arena, arena, command, message, new_id, open_accounts
 from benchmarks.report import report
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka import clients

@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.arena import Arena, arena, command, deposit, greatest_memory
+from benchmarks.environment import Arena, arena, command, deposit, greatest_memory
 from benchmarks.report import report
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.prepare import prepare

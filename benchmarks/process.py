@@ -6,7 +6,7 @@ import time
 
 import confluent_kafka
 
-from benchmarks.arena import Arena, arena, open_accounts
+from benchmarks.environment import Arena, arena, open_accounts
 from benchmarks.latency import ACCOUNTS, deciding, send_meanwhile
 from benchmarks.project import write_deposits
 from benchmarks.report import report

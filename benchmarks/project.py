@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks.arena import AGGREGATES, Arena, arena
+from benchmarks.environment import AGGREGATES, Arena, arena
 from benchmarks.report import report
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka import clients

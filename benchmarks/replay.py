@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks import peer
-from benchmarks.arena import arena, deposit, open_accounts
+from benchmarks.environment import arena, deposit, open_accounts
 from benchmarks.report import report
 
 

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from benchmarks.arena import Arena, command
 from benchmarks.brokers import Brokers
+from benchmarks.environment import Arena, command
 from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim

@@ -7,7 +7,7 @@ two cores show whether sixteen tasks obstruct each other.
 import argparse
 import itertools
 
-from benchmarks.arena import Arena, arena, deposit, message, new_id, open_accounts
+from benchmarks.environment import Arena, arena, deposit, message, new_id, open_accounts
 from benchmarks.report import report
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.kafka.topics.partitioner import target

@@ -4,7 +4,7 @@ import argparse
 import subprocess
 import time
 
-from benchmarks.arena import Arena, arena, command
+from benchmarks.environment import Arena, arena, command
 from benchmarks.report import report
 
 

@@ -5,7 +5,7 @@ import json
 import subprocess
 import tempfile
 
-from benchmarks.arena import Arena, arena, command, deposit, greatest_memory, open_accounts
+from benchmarks.environment import Arena, arena, command, deposit, greatest_memory, open_accounts
 from benchmarks.report import report
 
 

@@ -27,7 +27,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partitions, read
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.runs.snapshot import Snapshot
-from cqrs_cli.status.decided import decided_places
+from cqrs_cli.status.aggregates import decided_places
 from cqrs_cli.status.shards import with_shards
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from cqrs_cli.following.projections.positions import read_positions
 from cqrs_cli.following.projections.prepare import ends
 from cqrs_cli.following.projections.reading import projected_topics
 from cqrs_cli.following.projections.runner import project_partitions
-from cqrs_cli.jobs.engine.driver_place import driver_place
+from cqrs_cli.jobs.engine.driver_address import driver_place
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, cancel_all
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root

@@ -17,7 +17,7 @@ from cqrs_cli.following.processes.load import PROCESSES
 from cqrs_cli.following.processes.plan import ProcessPlan
 from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.jobs.engine import jvm
-from cqrs_cli.jobs.engine.driver_place import driver_place
+from cqrs_cli.jobs.engine.driver_address import driver_place
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, cancel_all
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
@@ -27,9 +27,9 @@ from cqrs_cli.kafka.event_tail import OutgrownError, check_sizes
 from cqrs_cli.ownership.dealing import Share
 from cqrs_cli.ownership.ending import OwnerExit
 from cqrs_cli.ownership.standby import HeartbeatSender
-from cqrs_cli.runs.places import RunPlace, places
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
+from cqrs_cli.runs.run_partitions import RunPlace, places
 from cqrs_cli.runs.snapshot import Snapshot
 
 if TYPE_CHECKING:

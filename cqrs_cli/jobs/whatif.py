@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.engine.driver_place import driver_place
+from cqrs_cli.jobs.engine.driver_address import driver_place
 from cqrs_cli.jobs.engine.partition_job import collector, each, finish
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged

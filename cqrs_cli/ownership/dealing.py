@@ -1,4 +1,4 @@
-"""Assignment of partitions to a run's tasks, and rebalancing when task slots come or go, for `jobs.engine.crew`."""
+"""Assignment of partitions to a run's tasks, and rebalancing of task slots, for `jobs.engine.task_group`."""
 
 from collections.abc import Sequence
 

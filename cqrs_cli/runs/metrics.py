@@ -19,7 +19,7 @@ from cqrs_cli.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS
 if TYPE_CHECKING:
     from cqrs_cli.deciding.plan import Partition
     from cqrs_cli.runs.snapshot import Snapshot
-    from cqrs_cli.status.place import PlaceStatus
+    from cqrs_cli.status.partition import PlaceStatus
 
 #: The labels of the metrics of each partition.
 _PLACE = ("aggregate", "partition")

@@ -17,8 +17,8 @@ from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.ending import OwnerExit
 from cqrs_cli.ownership.standing import ClaimReader, ClaimSlot, CommittedClaim
-from cqrs_cli.runs.places import RunPlace, places
 from cqrs_cli.runs.reports import Reports
+from cqrs_cli.runs.run_partitions import RunPlace, places
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.takeover import Takeover
 

@@ -9,7 +9,7 @@ from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.following.processes.plan import ProcessProgress
 from cqrs_cli.ownership.claim import Counts
-from cqrs_cli.status.place import DECIDED, PlaceStatus, idle_places
+from cqrs_cli.status.partition import DECIDED, PlaceStatus, idle_places
 from cqrs_cli.status.running import places_of_processes
 
 

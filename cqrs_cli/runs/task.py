@@ -22,8 +22,8 @@ from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.watchdog import CodeWatch, Watchdog
 from cqrs_cli.registry import load
-from cqrs_cli.runs.places import RunPlace
 from cqrs_cli.runs.reporter import Reporter
+from cqrs_cli.runs.run_partitions import RunPlace
 from cqrs_cli.state.memory import MemoryBudget
 from cqrs_cli.system.limits import Needs, make_room, owner_needs
 from cqrs_cli.system.memory import collecting_nothing

@@ -5,7 +5,7 @@ from typing import Any
 
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.status.place import PlaceOwner, PlaceStatus, ShardStatus
+from cqrs_cli.status.partition import PlaceOwner, PlaceStatus, ShardStatus
 
 
 def end_text(value: int | None) -> str:

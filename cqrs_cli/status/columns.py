@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from cqrs_cli.column import Column, row_document
 from cqrs_cli.status import cells
 from cqrs_cli.status.cells import added, all_shards, count, largest, rate, rate_text, shard, time_text
-from cqrs_cli.status.place import DECIDED, HEARD, PLACE_KINDS, PROJECTED, PlaceKind, PlaceStatus
+from cqrs_cli.status.partition import DECIDED, HEARD, PLACE_KINDS, PROJECTED, PlaceKind, PlaceStatus
 
 
 class View(Flag):

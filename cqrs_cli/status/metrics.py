@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from cqrs_cli.following.projections.plan import ProjectionProgress
 from cqrs_cli.status.columns import COLUMNS, PlaceColumn
 from cqrs_cli.status.columns import Metric as Shown
-from cqrs_cli.status.place import PLACE_KINDS, PlaceKind, PlaceStatus, idle_places
+from cqrs_cli.status.partition import PLACE_KINDS, PlaceKind, PlaceStatus, idle_places
 from cqrs_cli.status.running import places_of_projection
 from cqrs_cli.version import __version__
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.ownership.claim import Counts
-from cqrs_cli.status.place import DECIDED, PlaceStatus, Rates
+from cqrs_cli.status.partition import DECIDED, PlaceStatus, Rates
 
 #: An owner that has not committed for this long, by its clock and this machine's clock, counts as idle.
 _LATELY_MS = 10_000

@@ -16,11 +16,11 @@ from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.status.decided import DecidedReader
-from cqrs_cli.status.heard import heard_place
-from cqrs_cli.status.place import DECIDED, PlaceStatus
+from cqrs_cli.status.aggregates import DecidedReader
+from cqrs_cli.status.partition import DECIDED, PlaceStatus
 from cqrs_cli.status.rates import Look, at_rest, rated
 from cqrs_cli.status.shards import with_shards
+from cqrs_cli.status.subscriptions import heard_place
 
 #: Seconds between two polls of the claims, which show how fast commands are decided.
 _SPEED_SECONDS = 0.5

@@ -2,7 +2,7 @@
 
 from cqrs_cli.following.processes.plan import ProcessProgress
 from cqrs_cli.following.projections.plan import ProjectionProgress
-from cqrs_cli.status.place import HEARD, PROJECTED, PlaceStatus
+from cqrs_cli.status.partition import HEARD, PROJECTED, PlaceStatus
 
 
 def places_of_processes(progress: ProcessProgress | None) -> list[PlaceStatus]:

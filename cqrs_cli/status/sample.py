@@ -12,7 +12,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.status.place import PlaceStatus
+from cqrs_cli.status.partition import PlaceStatus
 
 #: The number of the last outcomes of a partition that a poll reads: reasons and latency come from them.
 SAMPLE = 500

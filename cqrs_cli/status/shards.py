@@ -13,7 +13,7 @@ from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import open_readonly
-from cqrs_cli.status.place import PlaceStatus, ShardStatus
+from cqrs_cli.status.partition import PlaceStatus, ShardStatus
 
 
 def with_shards(

@@ -209,6 +209,6 @@ DETAILS = [
         "`--once` takes its own standing still for the rest of a run at work",
         "cqrs_cli/runs/other_runs.py",
         ((".lasts(positions, asked, answered)", ".lasts(positions, answered, answered)"),),
-        "tests/jobs/run/test_resting.py::test_own_pauses_are_no_rest",
+        "tests/jobs/run/test_once_wait.py::test_own_pauses_are_no_rest",
     ),
 ]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.mutations.change import Change, Class, Explained
-from tests.mutations.explained import CLASSES, EXPLAINED
+from tests.mutations.explanations import CLASSES, EXPLAINED
 
 #: mutmut's exit codes of a survivor: pytest passed, or no test reaches the mutant.
 UNNOTICED = (0, 5, 33)

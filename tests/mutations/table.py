@@ -202,7 +202,7 @@ RULES = [
         "a command is decided alone without being announced",
         "cqrs_cli/ownership/session.py",
         (("            self.commit_position(at)\n            yield", "            yield"),),
-        "tests/scenarios/crashes/test_deadly.py::test_only_the_deadly_command_fails[exit-0]",
+        "tests/scenarios/crashes/test_deadly_commands.py::test_only_the_deadly_command_fails[exit-0]",
     ),
     Mutation(
         "neighbours decide while a suspect is decided alone",
@@ -214,7 +214,7 @@ RULES = [
         "a command that does not end is tried again for ever",
         "cqrs_cli/ownership/watchdog.py",
         (("        self._watched.leave(condemn)\n", ""),),
-        "tests/scenarios/crashes/test_endless.py::test_endless_command_fails_at_once",
+        "tests/scenarios/crashes/test_endless_decide.py::test_endless_command_fails_at_once",
     ),
     Mutation(
         "the time of a pause counts as deciding",

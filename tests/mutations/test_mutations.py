@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutations.deferral import WAITING
 from tests.mutations.details import DETAILS
-from tests.mutations.erasing import ERASING
-from tests.mutations.forgetting import FORGETTING
-from tests.mutations.growing import GROWING
+from tests.mutations.erasure import FORGETTING
 from tests.mutations.harness import broken, copy, run
-from tests.mutations.keeping import KEEPING
-from tests.mutations.keyed import KEYED
-from tests.mutations.owning import OWNING
-from tests.mutations.placing import PLACING
-from tests.mutations.proving import PROVING
-from tests.mutations.reacting import REACTING
+from tests.mutations.key_verification import KEYED
+from tests.mutations.keys_topic import KEEPING
+from tests.mutations.ownership import OWNING
+from tests.mutations.personal_data import ERASING
+from tests.mutations.processes import REACTING
+from tests.mutations.repartitioning import GROWING
 from tests.mutations.table import RULES, Mutation
-from tests.mutations.waiting import WAITING
+from tests.mutations.task_assignment import PLACING
+from tests.mutations.verification import PROVING
 
 #: All mutations except those in `make test`.
 OTHERS = [

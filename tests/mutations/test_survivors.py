@@ -9,7 +9,7 @@ import pytest
 
 from tests.mutations import survivors
 from tests.mutations.change import Explained
-from tests.mutations.explained import EXPLAINED
+from tests.mutations.explanations import EXPLAINED
 from tests.support import ROOT
 
 MUTATED = """

@@ -5,8 +5,8 @@ import pytest
 from cqrs_cli.core.messages.payload_reference import find_reference
 from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.runs.reporter import Reporter
-from cqrs_cli.status.decided import decided_places
-from cqrs_cli.status.place import PlaceStatus
+from cqrs_cli.status.aggregates import decided_places
+from cqrs_cli.status.partition import PlaceStatus
 from cqrs_cli.telemetry.blocked_file import blocked_by
 from tests.payloads.bank import LARGE, Bank, opened, state, supervised
 from tests.payloads.stores import EACH_STORE

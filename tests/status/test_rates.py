@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cqrs_cli.ownership.claim import Counts
-from cqrs_cli.status.place import PlaceOwner, PlaceStatus, Rates
+from cqrs_cli.status.partition import PlaceOwner, PlaceStatus, Rates
 from cqrs_cli.status.rates import at_rest, rated
 from tests.support.places import decided, heard, look
 

@@ -13,7 +13,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import Positions, WriteBatch
-from cqrs_cli.status.place import DECIDED, PlaceStatus
+from cqrs_cli.status.partition import DECIDED, PlaceStatus
 from cqrs_cli.status.shards import with_shards
 from tests.core.personal.customer import Customer
 

@@ -4,8 +4,8 @@ from cqrs_cli.following.processes.heard import heard_partitions
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.processes.verify import verify_process
 from cqrs_cli.proof.reactions import Reactions
-from cqrs_cli.status.heard import heard_place
-from cqrs_cli.status.place import PlaceStatus
+from cqrs_cli.status.partition import PlaceStatus
+from cqrs_cli.status.subscriptions import heard_place
 from tests.following.processes.stage import Stage
 from tests.support import ROOT
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from cqrs_cli.ownership.claim import Counts
-from cqrs_cli.status.place import DECIDED, HEARD, PROJECTED, PlaceOwner, PlaceStatus
+from cqrs_cli.status.partition import DECIDED, HEARD, PROJECTED, PlaceOwner, PlaceStatus
 from cqrs_cli.status.rates import Look
 
 #: The owner of all partitions.

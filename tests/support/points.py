@@ -1,7 +1,8 @@
 """The failpoints that owners pass with any commands.
 
 Owners pass the other failpoints only with checkpoints, deferred commands or personal fields (`tests/deciding` kills
-there), or during a repartitioning (`tests/scenarios/test_grown_crashes.py` and `test_grown_operators.py` kill there).
+there), or during a repartitioning (`tests/scenarios/test_repartitioned_crashes.py` and `test_repartitioning_crashes.py`
+kill there).
 """
 
 from cqrs_cli.failpoints import POINTS

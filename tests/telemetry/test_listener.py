@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, UsageError
-from cqrs_cli.jobs.engine.driver_place import driver_place
+from cqrs_cli.jobs.engine.driver_address import driver_place
 from cqrs_cli.telemetry.datagrams import tell_driver
 from cqrs_cli.telemetry.listener import REPORTS_PORT
 from cqrs_cli.telemetry.task_messages import TaskNotes

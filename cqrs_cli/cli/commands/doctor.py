@@ -11,7 +11,7 @@ from cqrs_cli.cli.checks.cluster import (
     check_stored_keys,
 )
 from cqrs_cli.cli.checks.gateway import check_serving
-from cqrs_cli.cli.checks.places import check_places
+from cqrs_cli.cli.checks.partitions import check_places
 from cqrs_cli.cli.checks.project import check_project, check_this_machine
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli

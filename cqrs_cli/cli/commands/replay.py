@@ -7,7 +7,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, moment, option
-from cqrs_cli.cli.personal import PersonalValues, check_personal
+from cqrs_cli.cli.personal_values import PersonalValues, check_personal
 from cqrs_cli.cli.positions import positions_of
 from cqrs_cli.cli.render.replay import replayed, replaying_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session

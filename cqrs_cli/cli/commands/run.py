@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cqrs_cli.cli.render.progress import RunDisplay
     from cqrs_cli.core.aggregate.aggregate import Aggregate
     from cqrs_cli.kafka.connection.connection import Connection
-    from cqrs_cli.runs.assembly import Assembly, OperatorOverrides
+    from cqrs_cli.runs.run_plan import Assembly, OperatorOverrides
     from cqrs_cli.runs.snapshot import Snapshot
 
 
@@ -62,7 +62,7 @@ class InterventionOptions:
     ] = None
 
     def read(self) -> "OperatorOverrides":
-        from cqrs_cli.runs.assembly import OperatorOverrides
+        from cqrs_cli.runs.run_plan import OperatorOverrides
 
         return OperatorOverrides(self.accept_loss or (), self.skip or (), self.fail or ())
 
@@ -151,7 +151,7 @@ def _assemble(
 ) -> "Assembly":
     """The plans of the aggregates and process managers that are named; without names of all."""
     from cqrs_cli.cli.processes import chosen_processes
-    from cqrs_cli.runs.assembly import assemble
+    from cqrs_cli.runs.run_plan import assemble
 
     everything = not (aggregates or processes.process)
     known = cli.usable(aggregates) if aggregates or everything else {}

@@ -125,7 +125,7 @@ def send(
         return send_one_composed(cli, composed)
     if projected is None:
         return send_one_and_print_outcome(cli, composed, patience)
-    from cqrs_cli.cli.projected import ReadModelWait
+    from cqrs_cli.cli.read_model_wait import ReadModelWait
 
     read_model = ReadModelWait(cli, composed.aggregate, projected, database)
     send_one_and_print_outcome(cli, composed, patience)

@@ -12,7 +12,7 @@ from cqrs_cli.cli.render.status import status_document, status_text
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
-    from cqrs_cli.status.place import PlaceStatus
+    from cqrs_cli.status.partition import PlaceStatus
     from cqrs_cli.status.rates import Look
 
 
@@ -66,7 +66,7 @@ def status(
 def _projected(cli: Cli, connection: "Connection", url: str) -> "list[PlaceStatus]":
     check_sqlalchemy()
     from cqrs_cli.following.projections.database import parse_database
-    from cqrs_cli.status.projected import projected_places
+    from cqrs_cli.status.projections import projected_places
 
     return projected_places(connection, parse_database(url, cli.settings.root, "--projections"))
 

@@ -66,7 +66,7 @@ def tail(
     Records of several partitions are sorted by their timestamps, except new records with --follow. An offset in
     --from counts in each partition. If a followed topic is deleted or recreated, the command exits with 5.
     """
-    from cqrs_cli.cli.opener import opener_of
+    from cqrs_cli.cli.event_decryptor import opener_of
     from cqrs_cli.cli.record_filter import record_filter
     from cqrs_cli.kafka import readers, tailing
     from cqrs_cli.kafka.tailing import Origin

@@ -39,7 +39,7 @@ def trace(
 
     It reads all records since --since, and prints how many. The command exits with 1 if it finds nothing.
     """
-    from cqrs_cli.cli.opener import opener_of
+    from cqrs_cli.cli.event_decryptor import opener_of
     from cqrs_cli.cli.render.queries.trace import searched_text, trace_document, trace_text
     from cqrs_cli.client.queries.lineage import lineage
     from cqrs_cli.client.queries.trace import trace_messages

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from cqrs_cli.status.columns import COLUMNS, PlaceColumn, Row, row, total
-from cqrs_cli.status.place import PlaceStatus
+from cqrs_cli.status.partition import PlaceStatus
 from cqrs_cli.status.rates import Look
 
 #: The period of the displayed reasons in seconds.

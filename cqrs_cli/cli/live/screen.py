@@ -9,10 +9,10 @@ from rich.text import Text
 
 from cqrs_cli.cli.live.model import SORTS, Choices
 from cqrs_cli.cli.output import printable
-from cqrs_cli.cli.render.places import columns_of, place_table
+from cqrs_cli.cli.render.partition_table import columns_of, place_table
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.status.columns import COLUMNS, PlaceColumn, View, row, total
-from cqrs_cli.status.place import DECIDED, standing_by
+from cqrs_cli.status.partition import DECIDED, standing_by
 from cqrs_cli.status.rates import Look
 
 #: The width below which the header is shortened.

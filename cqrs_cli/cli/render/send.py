@@ -70,7 +70,7 @@ class OutcomePrinter:
 
     def say_nobody_decides(self, connection: Connection) -> None:
         """Print a message about each aggregate whose commands wait in partitions without an owner."""
-        from cqrs_cli.cli.ownerless import ownerless
+        from cqrs_cli.cli.ownerless_partitions import ownerless
 
         waiting: dict[str, set[int]] = {}
         prefix = self.cli.settings.topic_prefix

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cqrs_cli.status.columns import PlaceColumn
-    from cqrs_cli.status.place import PlaceStatus
+    from cqrs_cli.status.partition import PlaceStatus
     from cqrs_cli.status.rates import Look
 
 
@@ -20,7 +20,7 @@ def status_document(
     """Return the snapshot as JSON. `store`: the setting."""
     from cqrs_cli.core.messages.timestamps import rfc3339
     from cqrs_cli.status.columns import COLUMNS, place_document
-    from cqrs_cli.status.place import DECIDED, HEARD, PROJECTED, standing_by
+    from cqrs_cli.status.partition import DECIDED, HEARD, PROJECTED, standing_by
 
     def partitions(places: "Iterable[PlaceStatus]") -> list[dict[str, Any]]:
         return [place_document(place, columns or COLUMNS) for place in places]
@@ -87,9 +87,9 @@ def status_text(
     from rich.console import Group
     from rich.text import Text
 
-    from cqrs_cli.cli.render.places import columns_of, place_table
+    from cqrs_cli.cli.render.partition_table import columns_of, place_table
     from cqrs_cli.status.columns import COLUMNS, View, row, total
-    from cqrs_cli.status.place import DECIDED, PLACE_KINDS, standing_by
+    from cqrs_cli.status.partition import DECIDED, PLACE_KINDS, standing_by
 
     parts: list[RenderableType] = []
     for kind in PLACE_KINDS:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.engine import jvm
-from cqrs_cli.jobs.engine.crew import TaskGroup
 from cqrs_cli.jobs.engine.long_job import LongWork
 from cqrs_cli.jobs.engine.partition_job import PartitionResult
+from cqrs_cli.jobs.engine.task_group import TaskGroup
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.engine.driver_place import driver_place
+from cqrs_cli.jobs.engine.driver_address import driver_place
 from cqrs_cli.jobs.engine.partition_job import collector, finish, shipped
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.jobs.export.columns import EventBatches, event_lines, event_schema

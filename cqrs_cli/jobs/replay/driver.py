@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.client.history import cut_bounds
 from cqrs_cli.core.aggregate.decider import State
-from cqrs_cli.jobs.engine.driver_place import driver_place
+from cqrs_cli.jobs.engine.driver_address import driver_place
 from cqrs_cli.jobs.engine.partition_job import collector, each, finish, shipped
 from cqrs_cli.jobs.engine.staging import LINES, Target, staged
 from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import ContradictionError, CqrsError
-from cqrs_cli.jobs.engine.driver_place import driver_place
+from cqrs_cli.jobs.engine.driver_address import driver_place
 from cqrs_cli.jobs.engine.partition_job import collector, each, finish
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.connection import Connection

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.jobs.engine.driver_place import driver_place
+from cqrs_cli.jobs.engine.driver_address import driver_place
 from cqrs_cli.jobs.engine.partition_job import collector, each, finish, raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.kafka.admin.topics import Admin, check_topics

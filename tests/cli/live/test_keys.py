@@ -15,7 +15,7 @@ import itertools
 from rich.console import Console
 from cqrs_cli.cli.live.loop import show_live
 from cqrs_cli.cli.live.screen import picture
-from cqrs_cli.status.place import DECIDED, PlaceStatus
+from cqrs_cli.status.partition import DECIDED, PlaceStatus
 from cqrs_cli.status.rates import Look
 
 numbers = itertools.count(1)

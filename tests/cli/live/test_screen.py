@@ -7,7 +7,7 @@ from rich.console import Console
 
 from cqrs_cli.cli.live.model import Choices
 from cqrs_cli.cli.live.screen import picture
-from cqrs_cli.status.place import PlaceOwner, Rates
+from cqrs_cli.status.partition import PlaceOwner, Rates
 from cqrs_cli.status.rates import Look
 from tests.support.places import decided, heard, look
 

@@ -14,7 +14,7 @@ from cqrs_cli.following.projections.prepare import ends, prepare_projection
 from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
-from cqrs_cli.status.projected import projected_places
+from cqrs_cli.status.projections import projected_places
 from tests.following.projections.feeding import random_log, recent_orders, url_of
 from tests.following.projections.topics import make_orders, write_events
 from tests.support import ROOT

@@ -18,8 +18,8 @@ from cqrs_cli.scans.replay import task
 from cqrs_cli.scans.replay.fold import ReplayFold
 from cqrs_cli.scans.replay.progress import ReplayProgress
 from cqrs_cli.telemetry.task_reports import JobProgress
-from tests.jobs.heard import Heard, told
 from tests.jobs.replay.limits import Most
+from tests.jobs.report_listener import Heard, told
 from tests.support import ROOT
 from tests.support.eventlog import append, counted, create
 from tests.support.waiting import eventually

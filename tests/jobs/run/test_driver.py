@@ -11,7 +11,7 @@ from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.errors import CqrsError, UnavailableError
-from cqrs_cli.jobs.engine.crew import FUTILE
+from cqrs_cli.jobs.engine.task_group import FUTILE
 from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.runs.progress import BrokerAnswer, Progress
 from cqrs_cli.runs.snapshot import Rebuild, Snapshot

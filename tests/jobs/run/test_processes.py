@@ -20,9 +20,9 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.ownership.ending import OwnerExit
 from cqrs_cli.ownership.session import Session
-from cqrs_cli.runs.assembly import OperatorOverrides, assemble
 from cqrs_cli.runs.other_runs import left_to_react
-from cqrs_cli.runs.places import places
+from cqrs_cli.runs.run_partitions import places
+from cqrs_cli.runs.run_plan import OperatorOverrides, assemble
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.task import own
 from tests.following.processes.stage import RunningProcess, Stage, orders

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.jobs.verify.proving import call, certified
+from tests.jobs.verify.verification import call, certified
 from tests.support.harness import TopicHarness
 from tests.support.rewriting import append, edited, rewrite
 from tests.support.topic_loss import shorten

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks import verify as benchmark
-from benchmarks.arena import Arena
+from benchmarks.environment import Arena
 from cqrs_cli.cli.render.verify import nothing_compared, verified
 from cqrs_cli.jobs.verify.driver import VerifySummary
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.scans.verify.since import HEAD_FILE
 from cqrs_cli.scans.verify.state import ShardComparison
-from tests.jobs.verify.proving import call
+from tests.jobs.verify.verification import call
 from tests.support.harness import TopicHarness
 from tests.support.results import lines_of
 from tests.support.rewriting import append

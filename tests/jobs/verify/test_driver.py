@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-from tests.jobs.verify.proving import verified
+from tests.jobs.verify.verification import verified
 
 pytestmark = pytest.mark.kafka
 

@@ -10,7 +10,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind
-from tests.jobs.verify.proving import change, kinds, verified
+from tests.jobs.verify.verification import change, kinds, verified
 from tests.support import ROOT
 from tests.support.commands import command, mixture
 from tests.support.harness import TopicHarness

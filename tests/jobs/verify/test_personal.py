@@ -19,7 +19,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.state.store import WriteBatch
 from tests.jobs.verify.customers import RING_FILE, customers, decide, erased, put_key, registered, remake_keys
-from tests.jobs.verify.proving import call, certified, shard
+from tests.jobs.verify.verification import call, certified, shard
 from tests.proof.sealed import key
 from tests.support import ROOT
 from tests.support.harness import TopicHarness

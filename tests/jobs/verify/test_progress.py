@@ -19,7 +19,7 @@ from cqrs_cli.scans.verify.plan import ProofPlan
 from cqrs_cli.scans.verify.task import OWNER_LOGS, prove_partition
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import JobProgress
-from tests.jobs.heard import Heard, told
+from tests.jobs.report_listener import Heard, told
 from tests.support.harness import TopicHarness
 from tests.support.waiting import eventually
 

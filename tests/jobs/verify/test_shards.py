@@ -19,7 +19,7 @@ from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import open_readonly, open_shard
 from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from cqrs_cli.state.store import WriteBatch
-from tests.jobs.verify.proving import change, shard, verified
+from tests.jobs.verify.verification import change, shard, verified
 from tests.support import ROOT
 from tests.support.commands import command, mixture
 from tests.support.harness import TopicHarness

@@ -16,7 +16,7 @@ from cqrs_cli.errors import ConfigurationError, ContradictionError, UnavailableE
 from cqrs_cli.jobs.verify.driver import VerifySummary, plan_verify, proved_by, verify_here
 from cqrs_cli.scans.verify.kept import keep, load_carried
 from cqrs_cli.scans.verify.since import HEAD_FILE, CheckpointScope, resumed_from
-from tests.jobs.verify.proving import verified
+from tests.jobs.verify.verification import verified
 from tests.proof.history import History, drawn
 from tests.proof.pieces import LOGS, Pieces, looks
 from tests.support import ROOT

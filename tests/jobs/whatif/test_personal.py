@@ -13,7 +13,7 @@ from cqrs_cli.proof.whatif.decided import Lookahead, join_history, placed_events
 from cqrs_cli.proof.whatif.difference import HistoryDifference
 from cqrs_cli.scans.whatif.family import scratch
 from cqrs_cli.scans.whatif.redeciding import Simulation
-from tests.jobs.whatif.rehearsed import RULES, Logs, decided_again
+from tests.jobs.whatif.histories import RULES, Logs, decided_again
 from tests.proof.deferred.sealed import Parked, later
 from tests.proof.history import History
 from tests.proof.sealed import TALLY, Add, Added, Sealed, Tally, erase, evolve, says

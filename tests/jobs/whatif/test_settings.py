@@ -22,7 +22,7 @@ from cqrs_cli.scans.whatif.parked import changes_of
 from cqrs_cli.settings.settings import load_settings
 from tests.core.deferral.played import played
 from tests.core.deferral.world import TOPIC, WAY
-from tests.jobs.whatif.rehearsed import decided_again, logs_of
+from tests.jobs.whatif.histories import decided_again, logs_of
 from tests.proof.grown import Grown
 from tests.proof.history import seeds, wish
 from tests.proof.walking import records

@@ -18,7 +18,7 @@ from cqrs_cli.scans.erased.prove import prove_erased
 from tests.deciding.personal import NEEDLE, erase, keys, register, ringed
 from tests.scenarios.secured.acls import User
 from tests.scenarios.secured.broker import Secured
-from tests.scenarios.secured.people import a_user, allowed
+from tests.scenarios.secured.kafka_users import a_user, allowed
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
 from tests.support.waiting import eventually

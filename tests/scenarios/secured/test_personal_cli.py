@@ -11,7 +11,7 @@ from tests.cli.conftest import Cqrs, DeliveryReport
 from tests.deciding.personal import NEEDLE
 from tests.scenarios.secured.acls import User, documented, grant, renamed, take_away
 from tests.scenarios.secured.broker import Secured
-from tests.scenarios.secured.people import a_user, allowed
+from tests.scenarios.secured.kafka_users import a_user, allowed
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running

@@ -9,7 +9,7 @@ from msgspec import structs
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import TakenOverError
-from cqrs_cli.status.decided import decided_places
+from cqrs_cli.status.aggregates import decided_places
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process

@@ -7,7 +7,7 @@ from cqrs_cli.following.processes.explain import explain_trial
 from cqrs_cli.following.processes.heard import HeardPartition
 from cqrs_cli.following.processes.plan import subscription_place
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
-from cqrs_cli.status.place import HEARD, PlaceStatus, claimed
+from cqrs_cli.status.partition import HEARD, PlaceStatus, claimed
 from cqrs_cli.telemetry.blocked_file import blocked_by
 
 

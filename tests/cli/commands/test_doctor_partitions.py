@@ -2,9 +2,9 @@
 
 import pytest
 
-from cqrs_cli.cli.checks.places import judge_places
+from cqrs_cli.cli.checks.partitions import judge_places
 from cqrs_cli.doctor.check import ok, warn
-from cqrs_cli.status.place import Rates
+from cqrs_cli.status.partition import Rates
 from tests.cli.conftest import Cqrs
 from tests.support import places
 

@@ -8,7 +8,7 @@ import pytest
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from cqrs_cli.ownership.trials.slow import SlowCommand
-from cqrs_cli.status.decided import decided_places
+from cqrs_cli.status.aggregates import decided_places
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process
 from tests.support.traps import HASTY, Submissions, check_traps, step, traps

@@ -1,6 +1,6 @@
 """The texts about a partition: its names, and remarks for an operator."""
 
-from cqrs_cli.status.place import idle_places
+from cqrs_cli.status.partition import idle_places
 from tests.support.places import decided, heard, projected
 
 

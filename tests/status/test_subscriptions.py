@@ -6,8 +6,8 @@ from cqrs_cli.following.processes.heard import HeardReader
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.status.heard import heard_place
-from cqrs_cli.status.place import PlaceStatus
+from cqrs_cli.status.partition import PlaceStatus
+from cqrs_cli.status.subscriptions import heard_place
 from tests.following.processes.stage import Stage, react_here
 from tests.support import ROOT
 from tests.support.waiting import eventually

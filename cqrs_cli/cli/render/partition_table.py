@@ -9,7 +9,7 @@ from rich.text import Text
 
 from cqrs_cli.cli.output import printable
 from cqrs_cli.status.columns import COLUMNS, PlaceColumn, Row, View, texts
-from cqrs_cli.status.place import PlaceKind
+from cqrs_cli.status.partition import PlaceKind
 
 #: Characters between two columns.
 _GAP = 2

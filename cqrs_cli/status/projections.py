@@ -12,7 +12,7 @@ from cqrs_cli.following.projections.failures import words
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.status.place import PROJECTED, PlaceOwner, PlaceStatus
+from cqrs_cli.status.partition import PROJECTED, PlaceOwner, PlaceStatus
 
 
 def projected_places(cluster: Connection, place: DatabaseAddress) -> list[PlaceStatus]:

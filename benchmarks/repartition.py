@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from benchmarks.arena import Arena, arena, deposit, open_accounts
+from benchmarks.environment import Arena, arena, deposit, open_accounts
 from benchmarks.flow import Flow, Waiting
 from benchmarks.latency import deciding
 from benchmarks.report import report

@@ -24,7 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are it
     ResourceType,
 )
 
-from benchmarks.arena import Arena, anonymous, deposit, open_accounts
+from benchmarks.environment import Arena, anonymous, deposit, open_accounts
 from cqrs_cli.system.limits import raise_descriptors
 
 #: Events of the only account, whose history is requested.

@@ -232,6 +232,6 @@ PROVING = [
         "a child's stretch begins behind its parent's",
         "cqrs_cli/scans/whatif/task.py",
         (("if plan.since is None or is_whole else", "if plan.since is None else"),),
-        "tests/jobs/whatif/test_growth.py::test_child_begins_as_early_as_its_parent",
+        "tests/jobs/whatif/test_repartitioned.py::test_child_begins_as_early_as_its_parent",
     ),
 ]

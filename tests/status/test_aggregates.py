@@ -8,8 +8,8 @@ from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.trials.slow import tell_slow
-from cqrs_cli.status.decided import decided_places
-from cqrs_cli.status.place import PlaceStatus
+from cqrs_cli.status.aggregates import decided_places
+from cqrs_cli.status.partition import PlaceStatus
 from cqrs_cli.status.reader import StatusReader
 from tests.cli.live.terminal import terminal
 from tests.support import AGGREGATES

@@ -2,8 +2,8 @@
 
 from tests.mutations.table import Mutation
 
-_PLACES = "tests/scenarios/takeovers/test_places.py"
-_CREW = "tests/jobs/run/test_crew.py"
+_PLACES = "tests/scenarios/takeovers/test_partition_takeovers.py"
+_CREW = "tests/jobs/run/test_task_group.py"
 
 PLACING = [
     Mutation(
@@ -37,13 +37,13 @@ PLACING = [
     ),
     Mutation(
         "slots that join are not used",
-        "cqrs_cli/jobs/engine/crew.py",
+        "cqrs_cli/jobs/engine/task_group.py",
         (("more = max(0, found.slots - len(staying))", "more = len(leaving)"),),
         f"{_CREW}::test_slots_that_join_get_places",
     ),
     Mutation(
         "a run waits for slots that are gone",
-        "cqrs_cli/jobs/engine/crew.py",
+        "cqrs_cli/jobs/engine/task_group.py",
         (("elif 0 < slots < tasks and", "elif False and"),),
         f"{_CREW}::test_without_lost_slots_it_begins_anew",
     ),
@@ -55,25 +55,25 @@ PLACING = [
     ),
     Mutation(
         "drained executors keep what they own",
-        "cqrs_cli/jobs/engine/crew.py",
+        "cqrs_cli/jobs/engine/task_group.py",
         ((" if found.drained else []", " if False else []"),),
         f"{_CREW}::test_drained_executors_give_all_away",
     ),
     Mutation(
         "a task that has given all away is submitted again",
-        "cqrs_cli/jobs/engine/crew.py",
+        "cqrs_cli/jobs/engine/task_group.py",
         (("self._members = [*staying, *", "self._members = [*staying, *leaving, *"),),
         f"{_CREW}::test_task_that_left_is_not_missed",
     ),
     Mutation(
         "a run waits for slots where executors are drained",
-        "cqrs_cli/jobs/engine/crew.py",
+        "cqrs_cli/jobs/engine/task_group.py",
         (("if all_run and (not slots or self._move(found)):", "if self._move(found) or all_run:"),),
         f"{_CREW}::test_without_drained_slots_it_begins_anew",
     ),
     Mutation(
         "a run ends where all executors are drained",
-        "cqrs_cli/jobs/engine/crew.py",
+        "cqrs_cli/jobs/engine/task_group.py",
         (("not slots or ", ""), ("elif 0 < slots < tasks and", "elif slots < tasks and")),
         f"{_CREW}::test_tasks_stay_if_all_is_drained",
     ),

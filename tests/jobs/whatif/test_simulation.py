@@ -13,7 +13,7 @@ from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.ownership.trials.trial import Trial
 from cqrs_cli.proof.whatif.decided import HistoryError
 from cqrs_cli.proof.whatif.difference import blame_of
-from tests.jobs.whatif.rehearsed import again, code, decided_by
+from tests.jobs.whatif.histories import again, code, decided_by
 from tests.proof import history as tally
 from tests.proof.history import (
     Add,

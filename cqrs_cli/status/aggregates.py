@@ -20,7 +20,7 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.standing import ClaimReader, CommittedClaim
 from cqrs_cli.ownership.trials.slow import slow_command
-from cqrs_cli.status.place import DECIDED, PlaceStatus, claimed
+from cqrs_cli.status.partition import DECIDED, PlaceStatus, claimed
 from cqrs_cli.status.sample import Sampler
 from cqrs_cli.telemetry.blocked_file import blocked_by
 

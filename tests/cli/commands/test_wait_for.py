@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, text
 
 from cqrs_cli import registry
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.projected import ReadModelWait
+from cqrs_cli.cli.read_model_wait import ReadModelWait
 from cqrs_cli.errors import NoOutcomeError
 from cqrs_cli.following.projections.database import parse_database
 from cqrs_cli.following.projections.load import load_projection

@@ -10,7 +10,7 @@ from cqrs_cli.jobs.verify.driver import VerifySummary, plan_verify, proved_by, v
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.verify.since import resumed_from
 from tests.deciding.growing import counters, grow_twice, round_of
-from tests.jobs.verify.proving import call, certified, verified
+from tests.jobs.verify.verification import call, certified, verified
 from tests.support.growth import grow
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
