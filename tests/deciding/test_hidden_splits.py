@@ -10,7 +10,7 @@ import pytest
 
 from cqrs_cli.core.messages.growth import Split, growth_value
 from cqrs_cli.deciding.repartition import repartition
-from cqrs_cli.kafka import chains, clients
+from cqrs_cli.kafka import clients, segments
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import HIDDEN_PATIENCE, HiddenLineageError, read_lineage
 from cqrs_cli.ownership.timing import Timing
@@ -55,23 +55,23 @@ def test_counts_need_no_split(pair: TopicHarness) -> None:
     """A reader of whole logs needs no hidden split. A request that is hidden after the split needs to be read."""
     grow(pair, 4)
     with splitting(pair):
-        assert chains.find_chains(pair.connection, pair.topics, "murmur2", 4).counts == (2, 4)
+        assert segments.find_chains(pair.connection, pair.topics, "murmur2", 4).counts == (2, 4)
         with pytest.raises(HiddenLineageError):
-            chains.find_chains(pair.connection, pair.topics, "murmur2", 8, patience=0.1)
+            segments.find_chains(pair.connection, pair.topics, "murmur2", 8, patience=0.1)
 
 
 def test_splits_are_waited_for_by_their_readers(pair: TopicHarness) -> None:
     """The timeout equals the timeout of `repartition`."""
-    waiting = (chains.find_chains, chains.find_lineage)
+    waiting = (segments.find_chains, segments.find_lineage)
     assert {signature(one).parameters["patience"].default for one in waiting} == {HIDDEN_PATIENCE}
     grow(pair, 4)
     found = []
     reader = threading.Thread(
-        target=lambda: found.append(chains.find_lineage(pair.connection, pair.topics, 4))
+        target=lambda: found.append(segments.find_lineage(pair.connection, pair.topics, 4))
     )
     with splitting(pair):
         with pytest.raises(HiddenLineageError):
-            chains.find_lineage(pair.connection, pair.topics, 4, patience=0.1)
+            segments.find_lineage(pair.connection, pair.topics, 4, patience=0.1)
         reader.start()
     reader.join(60)
     assert found == [lineage(pair)] and len(lineage(pair).splits) == 1
