@@ -5,7 +5,7 @@ import secrets
 from base64 import b64encode
 from pathlib import Path
 
-from cqrs_cli.keys.ring import SIZES
+from cqrs_cli.keys.keyring import SIZES
 
 NAME = "marked_account"
 

@@ -17,7 +17,7 @@ from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.ring import load_ring
+from cqrs_cli.keys.keyring import load_ring
 from tests.core.personal.customer import CUSTOMER
 from tests.support.page import Page
 

@@ -6,7 +6,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from cqrs_cli.keys.opener import EventDecryptor
+    from cqrs_cli.keys.event_decryptor import EventDecryptor
 
 
 def opener_of(cli: Cli, aggregate: str) -> "EventDecryptor | None":

@@ -11,7 +11,7 @@ from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, record_event
 from cqrs_cli.errors import ContradictionError, UsageError
-from cqrs_cli.payloads.check_out import check_out
+from cqrs_cli.payloads.download import check_out
 
 
 class _Typed(msgspec.Struct, gc=False):

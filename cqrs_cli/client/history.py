@@ -16,8 +16,8 @@ from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.segments import find_chains
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.opener import EventView
-from cqrs_cli.payloads.check_out import checked_out
+from cqrs_cli.keys.event_decryptor import EventView
+from cqrs_cli.payloads.download import checked_out
 from cqrs_cli.settings.moments import parse_moment
 
 #: True if a state of the aggregate is not after the requested version or time.

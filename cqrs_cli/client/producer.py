@@ -13,7 +13,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target
-from cqrs_cli.payloads.check_in import checked_in
+from cqrs_cli.payloads.upload import checked_in
 
 #: Called with the partition and offset of a delivered command.
 Delivered = Callable[[int, int], None]

@@ -14,7 +14,7 @@ from cqrs_cli.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
-    from cqrs_cli.keys.opener import EventDecryptor
+    from cqrs_cli.keys.event_decryptor import EventDecryptor
     from cqrs_cli.settings.settings import Settings
 
 
@@ -46,7 +46,7 @@ class ProjectAggregates:
     def _made_opener(self, aggregate: Aggregate, events: str) -> "EventDecryptor":
         from cqrs_cli.kafka.keys_log import event_opener
         from cqrs_cli.kafka.topics.topics import Topics
-        from cqrs_cli.keys.opener import EventDecryptor
+        from cqrs_cli.keys.event_decryptor import EventDecryptor
 
         marks = event_marks(aggregate)
         if marks is None or self._settings.keys() is None:

@@ -11,8 +11,8 @@ from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.messages.growth import Split
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.stored import DedupEntry, remember
+from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.deferred_fold import entries_of, entry_change
-from cqrs_cli.deciding.holding import AssignedKeys
 from cqrs_cli.deciding.recover import check_reached, fold_records, parse_outcome
 from cqrs_cli.deciding.state_cache import FoldedOfParent, StateCache
 from cqrs_cli.kafka.partition_log import PartitionLog

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.holding import AssignedKeys
+from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.position import LogState, contradiction, gap
 from cqrs_cli.deciding.recover import parse_outcome
 from cqrs_cli.kafka.partition_log import PartitionLog

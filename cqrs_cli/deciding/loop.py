@@ -11,7 +11,7 @@ from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.data_keys import no_key
-from cqrs_cli.deciding.deferring import DeferredCommands, values
+from cqrs_cli.deciding.deferred_commands import DeferredCommands, values
 from cqrs_cli.deciding.key_upkeep import KeyUpkeep
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
@@ -23,7 +23,7 @@ from cqrs_cli.ownership.claim import progressed
 from cqrs_cli.ownership.loop import Loop
 from cqrs_cli.ownership.signals import BatchTooLarge
 from cqrs_cli.ownership.trials.attempts import Attempts
-from cqrs_cli.payloads.exchange import PayloadExchange
+from cqrs_cli.payloads.owner_payloads import PayloadExchange
 
 
 class DecideLoop(Loop):

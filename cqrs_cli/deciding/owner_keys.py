@@ -25,8 +25,8 @@ from cqrs_cli.core.personal.sealed_data import (
 from cqrs_cli.core.personal.sealing import STATE, DataKey, SealPlace
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.topics.partitioner import KeyHome
-from cqrs_cli.keys.reading import KeysLog, key_records
-from cqrs_cli.keys.ring import Keyring
+from cqrs_cli.keys.keyring import Keyring
+from cqrs_cli.keys.partition_keys import KeysLog, key_records
 from cqrs_cli.keys.topic import KeyTable, WrappedKey, key_value
 from cqrs_cli.state.key_cache import EndedKey, KeyChange, KeyOffsets, KeyRecord, KeyStore, changed
 

@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.deciding.holding import AssignedKeys
+from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.state_cache import CACHE_BYTES
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
@@ -15,8 +15,8 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.ownership.claim import Claim, Counts
-from cqrs_cli.ownership.ending import OwnerExit
-from cqrs_cli.ownership.standing import ClaimSlot
+from cqrs_cli.ownership.committed_claims import ClaimSlot
+from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.telemetry.datagrams import Address

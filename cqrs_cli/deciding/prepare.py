@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.deciding.opened_keys import required_ring
+from cqrs_cli.deciding.open_keys import required_ring
 from cqrs_cli.deciding.plan import Partition, Plan, partition_seat
 from cqrs_cli.deciding.position import another_count, check_place
 from cqrs_cli.errors import ConfigurationError, UsageError
@@ -21,7 +21,7 @@ from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
 from cqrs_cli.ownership.claim import Claim, next_run_epoch
-from cqrs_cli.ownership.standing import standings
+from cqrs_cli.ownership.committed_claims import standings
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.system.concurrent_calls import WORKERS
 from cqrs_cli.system.limits import BASE_BYTES, DESCRIPTORS_A_BROKER, Needs, make_room, owner_needs

@@ -29,7 +29,7 @@ from cqrs_cli.kafka.topics.checks import missing_topics
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.ownership.claim import TERMINAL, Claim
-from cqrs_cli.ownership.standing import standings
+from cqrs_cli.ownership.committed_claims import standings
 from cqrs_cli.version import __version__
 
 

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.deciding.explain import explain_log_stall
+from cqrs_cli.deciding.errors import explain_log_stall
+from cqrs_cli.deciding.in_doubt import hides_forwards
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.recover import parse_outcome
-from cqrs_cli.deciding.settle import hides_forwards
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.readers import StalledError, watermarks

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.messages.growth import Begun, Split, growth_value
+from cqrs_cli.deciding.deferred_commands import values
 from cqrs_cli.deciding.deferred_fold import entries_of
-from cqrs_cli.deciding.deferring import values
 from cqrs_cli.deciding.inherit import drop_moved, portions
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache

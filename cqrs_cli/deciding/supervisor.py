@@ -12,18 +12,18 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import DecisionInterrupted
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding import explain
+from cqrs_cli.deciding import errors
+from cqrs_cli.deciding.catch_up import CatchUp, until_level, warm
+from cqrs_cli.deciding.in_doubt import settled
 from cqrs_cli.deciding.measures import Measures
-from cqrs_cli.deciding.opened_keys import opened_keys, refuse_doubts
+from cqrs_cli.deciding.open_keys import opened_keys, refuse_doubts
 from cqrs_cli.deciding.owner import DecidingOwner
 from cqrs_cli.deciding.owner_keys import OwnerKeys
+from cqrs_cli.deciding.pending_partitions import await_unborn
 from cqrs_cli.deciding.plan import KEYS_SUFFIX, OwnerResult, Partition, Plan
 from cqrs_cli.deciding.recover import will_last
 from cqrs_cli.deciding.report import compose_report, encode_report
 from cqrs_cli.deciding.retire import replace_claim
-from cqrs_cli.deciding.settle import settled
-from cqrs_cli.deciding.unborn import await_unborn
-from cqrs_cli.deciding.warm import CatchUp, until_level, warm
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.lineage_log import HiddenLineageError, visible_lineage
@@ -36,7 +36,7 @@ from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.ownership.trials.attempts import Attempts
 from cqrs_cli.state.errors import AheadError, CorruptError
 from cqrs_cli.state.memory import MemoryBudget, MemoryStore
-from cqrs_cli.state.opening import OpenStore, open_store
+from cqrs_cli.state.open_store import OpenStore, open_store
 from cqrs_cli.state.store import NotOwnerError, Store
 
 
@@ -118,7 +118,7 @@ class DecidingSupervisor(Supervisor):
             self.measures.enter("warm")
             until_level(self._stay_level.fold)
             if store.code_digest() not in ("", self.aggregate.fold_digest):
-                self.notes.append(explain.explain_changed_code(self.aggregate))
+                self.notes.append(errors.explain_changed_code(self.aggregate))
             super().serve()
 
     def _warm(self) -> None:
@@ -234,17 +234,17 @@ class DecidingSupervisor(Supervisor):
         decompressed, a small record may have any size.
         """
         if not error.undecidable or error.offset in self.attempts.refused:
-            raise explain.explain_undecidable(self.log, error) from error
+            raise errors.explain_undecidable(self.log, error) from error
         self.attempts.refuse(error.offset, str(error))
 
     def will_last(self, error: ContradictionError) -> bool:
         return will_last(error)
 
     def explain_denial(self) -> CqrsError:
-        return explain.explain_denial(self.log, self.aggregate.has_personal_fields)
+        return errors.explain_denial(self.log, self.aggregate.has_personal_fields)
 
     def explain_takeover(self, later: Claim) -> CqrsError:
-        return explain.explain_takeover(later)
+        return errors.explain_takeover(later)
 
     def _forget(self) -> None:
         super()._forget()

@@ -14,7 +14,7 @@ from cqrs_cli.doctor.check import Check, ok, warn
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.payloads.transfer_pool import TransferPool
 from cqrs_cli.settings.durations import show_duration
-from cqrs_cli.state.checkpoint.folder import Checkpoints
+from cqrs_cli.state.checkpoint.checkpoints import Checkpoints
 from cqrs_cli.state.checkpoint.manifest import Manifest
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.storage.folder import open_folder

@@ -9,7 +9,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.kek_usage import masters_in_use
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import KeyRingAddress, ring_at
-from cqrs_cli.keys.ring import Keyring
+from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.words import counted
 
 _NAME = "keys"

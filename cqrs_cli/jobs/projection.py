@@ -28,7 +28,7 @@ from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.watch import run_crew
 from cqrs_cli.kafka.event_tail import check_sizes
-from cqrs_cli.ownership.dealing import Share
+from cqrs_cli.ownership.assignment import Share
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_messages import TaskNotes

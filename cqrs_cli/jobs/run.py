@@ -24,8 +24,8 @@ from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.watch import run_crew
 from cqrs_cli.kafka.clients import answers
 from cqrs_cli.kafka.event_tail import OutgrownError, check_sizes
-from cqrs_cli.ownership.dealing import Share
-from cqrs_cli.ownership.ending import OwnerExit
+from cqrs_cli.ownership.assignment import Share
+from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.standby import HeartbeatSender
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports

@@ -15,9 +15,9 @@ from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.leaders import assign
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.opener import EventDecryptor
+from cqrs_cli.keys.event_decryptor import EventDecryptor
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.check_out import check_out
+from cqrs_cli.payloads.download import check_out
 
 #: Reports a message to the operator.
 Tell = Callable[[str], None]

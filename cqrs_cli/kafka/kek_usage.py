@@ -9,7 +9,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.reading import key_record
+from cqrs_cli.keys.partition_keys import key_record
 
 
 class MasterUse(NamedTuple):

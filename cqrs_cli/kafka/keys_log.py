@@ -13,7 +13,7 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.opener import EventDecryptor, OpenerKeys
+from cqrs_cli.keys.event_decryptor import EventDecryptor, OpenerKeys
 
 
 class KafkaKeysLog:

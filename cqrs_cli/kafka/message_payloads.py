@@ -9,9 +9,9 @@ from confluent_kafka import Message
 from cqrs_cli.core.messages.payload_reference import MARK
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.records import records_of
-from cqrs_cli.keys.opener import EventDecryptor
+from cqrs_cli.keys.event_decryptor import EventDecryptor
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.check_out import check_out, holds_events, look_up
+from cqrs_cli.payloads.download import check_out, holds_events, look_up
 
 
 def messages_with_data(

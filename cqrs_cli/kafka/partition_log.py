@@ -19,7 +19,7 @@ from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.check_out import checked_out
+from cqrs_cli.payloads.download import checked_out
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.leaders import assign
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
-from cqrs_cli.keys.opener import EventDecryptor, EventView
+from cqrs_cli.keys.event_decryptor import EventDecryptor, EventView
 from cqrs_cli.payloads.address import PayloadStoreAddress, PayloadUnavailableError
-from cqrs_cli.payloads.check_out import check_out, holds_events, look_up
+from cqrs_cli.payloads.download import check_out, holds_events, look_up
 from cqrs_cli.settings.moments import parse_moment
 
 #: A partition and a record in it.

@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from cqrs_cli.keys.ring import Keyring, load_ring, shown_place
+from cqrs_cli.keys.keyring import Keyring, load_ring, shown_place
 
 
 class KeyRingAddress(NamedTuple):

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cqrs_cli.ownership.trials.trial import Trial, inherit
+from cqrs_cli.ownership.trials.suspects import Trial, inherit
 
 #: The broker's limit on an offset commit's metadata (`offset.metadata.max.bytes`), in bytes.
 MAX_METADATA = 4096

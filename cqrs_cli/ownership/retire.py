@@ -16,8 +16,8 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import is_broken
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.ownership.claim import Claim, parse_claim, terminal
+from cqrs_cli.ownership.committed_claims import ClaimReader, ClaimSlot
 from cqrs_cli.ownership.session import Session
-from cqrs_cli.ownership.standing import ClaimReader, ClaimSlot
 from cqrs_cli.system.concurrent_calls import call_together
 
 #: Attempts at replacing a claim.

@@ -14,10 +14,10 @@ from cqrs_cli.kafka.offsets import GroupCommit, committed
 from cqrs_cli.kafka.readers import watermarks
 from cqrs_cli.kafka.transactional import COORDINATOR_TIMEOUT, TransactionalWriter
 from cqrs_cli.ownership.claim import Claim, Judgement, believable, judge, parse_claim
+from cqrs_cli.ownership.committed_claims import ClaimSlot
 from cqrs_cli.ownership.signals import ClaimLost, LaterClaim
-from cqrs_cli.ownership.standing import ClaimSlot
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.ownership.trials.gate import GATE
+from cqrs_cli.ownership.trials.batch_admission import GATE
 
 _W = TypeVar("_W", bound=TransactionalWriter)
 

@@ -21,8 +21,8 @@ from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
-from cqrs_cli.ownership.roll import enter_roll
-from cqrs_cli.ownership.standing import ClaimSlot, UnchangedTimer
+from cqrs_cli.ownership.committed_claims import ClaimSlot, UnchangedTimer
+from cqrs_cli.ownership.standby_registry import enter_roll
 
 #: The partition of a claim slot's heartbeat topic whose offset carries the heartbeat. Nothing else commits this offset.
 BEAT_PARTITION = 0

@@ -16,12 +16,12 @@ from cqrs_cli.kafka.clients import is_broken, is_denied
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.readers import MissingError, StalledError
 from cqrs_cli.ownership.claim import Claim, Judgement, judge
+from cqrs_cli.ownership.committed_claims import ClaimSlot, claims_for
+from cqrs_cli.ownership.monitored_thread import MonitoredThread
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge, LaterClaim, OffsetPending
 from cqrs_cli.ownership.standby import await_seat
-from cqrs_cli.ownership.standing import ClaimSlot, claims_for
 from cqrs_cli.ownership.timing import ErrorDuration, Timing
-from cqrs_cli.ownership.watched import MonitoredThread
 from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.telemetry.datagrams import Address
 

@@ -6,8 +6,8 @@ import time
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.ownership.claim import Claim, Judgement, condemned, judge
-from cqrs_cli.ownership.trials.slow import tell_slow
-from cqrs_cli.ownership.watched import MonitoredThread
+from cqrs_cli.ownership.monitored_thread import MonitoredThread
+from cqrs_cli.ownership.trials.slow_command import tell_slow
 
 #: File descriptor of the task's log.
 _STDERR = 2

@@ -11,7 +11,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.ownership.claim import Claim
-from cqrs_cli.ownership.standing import CommittedClaim, UnchangedTimer, standings
+from cqrs_cli.ownership.committed_claims import CommittedClaim, UnchangedTimer, standings
 
 #: Seconds without a decision after which a run with open claims counts as inactive.
 PATIENCE = 5.0

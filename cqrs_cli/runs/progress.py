@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cqrs_cli.deciding.explain import hidden_commands
+from cqrs_cli.deciding.errors import hidden_commands
 from cqrs_cli.deciding.measures import REBUILDING
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.report import OwnerReport
@@ -15,8 +15,8 @@ from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress, Proc
 from cqrs_cli.following.processes.topics import heard_topics
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.ownership.claim import Claim
-from cqrs_cli.ownership.ending import OwnerExit
-from cqrs_cli.ownership.standing import ClaimReader, ClaimSlot, CommittedClaim
+from cqrs_cli.ownership.committed_claims import ClaimReader, ClaimSlot, CommittedClaim
+from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.run_partitions import RunPlace, places
 from cqrs_cli.runs.snapshot import Snapshot

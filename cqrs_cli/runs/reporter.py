@@ -1,6 +1,6 @@
 """The reports of a running supervisor: to the driver, and to `cqrs status` on this machine."""
 
-from cqrs_cli.ownership.watched import MonitoredThread
+from cqrs_cli.ownership.monitored_thread import MonitoredThread
 from cqrs_cli.telemetry.blocked_file import BlockedFile
 from cqrs_cli.telemetry.datagrams import DatagramSender
 

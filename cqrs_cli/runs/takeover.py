@@ -7,7 +7,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.following.processes.plan import ProcessPlan
 from cqrs_cli.ownership.claim import Claim, Judgement, judge
-from cqrs_cli.ownership.standing import CommittedClaim
+from cqrs_cli.ownership.committed_claims import CommittedClaim
 from cqrs_cli.runs.run_partitions import RunPlace
 
 

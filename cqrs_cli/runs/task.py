@@ -9,15 +9,15 @@ from dataclasses import replace
 from typing import Any
 
 from cqrs_cli import failpoints
-from cqrs_cli.deciding.checkpoints.opening import RestoringSupervisor
-from cqrs_cli.deciding.checkpoints.schedule import Checkpointer
+from cqrs_cli.deciding.checkpoints.checkpointer import Checkpointer
+from cqrs_cli.deciding.checkpoints.restoring_supervisor import RestoringSupervisor
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscription
 from cqrs_cli.following.processes.supervisor import reacting
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from cqrs_cli.ownership.ending import OwnerExit
+from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.watchdog import CodeWatch, Watchdog

@@ -9,7 +9,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException
 
 from cqrs_cli.core.lineage import PartitionLineage, Stage
-from cqrs_cli.deciding.explain import hidden_commands
+from cqrs_cli.deciding.errors import hidden_commands
 from cqrs_cli.deciding.plan import partition_seat, shard_folder
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, readers
@@ -18,8 +18,8 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import visible_lineage
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.ownership.standing import ClaimReader, CommittedClaim
-from cqrs_cli.ownership.trials.slow import slow_command
+from cqrs_cli.ownership.committed_claims import ClaimReader, CommittedClaim
+from cqrs_cli.ownership.trials.slow_command import slow_command
 from cqrs_cli.status.partition import DECIDED, PlaceStatus, claimed
 from cqrs_cli.status.sample import Sampler
 from cqrs_cli.telemetry.blocked_file import blocked_by

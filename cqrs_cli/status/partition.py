@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.ownership.claim import TERMINAL, Claim, Counts
-from cqrs_cli.ownership.trials.slow import SlowCommand
+from cqrs_cli.ownership.trials.slow_command import SlowCommand
 
 
 class PlaceKind(NamedTuple):

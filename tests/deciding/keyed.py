@@ -12,7 +12,7 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.ring import Keyring
+from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.state.key_cache import KeyStore, MemoryKeys
 from cqrs_cli.state.memory import MemoryStore
 from tests.core.personal.batches import AT

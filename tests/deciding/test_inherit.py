@@ -7,7 +7,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.growth import Split
-from cqrs_cli.deciding.holding import AssignedKeys
+from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.inherit import inherit_keys, portions
 from cqrs_cli.deciding.state_cache import FoldedOfParent, StateCache
 from cqrs_cli.kafka.connection.connection import Connection

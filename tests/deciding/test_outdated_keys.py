@@ -5,7 +5,7 @@ import pytest
 from cqrs_cli.deciding.key_upkeep import outdated
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.kafka.topics.partitioner import KeyHome
-from cqrs_cli.keys.ring import Keyring
+from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.state.key_cache import MemoryKeys
 from tests.core.personal.batches import erase, register
 from tests.core.personal.customer import CUSTOMER

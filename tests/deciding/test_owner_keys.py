@@ -13,7 +13,7 @@ from cqrs_cli.deciding.packing import unpack
 from cqrs_cli.deciding.state_cache import DOUBTFUL
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka.topics.partitioner import KeyHome
-from cqrs_cli.keys.ring import Keyring
+from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, MemoryKeys
 from cqrs_cli.state.store import NotOwnerError
 from tests.core.personal.batches import PLAIN, erase, register

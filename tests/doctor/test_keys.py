@@ -14,7 +14,7 @@ from cqrs_cli.kafka.admin.topics import Admin, make_extra
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.ring import Keyring
+from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import key_value
 
 

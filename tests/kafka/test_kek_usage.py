@@ -10,7 +10,7 @@ from cqrs_cli.kafka.admin.topics import Admin, make_extra
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.kek_usage import KeysCount, MasterUse, masters_in_use
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.ring import Keyring
+from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import key_value
 
 OLD, NEW = Keyring({"old": bytes(64)}), Keyring({"new": bytes(range(64)), "old": bytes(64)})

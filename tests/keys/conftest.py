@@ -8,7 +8,7 @@ import pytest
 
 from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.keys.address import KeyRingAddress
-from cqrs_cli.keys.opener import EventDecryptor, OpenerKeys
+from cqrs_cli.keys.event_decryptor import EventDecryptor, OpenerKeys
 from tests.core.personal.customer import CUSTOMER
 from tests.keys.in_memory import KeysInMemory
 

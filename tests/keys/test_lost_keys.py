@@ -4,7 +4,7 @@ import pytest
 
 from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.keys.opener import EventDecryptor
+from cqrs_cli.keys.event_decryptor import EventDecryptor
 from tests.keys.in_memory import ANN, FIRST, MASKED, SECOND, KeysInMemory, data, event
 
 

@@ -172,7 +172,7 @@ DETAILS = [
     ),
     Mutation(
         "states that do not fit into memory fence the owner at work",
-        "cqrs_cli/deciding/warm.py",
+        "cqrs_cli/deciding/catch_up.py",
         (("except (CorruptError, StoreFullError):", "except CorruptError:"),),
         "tests/scenarios/takeovers/test_memory.py::test_full_memory_ends_nobody_else",
     ),
@@ -201,7 +201,7 @@ DETAILS = [
     ),
     Mutation(
         "a run that stood still itself takes that for the other one's silence",
-        "cqrs_cli/ownership/standing.py",
+        "cqrs_cli/ownership/committed_claims.py",
         (("return max(0.0, asked - self._since)", "return answered - self._since"),),
         "tests/ownership/test_standby.py::test_own_pauses_are_no_silence",
     ),

@@ -81,14 +81,14 @@ EXPLAINED: tuple[Explained, ...] = (
             "(log.committed or 1) <=",  # a claim needs an offset: without it no loss was accepted
         ),
     ),
-    Explained("ownership.trials.slow", "of no command, no time is told", ("seconds: float = 1.0",)),
+    Explained("ownership.trials.slow_command", "of no command, no time is told", ("seconds: float = 1.0",)),
     Explained(
         "ownership.trials.attempts",
         "when the log shows a traceback: stderr is flushed by itself, too",
         ("file=sys.stderr, flush=None)", "file=sys.stderr, flush=False)", "file=sys.stderr, )"),
     ),
-    Explained("ownership.trials.trial", SAME, ("deaths + 1, None, seconds)",)),  # only its truth counts
-    Explained("ownership.trials.gate", SAME, ("self._occupied = None",)),
+    Explained("ownership.trials.suspects", SAME, ("deaths + 1, None, seconds)",)),  # only its truth counts
+    Explained("ownership.trials.batch_admission", SAME, ("self._occupied = None",)),
     Explained("state.encoding", "what is not there is not found: it costs time only", ('default="XXXX")',)),
     Explained(
         "state.encoding",

@@ -2,7 +2,7 @@
 
 from tests.mutations.table import Mutation
 
-_RING = "tests/keys/test_ring_file.py"
+_RING = "tests/keys/test_keyring_file.py"
 _TOPICS = "tests/kafka/topics/test_personal.py"
 
 KEEPING = [
@@ -38,13 +38,13 @@ KEEPING = [
     ),
     Mutation(
         "a ring is overwritten",
-        "cqrs_cli/keys/ring_file.py",
+        "cqrs_cli/keys/keyring_file.py",
         (("        if path.exists():\n", "        if False:\n"),),
         f"{_RING}::test_a_ring_is_never_overwritten",
     ),
     Mutation(
         "an old master key is dropped",
-        "cqrs_cli/keys/ring_file.py",
+        "cqrs_cli/keys/keyring_file.py",
         (("_document({name: _text(secret), **json.loads(text)})", "_document({name: _text(secret)})"),),
         f"{_RING}::test_old_keys_open_after_rotating",
     ),

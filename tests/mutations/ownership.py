@@ -91,19 +91,19 @@ OWNING = [
     ),
     Mutation(
         "a key that Kafka has left out of sight is given up",
-        "cqrs_cli/deciding/settle.py",
+        "cqrs_cli/deciding/in_doubt.py",
         ((", self.hidden_forward, self.hidden_key)", ", self.hidden_forward)"),),
-        "tests/deciding/test_settle.py::test_visible_outcome_commits_the_key",
+        "tests/deciding/test_in_doubt.py::test_visible_outcome_commits_the_key",
     ),
     Mutation(
         "a call to the broker that never returns is waited for",
-        "cqrs_cli/ownership/watched.py",
+        "cqrs_cli/ownership/monitored_thread.py",
         (("overdue > self.timing.overdue and", "False and"),),
         "tests/scenarios/takeovers/test_zombies.py::test_overdue_call_ends_the_process",
     ),
     Mutation(
         "a call has no time to return after a pause",
-        "cqrs_cli/ownership/watched.py",
+        "cqrs_cli/ownership/monitored_thread.py",
         ((" and awake > self.timing.paused", ""),),
         "tests/scenarios/takeovers/test_zombies.py::test_overdue_call_ends_the_process",
     ),

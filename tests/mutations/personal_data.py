@@ -7,7 +7,7 @@ _SEALING = "tests/core/personal/test_sealing.py"
 _PROOF = "tests/proof/test_personal.py"
 _WORDS = "tests/core/personal/test_words.py"
 _TOPIC = "tests/keys/test_topic.py"
-_OPENER = "tests/keys/test_opener.py"
+_OPENER = "tests/keys/test_event_decryptor.py"
 
 _BATCHES = "tests/core/personal/test_batches.py"
 _PARKED = "tests/core/personal/test_parked.py"
@@ -15,19 +15,19 @@ _PARKED = "tests/core/personal/test_parked.py"
 ERASING = [
     Mutation(
         "a reader takes a late key for one that is gone",
-        "cqrs_cli/keys/reading.py",
+        "cqrs_cli/keys/partition_keys.py",
         (("self._end if need.offset < self._seen.get(events, 0) else None", "self._end"),),
         f"{_OPENER}::test_late_key_is_waited_for",
     ),
     Mutation(
         "a reader keeps a key that has ended",
-        "cqrs_cli/keys/opener.py",
+        "cqrs_cli/keys/event_decryptor.py",
         (("                    known.end_key(event.subject, kid)", "                    pass"),),
         f"{_OPENER}::test_sleeper_drops_what_compaction_hid",
     ),
     Mutation(
         "a reader takes lost keys for erased ones",
-        "cqrs_cli/keys/reading.py",
+        "cqrs_cli/keys/partition_keys.py",
         (("        if end < self._read:", "        if False:"),),
         f"{_OPENER}::test_cut_topic_is_no_erasure",
     ),

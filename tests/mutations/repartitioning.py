@@ -5,7 +5,7 @@ from tests.mutations.table import Mutation
 _LINEAGE = "tests/core/test_lineage.py"
 _CHECKS = "tests/core/test_checks.py"
 _PROOF = "tests/proof/test_growing.py"
-_UNBORN = "tests/deciding/test_unborn.py"
+_UNBORN = "tests/deciding/test_pending_partitions.py"
 _HANGING = "tests/scenarios/crashes/hanging/test_parts.py"
 
 GROWING = [
@@ -46,7 +46,7 @@ GROWING = [
     ),
     Mutation(
         "a parent splits before its children are ready",
-        "cqrs_cli/deciding/unborn.py",
+        "cqrs_cli/deciding/pending_partitions.py",
         (('    if holding.phase == "settle":\n', "    if False:\n"),),
         f"{_UNBORN}::test_a_parent_waits_for_its_child",
     ),
@@ -58,13 +58,13 @@ GROWING = [
     ),
     Mutation(
         "the tail of a long fold is left to the fence",
-        "cqrs_cli/deciding/warm.py",
+        "cqrs_cli/deciding/catch_up.py",
         (("        if took < _MOMENT or took > before / 2:\n", "        if before:\n"),),
-        "tests/deciding/test_warm.py::test_it_folds_while_that_helps",
+        "tests/deciding/test_catch_up.py::test_it_folds_while_that_helps",
     ),
     Mutation(
         "a fenced owner does not look for its successor",
-        "cqrs_cli/ownership/standing.py",
+        "cqrs_cli/ownership/committed_claims.py",
         (
             (
                 "            stopping.wait(min(every, max(0.0, until - time.monotonic())))",
@@ -75,7 +75,7 @@ GROWING = [
     ),
     Mutation(
         "the shard of an unborn child is folded",
-        "cqrs_cli/deciding/warm.py",
+        "cqrs_cli/deciding/catch_up.py",
         (('holding is not None and holding.phase == "wait"', "False"),),
         "tests/scenarios/takeovers/test_races.py::test_a_child_born_meanwhile_stays_cold",
     ),
@@ -188,7 +188,7 @@ GROWING = [
     ),
     Mutation(
         "a child is not warm before the split",
-        "cqrs_cli/deciding/warm.py",
+        "cqrs_cli/deciding/catch_up.py",
         (("        inherit_ahead(log, aggregate, cache, holding, window)\n", ""),),
         "tests/deciding/rebuild/test_grown.py::test_shards_are_made_before_the_growth",
     ),

@@ -68,9 +68,9 @@ RULES = [
     ),
     Mutation(
         "half a transaction is aborted though the other half is visible",
-        "cqrs_cli/deciding/settle.py",
+        "cqrs_cli/deciding/in_doubt.py",
         (("    return max(*decided, (traces.committed or 0) - 1, -1) >= min(hidden)", "    return False"),),
-        "tests/deciding/test_settle.py::test_visible_part_commits_the_rest",
+        "tests/deciding/test_in_doubt.py::test_visible_part_commits_the_rest",
     ),
     Mutation(
         "a shard ahead of the log is believed",
@@ -176,19 +176,19 @@ RULES = [
     ),
     Mutation(
         "a death that is not of the command counts",
-        "cqrs_cli/ownership/trials/trial.py",
+        "cqrs_cli/ownership/trials/suspects.py",
         (("    if died and before.deciding:", "    if died:"),),
         "tests/ownership/trials/test_trial.py",
     ),
     Mutation(
         "the suspects stay as many as they were",
-        "cqrs_cli/ownership/trials/trial.py",
+        "cqrs_cli/ownership/trials/suspects.py",
         (("        return replace(before, suspects=before.limit)", "        return before"),),
         "tests/ownership/trials/test_trial.py::test_each_death_narrows_the_suspects",
     ),
     Mutation(
         "deaths of one command are counted for the next",
-        "cqrs_cli/ownership/trials/trial.py",
+        "cqrs_cli/ownership/trials/suspects.py",
         (("(self.deaths, self.seconds) if self.at == offset else (0, 0)", "(self.deaths, self.seconds)"),),
         "tests/ownership/trials/test_trial.py",
     ),
@@ -206,7 +206,7 @@ RULES = [
     ),
     Mutation(
         "neighbours decide while a suspect is decided alone",
-        "cqrs_cli/ownership/trials/gate.py",
+        "cqrs_cli/ownership/trials/batch_admission.py",
         (("not self._occupied and not self._batches", "not self._occupied"),),
         "tests/ownership/trials/test_gate.py::test_waiting_suspect_goes_first",
     ),

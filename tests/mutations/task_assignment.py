@@ -8,7 +8,7 @@ _CREW = "tests/jobs/run/test_task_group.py"
 PLACING = [
     Mutation(
         "the first takeover ends all owners of its task",
-        "cqrs_cli/ownership/watched.py",
+        "cqrs_cli/ownership/monitored_thread.py",
         ((" and not isinstance(self.error, TakenOverError)", ""),),
         f"{_PLACES}::test_owner_works_until_its_own_takeover",
     ),
@@ -31,9 +31,9 @@ PLACING = [
     ),
     Mutation(
         "places move though all are even",
-        "cqrs_cli/ownership/dealing.py",
+        "cqrs_cli/ownership/assignment.py",
         (("< 2:", "< 1:"),),
-        "tests/ownership/test_dealing.py::test_as_few_move_as_make_all_even",
+        "tests/ownership/test_assignment.py::test_as_few_move_as_make_all_even",
     ),
     Mutation(
         "slots that join are not used",
@@ -79,8 +79,8 @@ PLACING = [
     ),
     Mutation(
         "what leaves a drained executor is lost",
-        "cqrs_cli/ownership/dealing.py",
+        "cqrs_cli/ownership/assignment.py",
         (("for share in leaving for place in share", "for share in leaving[1:] for place in share"),),
-        "tests/ownership/test_dealing.py::test_all_that_leaves_is_taken",
+        "tests/ownership/test_assignment.py::test_all_that_leaves_is_taken",
     ),
 ]

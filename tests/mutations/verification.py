@@ -79,7 +79,7 @@ PROVING = [
     ),
     Mutation(
         "a transaction that hides commands is not named",
-        "cqrs_cli/deciding/explain.py",
+        "cqrs_cli/deciding/errors.py",
         (("return [one for one in found if not one.is_young(now)]", "return []"),),
         "tests/cli/commands/test_status.py::test_status_names_hiding_transaction",
     ),

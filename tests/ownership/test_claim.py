@@ -22,7 +22,7 @@ from cqrs_cli.ownership.claim import (
     succeed,
     terminal,
 )
-from cqrs_cli.ownership.trials.trial import Trial
+from cqrs_cli.ownership.trials.suspects import Trial
 from tests.ownership.claims import MINE, claims, small
 
 LOSS = Accepted(5, (0, 7), 9)

@@ -9,9 +9,9 @@ import pytest
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.monitored_thread import MonitoredThread
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.watchdog import CodeWatch
-from cqrs_cli.ownership.watched import MonitoredThread
 
 MINE = Claim(10, "m", 1, 1, 7, "topic", 4)
 TIMING = Timing()

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cqrs_cli.ownership.claim import TERMINAL, Claim, Judgement, judge
+from cqrs_cli.ownership.committed_claims import UnchangedTimer
 from cqrs_cli.ownership.standby import Beat, await_turn, may_begin, patience, read_beat, risen, sign_of_life
-from cqrs_cli.ownership.standing import UnchangedTimer
 from tests.ownership.claims import MINE, claims
 
 OTHER = replace(MINE, run="other", run_epoch=99)

@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.marks import Personal
 from cqrs_cli.core.personal.sealed_data import seal_data
 from cqrs_cli.core.personal.sealing import DataKey, SealPlace
-from cqrs_cli.keys.ring import Keyring
+from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.proof.fingerprints import fits_of

@@ -7,7 +7,7 @@ import pytest
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.ownership.trials.slow import tell_slow
+from cqrs_cli.ownership.trials.slow_command import tell_slow
 from cqrs_cli.status.aggregates import decided_places
 from cqrs_cli.status.partition import PlaceStatus
 from cqrs_cli.status.reader import StatusReader
@@ -116,7 +116,7 @@ def test_remarks_name_a_slow_command(single_bank: TopicHarness) -> None:
 def test_lost_broker_is_looked_for_again(single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = reader_of(single_bank)
     reader.look()
-    monkeypatch.setattr("cqrs_cli.ownership.standing.committed", lost)
+    monkeypatch.setattr("cqrs_cli.ownership.committed_claims.committed", lost)
     with pytest.raises(UnavailableError, match="no answer from Kafka at "):
         reader.look()
     monkeypatch.undo()

@@ -13,7 +13,7 @@ from cqrs_cli.deciding.plan import OwnerResult, Plan
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.jobs.run import run_owners
-from cqrs_cli.ownership.dealing import Share
+from cqrs_cli.ownership.assignment import Share
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.task import own
 from tests.support.driver import Context

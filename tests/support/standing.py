@@ -8,8 +8,8 @@ from functools import partial
 
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
+from cqrs_cli.ownership.committed_claims import ClaimReader
 from cqrs_cli.ownership.standby import HeartbeatSender
-from cqrs_cli.ownership.standing import ClaimReader
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import at_work
 

@@ -26,7 +26,7 @@ def init_ring(cli: Cli) -> None:
     For file:PATH it writes a new file, private to its owner, with one key-encryption key of 64 random bytes. It never
     replaces a file. For env:NAME and exec:COMMAND it prints the content to store.
     """
-    from cqrs_cli.keys.ring_file import make_ring_file
+    from cqrs_cli.keys.keyring_file import make_ring_file
 
     _change(cli, "made", make_ring_file)
 
@@ -41,7 +41,7 @@ def rotate_ring(cli: Cli) -> None:
     Restart the runs afterwards: they read the keyring at their start. Owners re-encrypt all data keys when they are
     idle. cqrs keys status reports when an old KEK can be destroyed.
     """
-    from cqrs_cli.keys.ring_file import rotate_ring_file
+    from cqrs_cli.keys.keyring_file import rotate_ring_file
 
     _change(cli, "rotated", rotate_ring_file)
 
@@ -83,7 +83,7 @@ def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
 def _change(cli: Cli, how: str, change: "Callable[[Path, str, bytes], str]") -> None:
     """Change the file of the ring, or say what is to be done with another one."""
     from cqrs_cli.cli.render.keys import changed_ring, ring_by_hand
-    from cqrs_cli.keys.ring_file import MASTER_BYTES
+    from cqrs_cli.keys.keyring_file import MASTER_BYTES
 
     address, month = _address(cli), time.strftime("%Y-%m")
     file = address.file

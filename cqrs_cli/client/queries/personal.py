@@ -16,7 +16,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.payloads.check_out import checked_out
+from cqrs_cli.payloads.download import checked_out
 
 
 @dataclass

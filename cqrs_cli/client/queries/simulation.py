@@ -36,8 +36,8 @@ from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
-from cqrs_cli.keys.opener import EventDecryptor
-from cqrs_cli.payloads.check_in import referring
+from cqrs_cli.keys.event_decryptor import EventDecryptor
+from cqrs_cli.payloads.upload import referring
 
 #: Timeout in seconds for reading the owners' position. The position is optional, because an ACL may hide the group.
 _PATIENCE = 2.0

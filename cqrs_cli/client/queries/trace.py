@@ -11,8 +11,8 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
-from cqrs_cli.keys.opener import EventDecryptor
-from cqrs_cli.payloads.check_out import look_up
+from cqrs_cli.keys.event_decryptor import EventDecryptor
+from cqrs_cli.payloads.download import look_up
 
 #: Partitions that are read concurrently.
 READERS = 8

@@ -6,7 +6,7 @@ from pathlib import Path
 from cqrs_cli import failpoints
 from cqrs_cli.deciding.checkpoints.source import CheckpointSource
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.state.checkpoint.folder import DamagedError
+from cqrs_cli.state.checkpoint.checkpoints import DamagedError
 from cqrs_cli.state.checkpoint.manifest import Manifest
 from cqrs_cli.state.environment import DATA_FILE
 

@@ -11,7 +11,7 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.ownership.claim import parse_claim
-from cqrs_cli.state.checkpoint.folder import Checkpoints
+from cqrs_cli.state.checkpoint.checkpoints import Checkpoints
 from cqrs_cli.state.checkpoint.manifest import Evidence, Manifest, evidence, unfit
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.store import Positions

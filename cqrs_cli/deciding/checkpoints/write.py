@@ -7,7 +7,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.deciding.checkpoints.source import CheckpointSource
 from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.state.checkpoint.manifest import Manifest
-from cqrs_cli.state.checkpoint.workplace import workplace
+from cqrs_cli.state.checkpoint.temporary_folder import workplace
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_readonly
 

@@ -14,12 +14,12 @@ from confluent_kafka import KafkaException
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.deciding.catch_up import fold_visible
 from cqrs_cli.deciding.measures import Measures
-from cqrs_cli.deciding.opened_keys import opened_keys
+from cqrs_cli.deciding.open_keys import opened_keys
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.recover import will_last
 from cqrs_cli.deciding.state_cache import StateCache
-from cqrs_cli.deciding.warm import fold_visible
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.clients import unreachable
 from cqrs_cli.ownership.claim import parse_claim

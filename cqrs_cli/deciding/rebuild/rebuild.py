@@ -18,7 +18,7 @@ from cqrs_cli.deciding.rebuild.build import ShardSize, serve_build
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import readers
 from cqrs_cli.registry import load
-from cqrs_cli.state.checkpoint.workplace import workplace
+from cqrs_cli.state.checkpoint.temporary_folder import workplace
 from cqrs_cli.state.errors import MOUNTS, refuse_network, translated
 from cqrs_cli.state.shard import install_shard
 from cqrs_cli.system.lock import is_locked

@@ -25,7 +25,7 @@ from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.tailing import Placed, events_with_data, following
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
-from cqrs_cli.keys.opener import EventDecryptor, EventRedactor
+from cqrs_cli.keys.event_decryptor import EventDecryptor, EventRedactor
 from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.state.store import NotOwnerError
 

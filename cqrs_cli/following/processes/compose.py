@@ -22,8 +22,8 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.plan import CommandsTopic
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target
 from cqrs_cli.payloads.address import PayloadStoreAddress
-from cqrs_cli.payloads.check_in import referring
-from cqrs_cli.payloads.exchange import PayloadExchange
+from cqrs_cli.payloads.owner_payloads import PayloadExchange
+from cqrs_cli.payloads.upload import referring
 
 #: Maximum bytes of commands for one event, because one transaction contains all of them.
 MAX_SENT_BYTES = 8 * 1024 * 1024

@@ -11,7 +11,7 @@ from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.topics.process_topics import process_needs, process_refusal
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
-from cqrs_cli.ownership.trials.trial import Trial
+from cqrs_cli.ownership.trials.suspects import Trial
 
 
 class BlamedEvent(NamedTuple):

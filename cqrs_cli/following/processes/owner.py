@@ -18,7 +18,7 @@ from cqrs_cli.following.processes.settle import settled_reaction
 from cqrs_cli.kafka.clients import kafka_error
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.ownership.claim import Claim, suspect
-from cqrs_cli.ownership.settle import explain_stall
+from cqrs_cli.ownership.open_transactions import explain_stall
 from cqrs_cli.ownership.signals import OffsetPending
 
 

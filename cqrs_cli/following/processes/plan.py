@@ -10,8 +10,8 @@ from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.ownership.claim import Claim
-from cqrs_cli.ownership.ending import OwnerExit
-from cqrs_cli.ownership.standing import ClaimSlot
+from cqrs_cli.ownership.committed_claims import ClaimSlot
+from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
 

@@ -8,7 +8,7 @@ from cqrs_cli.following.processes.position import ProcessPosition, position_key
 from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, recorded_positions
 from cqrs_cli.following.processes.writer import CommandWriter
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.keys.opener import EventDecryptor
+from cqrs_cli.keys.event_decryptor import EventDecryptor
 from cqrs_cli.ownership.claim import Claim, judge
 from cqrs_cli.ownership.session import Session
 

@@ -1,4 +1,4 @@
-"""Resolves an in-doubt transaction of a process manager's writer: commits or aborts all of it (see deciding/settle.py).
+"""Resolves an in-doubt transaction of a process manager's writer: commits or aborts all of it (`deciding.in_doubt`).
 
 The transaction may hide the process manager's positions, and commands of a partition from their owner. The writer's
 next write to these partitions would commit or abort it arbitrarily, so it must be resolved before each fence.
@@ -22,7 +22,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.clients import consumer, is_denied
 from cqrs_cli.kafka.offsets import PENDING_PATIENCE, GroupCommit, committed, is_pending
-from cqrs_cli.ownership.settle import settlement
+from cqrs_cli.ownership.open_transactions import settlement
 
 #: (topic, partition).
 _Place = tuple[str, int]

@@ -23,7 +23,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.segments import PartitionCounts, find_chains
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.payloads.check_out import checked_out, look_up
+from cqrs_cli.payloads.download import checked_out, look_up
 from cqrs_cli.proof.documents import MaskDocument, masking
 from cqrs_cli.proof.reactions import (
     HeardEvent,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.partition_job import PartitionResult, collector
 from cqrs_cli.jobs.engine.slots import executors_of
-from cqrs_cli.ownership.dealing import Share
+from cqrs_cli.ownership.assignment import Share
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.system.concurrent_calls import call_together
 

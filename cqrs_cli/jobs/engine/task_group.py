@@ -13,7 +13,7 @@ from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, cancel_all
 from cqrs_cli.jobs.engine.partition_job import PartitionResult
 from cqrs_cli.jobs.engine.slots import Slots, slots_now
-from cqrs_cli.ownership.dealing import Share, dealt, moved
+from cqrs_cli.ownership.assignment import Share, dealt, moved
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.segments import PartitionCounts, find_chains
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.opener import EventRedactor, EventView
+from cqrs_cli.keys.event_decryptor import EventRedactor, EventView
 from cqrs_cli.registry import load
 from cqrs_cli.scans.log_teller import LogProgress
 from cqrs_cli.scans.plan import ReadPlan

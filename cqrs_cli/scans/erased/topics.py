@@ -15,7 +15,7 @@ from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.keys.topic import read_key
 from cqrs_cli.payloads.batch import command_reference, may_refer
-from cqrs_cli.payloads.check_out import checked_out, look_up
+from cqrs_cli.payloads.download import checked_out, look_up
 from cqrs_cli.proof.erased import (
     ErasedAggregates,
     PlainFields,

@@ -16,7 +16,7 @@ from cqrs_cli.kafka.keys_log import event_opener
 from cqrs_cli.kafka.message_payloads import messages_with_data
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.segments import LogSegment, PartitionCounts
-from cqrs_cli.keys.opener import EventDecryptor
+from cqrs_cli.keys.event_decryptor import EventDecryptor
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.plan import ReadPlan

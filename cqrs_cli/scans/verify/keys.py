@@ -15,7 +15,7 @@ from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import ring_at
-from cqrs_cli.keys.reading import key_record
+from cqrs_cli.keys.partition_keys import key_record
 from cqrs_cli.keys.topic import WrappedKey, read_key
 from cqrs_cli.proof.key_topic import KeyProof
 from cqrs_cli.proof.keys import ActiveKeys

@@ -14,7 +14,7 @@ from pathlib import Path
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.explain import explain_log_stall
+from cqrs_cli.deciding.errors import explain_log_stall
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.clients import bulk_consumer, consumer
 from cqrs_cli.kafka.offsets import GroupCommit

@@ -10,7 +10,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin, make_extra
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.keys.ring import Keyring, load_ring
+from cqrs_cli.keys.keyring import Keyring, load_ring
 from cqrs_cli.keys.topic import key_value
 from tests.cli.conftest import Cqrs
 

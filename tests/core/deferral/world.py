@@ -25,7 +25,7 @@ from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding import deferred_fold as fold
 from cqrs_cli.deciding.broker_clock import BrokerClock
-from cqrs_cli.deciding.deferring import values
+from cqrs_cli.deciding.deferred_commands import values
 from cqrs_cli.kafka.partition_log import PartitionLog
 from tests.core.deferral.cache import Cache
 from tests.support.commands import command

@@ -8,7 +8,7 @@ from typing import Any
 from cqrs_cli.deciding.checkpoints.source import CheckpointSource, checkpoint_source
 from cqrs_cli.deciding.checkpoints.write import write_checkpoint
 from cqrs_cli.deciding.plan import Plan
-from cqrs_cli.state.checkpoint.folder import Checkpoints
+from cqrs_cli.state.checkpoint.checkpoints import Checkpoints
 from cqrs_cli.state.checkpoint.manifest import Manifest
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned_here

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from cqrs_cli import failpoints
-from cqrs_cli.deciding.checkpoints.child import WriteRequest, start_child
+from cqrs_cli.deciding.checkpoints.child_process import WriteRequest, start_child
 from cqrs_cli.deciding.checkpoints.fetch import fetch_checkpoint
 from cqrs_cli.deciding.checkpoints.write import write_checkpoint
 from cqrs_cli.errors import ConfigurationError

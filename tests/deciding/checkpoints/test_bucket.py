@@ -11,7 +11,7 @@ import pytest
 from cqrs_cli.cli.main import main
 from cqrs_cli.deciding.checkpoints.source import checkpoint_source
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.state.checkpoint.folder import Checkpoints
+from cqrs_cli.state.checkpoint.checkpoints import Checkpoints
 from tests.deciding.checkpoints.stage import BEGAN, fresh, plan
 from tests.support import AGGREGATES
 from tests.support.commands import increments

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cqrs_cli.deciding.checkpoints.schedule import Checkpointer
+from cqrs_cli.deciding.checkpoints.checkpointer import Checkpointer
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import TakenOverError

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.deciding.catch_up import warm
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.rebuild.rebuild import rebuild_shards
 from cqrs_cli.deciding.repartition import prepared
-from cqrs_cli.deciding.warm import warm
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog

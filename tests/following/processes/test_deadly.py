@@ -14,7 +14,7 @@ from cqrs_cli.following.processes.explain import blamed_event, explain_trial
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
-from cqrs_cli.ownership.trials.trial import Trial
+from cqrs_cli.ownership.trials.suspects import Trial
 from tests.following.processes.stage import DyingProcess, Stage, orders, placed
 from tests.support.checkout import PROCESS
 from tests.support.code import write_process

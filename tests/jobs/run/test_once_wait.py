@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from cqrs_cli.deciding.plan import Partition
-from cqrs_cli.ownership.standing import CommittedClaim
+from cqrs_cli.ownership.committed_claims import CommittedClaim
 from cqrs_cli.runs.other_runs import names_left
 from tests.ownership.claims import MINE
 

@@ -18,7 +18,7 @@ from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult
 from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL
-from cqrs_cli.ownership.ending import OwnerExit
+from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.runs.other_runs import left_to_react
 from cqrs_cli.runs.run_partitions import places

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import readers
-from cqrs_cli.ownership import standing as reading
+from cqrs_cli.ownership import committed_claims as reading
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
 from tests.support.commands import increments

@@ -18,7 +18,7 @@ from cqrs_cli.jobs.run import RunWork
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL, Claim, terminal
-from cqrs_cli.ownership.ending import OwnerExit
+from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.retire import leave_claim, retire_places
 from cqrs_cli.ownership.timing import Timing
 from tests.support.commands import increments

@@ -9,7 +9,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.ownership.standing import CommittedClaim
+from cqrs_cli.ownership.committed_claims import CommittedClaim
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.runs.takeover import Takeover
 from tests.following.processes.stage import Stage

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from cqrs_cli.deciding.plan import OwnerResult, Plan
-from cqrs_cli.ownership.dealing import Share
+from cqrs_cli.ownership.assignment import Share
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.slots import Cluster, driven, works

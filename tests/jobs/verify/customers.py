@@ -13,7 +13,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import KEYS_CONFIGS
-from cqrs_cli.keys.ring import Keyring
+from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import key_value
 from tests.proof.sealed import key
 from tests.support.commands import Sent, command

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.outcome import read_outcome
-from cqrs_cli.ownership.trials.trial import Trial
+from cqrs_cli.ownership.trials.suspects import Trial
 from cqrs_cli.proof.whatif.decided import HistoryError
 from cqrs_cli.proof.whatif.difference import blame_of
 from tests.jobs.whatif.histories import again, code, decided_by

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from cqrs_cli.ownership.claim import Counts, Judgement, condemned, judge, progressed, suspect, terminal
-from cqrs_cli.ownership.trials.trial import Trial
+from cqrs_cli.ownership.trials.suspects import Trial
 from tests.ownership.claims import MINE
 
 

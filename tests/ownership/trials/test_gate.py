@@ -3,7 +3,7 @@
 import threading
 from contextlib import ExitStack
 
-from cqrs_cli.ownership.trials.gate import BatchAdmission
+from cqrs_cli.ownership.trials.batch_admission import BatchAdmission
 from tests.support.waiting import eventually
 
 

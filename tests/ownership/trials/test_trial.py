@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
-from cqrs_cli.ownership.trials.trial import PARTS, Trial, inherit
+from cqrs_cli.ownership.trials.suspects import PARTS, Trial, inherit
 
 MOST = 5000
 

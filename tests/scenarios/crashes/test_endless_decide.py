@@ -7,7 +7,7 @@ import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
-from cqrs_cli.ownership.trials.slow import SlowCommand
+from cqrs_cli.ownership.trials.slow_command import SlowCommand
 from cqrs_cli.status.aggregates import decided_places
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process

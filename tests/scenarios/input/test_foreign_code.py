@@ -56,7 +56,7 @@ ALLOWED = {
     ("cli/main.py", "import_module"),
     ("testing/hash_seed.py", "import_module"),
     ("core/aggregate/code_digest.py", "resolve_name"),
-    ("deciding/checkpoints/child.py", "pickle"),
+    ("deciding/checkpoints/child_process.py", "pickle"),
 }
 
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from cqrs_cli import failpoints
-from cqrs_cli.deciding.holding import AssignedKeys
+from cqrs_cli.deciding.assigned_keys import AssignedKeys
+from cqrs_cli.deciding.catch_up import warm
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.session import OwnerSession
-from cqrs_cli.deciding.warm import warm
 from cqrs_cli.errors import ContradictionError, TakenOverError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.offsets import GroupCommit

@@ -2,8 +2,8 @@
 
 import pytest
 
+from cqrs_cli.ownership.committed_claims import ClaimReader
 from cqrs_cli.ownership.standby import HeartbeatSender
-from cqrs_cli.ownership.standing import ClaimReader
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, CqrsError
-from cqrs_cli.state.checkpoint.folder import Checkpoints, DamagedError
+from cqrs_cli.state.checkpoint.checkpoints import Checkpoints, DamagedError
 from cqrs_cli.state.checkpoint.manifest import Manifest
-from cqrs_cli.state.checkpoint.workplace import workplace
+from cqrs_cli.state.checkpoint.temporary_folder import workplace
 from cqrs_cli.state.errors import REBUILD, CorruptError
 from cqrs_cli.state.shard import install_shard, open_shard
 from cqrs_cli.storage.folder import open_folder

@@ -1,7 +1,7 @@
 """The standby registry: pure tests, with clocks that may differ a little."""
 
 from cqrs_cli.ownership.claim import MAX_METADATA
-from cqrs_cli.ownership.roll import MOST_NAMES, PRESENT_FOR, present, signed
+from cqrs_cli.ownership.standby_registry import MOST_NAMES, PRESENT_FOR, present, signed
 
 
 def runs(roll: str, now: int) -> list[str]:

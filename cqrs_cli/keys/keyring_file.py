@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.keys.ring import read_ring
+from cqrs_cli.keys.keyring import read_ring
 from cqrs_cli.storage.private import replaced
 
 #: Bytes of a new KEK: two keys of AES-256.

@@ -8,7 +8,7 @@ from msgspec import Struct
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.sealing import DataKey
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.keys.ring import Keyring
+from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import KeyTable, Reading, WrappedKey, read_key
 
 #: Limit of the cache of decrypted data keys, which is emptied when it is full.

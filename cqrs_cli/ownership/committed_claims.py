@@ -15,7 +15,7 @@ from cqrs_cli.kafka.offsets import FIRST_GROUP_PATIENCE, committed
 from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
-from cqrs_cli.ownership.roll import present, read_roll
+from cqrs_cli.ownership.standby_registry import present, read_roll
 
 _P = TypeVar("_P")
 

@@ -22,7 +22,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import KEY_CAUSE
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
-from cqrs_cli.ownership.settle import settlement
+from cqrs_cli.ownership.open_transactions import settlement
 
 
 class CommandTraces(NamedTuple):

@@ -14,7 +14,7 @@ from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.kafka.write_errors import BatchTimeError
 from cqrs_cli.ownership.claim import Claim
-from cqrs_cli.ownership.settle import explain_stall
+from cqrs_cli.ownership.open_transactions import explain_stall
 from cqrs_cli.ownership.signals import BatchTooLarge
 
 

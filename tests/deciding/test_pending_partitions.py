@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli.deciding.pending_partitions import await_unborn
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
-from cqrs_cli.deciding.unborn import await_unborn
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.committed_claims import standings
 from cqrs_cli.ownership.signals import LaterClaim
 from cqrs_cli.ownership.standby import HeartbeatSender
-from cqrs_cli.ownership.standing import standings
 from cqrs_cli.ownership.timing import Timing
 from tests.deciding.growing import SUBJECTS, counters, round_of
 from tests.support.growth import finals, grow, stale

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.ownership.dealing import dealt, moved
+from cqrs_cli.ownership.assignment import dealt, moved
 
 numbers = st.integers(1, 40)
 

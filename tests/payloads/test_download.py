@@ -10,7 +10,7 @@ from cqrs_cli.core.messages.payload_reference import refer, with_reference
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.payloads.batch import MostPayloads
-from cqrs_cli.payloads.check_out import checked_out, look_up
+from cqrs_cli.payloads.download import checked_out, look_up
 from tests.core.tally import AGGREGATE, Add, Partition, command, record
 from tests.payloads.stores import FolderStore
 

@@ -9,7 +9,7 @@ import pytest
 
 from cqrs_cli.core.personal.sealing import DataKey
 from cqrs_cli.errors import ConfigurationError, ContradictionError
-from cqrs_cli.keys.ring import Keyring, load_ring, read_ring
+from cqrs_cli.keys.keyring import Keyring, load_ring, read_ring
 
 OLD, NEW = bytes(range(64)), bytes(range(32))
 KEY = DataKey.of_random(bytes(range(72)))

@@ -4,7 +4,13 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from cqrs_cli.deciding.checkpoints.child import Line, WriteRequest, leave_child, parse_lines, start_child
+from cqrs_cli.deciding.checkpoints.child_process import (
+    Line,
+    WriteRequest,
+    leave_child,
+    parse_lines,
+    start_child,
+)
 from cqrs_cli.deciding.checkpoints.source import checkpoint_source
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.ownership.timing import Timing

@@ -12,7 +12,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.keys.address import ring_at
-from cqrs_cli.keys.ring import Keyring
+from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.state.errors import REBUILD, CorruptError
 from cqrs_cli.state.key_cache import KeyStore, MemoryKeys, open_keys
 from cqrs_cli.state.store import Store

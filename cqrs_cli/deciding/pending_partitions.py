@@ -12,9 +12,9 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.consumer_pool import ConsumerPool
 from cqrs_cli.ownership.claim import Claim, judge
+from cqrs_cli.ownership.committed_claims import ClaimReader
 from cqrs_cli.ownership.signals import LaterClaim
 from cqrs_cli.ownership.standby import await_seat
-from cqrs_cli.ownership.standing import ClaimReader
 
 #: Seconds between two polls: commands in the new partitions wait for the parents.
 _LOOK_EVERY = 0.1

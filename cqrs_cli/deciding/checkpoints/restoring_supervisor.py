@@ -8,12 +8,18 @@ from contextlib import closing
 from functools import cached_property
 
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.deciding.checkpoints.child import FetchRequest, Line, leave_child, parse_lines, start_child
+from cqrs_cli.deciding.checkpoints.child_process import (
+    FetchRequest,
+    Line,
+    leave_child,
+    parse_lines,
+    start_child,
+)
 from cqrs_cli.deciding.checkpoints.source import CheckpointSource, checkpoint_source
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
-from cqrs_cli.state.checkpoint.workplace import workplace
+from cqrs_cli.state.checkpoint.temporary_folder import workplace
 from cqrs_cli.state.errors import CorruptError
-from cqrs_cli.state.opening import OpenStore
+from cqrs_cli.state.open_store import OpenStore
 from cqrs_cli.state.shard import install_shard
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred
-from cqrs_cli.deciding.holding import AssignedKeys
 from cqrs_cli.deciding.inherit import inherit_ahead, inherit_keys
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner_keys import OwnerKeys

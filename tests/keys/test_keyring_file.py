@@ -6,9 +6,8 @@ import pytest
 
 from cqrs_cli.core.personal.sealing import DataKey
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.keys import ring_file
-from cqrs_cli.keys.ring import load_ring
-from cqrs_cli.keys.ring_file import MASTER_BYTES, free_name, make_ring_file, rotate_ring_file
+from cqrs_cli.keys.keyring import load_ring
+from cqrs_cli.keys.keyring_file import MASTER_BYTES, free_name, make_ring_file, rotate_ring_file
 
 FIRST, SECOND = bytes(range(64)), bytes(range(100, 164))
 KEY = DataKey.of_random(bytes(range(72)))
@@ -100,7 +99,7 @@ def test_folder_must_be_there(tmp_path: Path) -> None:
 
 
 def test_master_keys_are_of_full_length(tmp_path: Path) -> None:
-    assert ring_file.MASTER_BYTES == MASTER_BYTES == 64
+    assert MASTER_BYTES == 64
     with pytest.raises(ValueError, match="64 bytes, not 32"):
         make_ring_file(tmp_path / "keys.json", "2026-11", FIRST[:32])
     assert list(tmp_path.iterdir()) == []

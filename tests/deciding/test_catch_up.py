@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cqrs_cli.deciding.warm import CatchUp, until_level
+from cqrs_cli.deciding.catch_up import CatchUp, until_level
 
 
 class Clock:

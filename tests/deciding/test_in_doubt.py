@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.deferral.document import forwarded_from
-from cqrs_cli.deciding.settle import CommandTraces, GrowthTraces, was_committed
+from cqrs_cli.deciding.in_doubt import CommandTraces, GrowthTraces, was_committed
 
 PARTS = ("events", "outcomes", "position")
 

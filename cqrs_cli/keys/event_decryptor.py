@@ -24,7 +24,7 @@ from cqrs_cli.core.sealed_events import (
 )
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress, ring_at
-from cqrs_cli.keys.reading import EventsLog, KeysLog, KeyUse, PartitionKeys
+from cqrs_cli.keys.partition_keys import EventsLog, KeysLog, KeyUse, PartitionKeys
 
 _value: Callable[[Any], bytes | None] = methodcaller("value")
 
