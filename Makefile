@@ -7,6 +7,7 @@ PYTHON ?= python3
 UV := $(filter-out $(abspath $(VENV))/%,$(shell command -v uv))
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt \
     --build-constraint constraints.txt --editable
+PURE := not program and not kafka and not spark and not docker and not objects and not database and not slow and not nightly
 # Tests of one file stay in one process, with its Spark session and brokers.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 GROUPED := --dist loadgroup --no-loadscope-reorder
@@ -34,8 +35,8 @@ docs: $(READY) ## Build the documentation in site/, and check its links
 	@$(BIN)/python -m docs.site
 
 ## More tests:
-test-pure: $(READY) ## Run the tests without JVM (a minute or two)
-	@$(BIN)/pytest -m "not kafka and not spark and not docker and not database and not slow and not nightly" --numprocesses 2 --dist worksteal
+test-pure: $(READY) ## Run the tests that start no program (a minute)
+	@$(BIN)/pytest -m "$(PURE)" --numprocesses 3 --dist worksteal
 
 test-slow: warm ## Kill processes, lose brokers, install, log in (ten minutes)
 	@$(BIN)/pytest -m "slow and not nightly" --durations 15 --numprocesses 4 $(BY_FILE)

@@ -1,5 +1,6 @@
 """Fixtures for all tests: one real broker and one Spark session per run, and names that no other test uses."""
 
+import gc
 import os
 import shutil
 import sys
@@ -58,6 +59,13 @@ hypothesis.settings.load_profile("untimed")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.environ.get("PYTEST_XDIST_WORKER"):
         items.sort(key=spreading.rank)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector skip all modules and tests: a tenth less processor time for small tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:

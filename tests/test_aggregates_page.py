@@ -81,6 +81,7 @@ compose(registry.load(aggregate, "aggregates", Path.cwd()), id, command, fields)
 """
 
 
+@pytest.mark.program
 def test_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
     project = Project(tmp_path)
     for language, block in BLOCKS:

@@ -197,6 +197,7 @@ def test_functions_stay_small() -> None:
     limits.warn("50 lines of a function", long)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("module", PURE)
 def test_what_is_pure_loads_no_engine(module: str) -> None:
     program = f"import sys, {module}; print(*sys.modules)"

@@ -91,6 +91,7 @@ def test_asyncapi_describes_it(kind: str) -> None:
     assert set(HANDED_ON) <= set(document["components"]["schemas"]["OutcomeEnvelope"]["properties"])
 
 
+@pytest.mark.program
 @pytest.mark.skipif(len(HANDED_ON) > 2, reason="a copy with one more")
 def test_one_line_is_all(tmp_path: Path) -> None:
     """The tests of this file pass with an attribute that no other code names."""

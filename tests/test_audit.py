@@ -22,6 +22,7 @@ def audited(*packages: Any) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("packages", "status", "said"),
     [

@@ -55,11 +55,13 @@ def test_unset_variable_changes_nothing() -> None:
         failpoints.reached(point)
 
 
+@pytest.mark.program
 def test_named_point_acts_once() -> None:
     assert passing("fence.after:2:kill", "fence.after", "claim.after") == 0
     assert passing("fence.after:2:kill", "fence.after", "claim.after", "fence.after") == -signal.SIGKILL
 
 
+@pytest.mark.program
 def test_first_process_acts_and_signs(tmp_path: Path) -> None:
     fault = f"fence.after:1:kill@{tmp_path / 'struck'}"
     assert passing(fault, "fence.after") == -signal.SIGKILL

@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.support import ROOT
 from tests.support.page import Page
 
@@ -16,6 +18,7 @@ def test_every_figure_has_a_benchmark() -> None:
     assert [name for name in names if not name or not (ROOT / f"benchmarks/{name[1]}.py").is_file()] == []
 
 
+@pytest.mark.program
 def test_make_bench_runs_every_figure(tmp_path: Path) -> None:
     (tmp_path / "python").write_text('#!/bin/sh\necho "$@"\n')
     (tmp_path / "python").chmod(0o755)

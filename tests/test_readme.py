@@ -51,10 +51,12 @@ def test_the_aggregate_has_ten_lines() -> None:
     assert len([line for line in AGGREGATE.splitlines() if line.strip()]) == 10
 
 
+@pytest.mark.program
 def test_its_test_passes(shop: Path) -> None:
     python(TEST, shop)
 
 
+@pytest.mark.program
 def test_it_keeps_the_laws(shop: Path) -> None:
     python(
         "from cqrs_cli.testing import check_laws; from aggregates import theatre; check_laws(theatre)", shop

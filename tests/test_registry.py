@@ -186,6 +186,7 @@ def test_same_sources_make_same_archive(project: Project, tmp_path: Path) -> Non
     assert registry.names("shop.domain", one) == ["door"]
 
 
+@pytest.mark.program
 def test_worker_imports_from_an_archive(project: Project, tmp_path: Path) -> None:
     archive = registry.source_archive("shop.domain", project("shop/domain", door=DOOR), tmp_path / "code.zip")
     program = (

@@ -18,6 +18,7 @@ def test_linked_files_become_pages() -> None:
     assert "decider = cqrs.Decider" in pages()["source-aggregates-reservation.py.md"]
 
 
+@pytest.mark.program
 @pytest.mark.skipif(not importlib.util.find_spec("zensical"), reason="needs the extra docs")
 def test_no_link_is_broken() -> None:
     assert build() == []

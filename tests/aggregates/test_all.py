@@ -15,6 +15,7 @@ def test_the_aggregates_are_found() -> None:
     assert {"bank_account", "counter", "order", "payment", "reservation", "sensor"} <= set(NAMES)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("name", NAMES)
 def test_it_keeps_the_laws(name: str) -> None:
     check_laws(importlib.import_module(f"aggregates.{name}"))

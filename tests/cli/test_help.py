@@ -117,6 +117,7 @@ def loaded(*arguments: str) -> set[str]:
     return set(ended.stderr.split())
 
 
+@pytest.mark.program
 def test_one_command_loads_no_other() -> None:
     modules = loaded("send", "--help")
     assert {one for one in modules if one.startswith("cqrs_cli.cli.commands.")} == {
@@ -124,6 +125,7 @@ def test_one_command_loads_no_other() -> None:
     }
 
 
+@pytest.mark.program
 def test_commands_keep_their_order() -> None:
     """The order does not depend on which command was loaded first."""
     code = "from cqrs_cli.cli.main import main; main(['verify', '--help']); main(['--help'])"
@@ -139,11 +141,13 @@ def test_required_options_are_in_the_usage(cqrs: Cqrs) -> None:
     assert "Usage: cqrs send [OPTIONS] [AGGREGATE]" in cqrs("send", "--help").out
 
 
+@pytest.mark.program
 def test_markdown_is_there_after_help() -> None:
     code = "from cqrs_cli.cli.main import main; main(['--help']); import rich.markdown as m; m.Markdown('*a*').parsed"
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("arguments", [["--help"], ["send", "--help"], ["verify", "--help"]])
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     heavy = {
@@ -183,6 +187,7 @@ def completed(words: str, folder: Path) -> str:
     return ended.stdout
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("words", "offered"),
     [

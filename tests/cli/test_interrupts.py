@@ -194,6 +194,7 @@ def test_ignored_hangup_stays_ignored(cqrs: Cqrs) -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.program
 def test_lost_terminal_ends_quietly(tmp_path: Path) -> None:
     """The terminal is gone, so messages during the cleanup must not fail."""
     code = """

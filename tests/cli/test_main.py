@@ -119,6 +119,7 @@ def test_secrets_are_refused_as_flags(cqrs: Cqrs) -> None:
     assert "hunter2" not in said.err
 
 
+@pytest.mark.program
 def test_closed_pipes_end_quietly(cqrs: Cqrs) -> None:
     code = "import sys; from cqrs_cli.cli.main import main; sys.exit(main(['kafka', 'stop', '-q']))"
     pipe = subprocess.PIPE
@@ -130,6 +131,7 @@ def test_closed_pipes_end_quietly(cqrs: Cqrs) -> None:
         assert writer.stderr.read() == b""
 
 
+@pytest.mark.program
 def test_full_disks_are_an_error(cqrs: Cqrs) -> None:
     code = "import sys; from cqrs_cli.cli.main import main; sys.exit(main(['kafka', 'stop', '-q']))"
     with open("/dev/full", "wb") as full:  # noqa: PTH123 (a device)

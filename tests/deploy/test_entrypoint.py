@@ -58,6 +58,7 @@ def test_clusters_are_started(tmp_path: Path, part: str, main: str) -> None:
     assert (started, option, value) == (f"org.apache.spark.deploy.{main}", "--host", "here")
 
 
+@pytest.mark.program
 def test_pods_drain_before_they_end() -> None:
     """The hook signals the container's first process, which passes the signal to its child, and waits for the end."""
     waits = "import signal as s; s.pthread_sigmask(s.SIG_BLOCK, [s.SIGPWR]); print(flush=True); s.sigwait([s.SIGPWR])"

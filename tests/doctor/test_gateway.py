@@ -103,6 +103,7 @@ def test_others_are_told_apart(answer: tuple[int, Any], said: str) -> None:
         assert found(url) == [("fail", said)]
 
 
+@pytest.mark.program
 def test_silence_is_a_failure() -> None:
     ((status, said),) = found("http://127.0.0.1:1")
     assert status == "fail" and said == "no answer from it (Connection refused)"

@@ -28,6 +28,7 @@ def test_unknown_store_fails() -> None:
     assert (status, code) == ("fail", 3) and "carrier-pigeon" in detail
 
 
+@pytest.mark.program
 @pytest.mark.objects
 def test_bucket_must_be_there(bucket: Bucket) -> None:
     """A folder in the bucket need not exist."""

@@ -62,6 +62,7 @@ class Busy:
         return 0, Busy.end
 
 
+@pytest.mark.kafka
 def test_appending_is_no_transaction(log: PartitionLog) -> None:
     committed, any = (cast(Consumer, Busy()) for _ in range(2))
     assert not log.is_open(committed, any, "commands")

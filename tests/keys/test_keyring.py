@@ -62,6 +62,7 @@ def test_lacking_master_key_is_named(masters: dict[str, bytes], complaint: str) 
         Keyring(masters).unwrap("customer.keys", "c-42", wrapped)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("place", "complaint"),
     [

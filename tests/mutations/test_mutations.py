@@ -112,6 +112,7 @@ def test_unbroken_code_passes_every_test(tmp_path: Path, request: pytest.Fixture
     assert done.passed, done.output
 
 
+@pytest.mark.program
 def test_an_unimportable_mutation_is_not_noticed(tmp_path: Path) -> None:
     root = copy(tmp_path)
     claim = root / "cqrs_cli/ownership/claim.py"

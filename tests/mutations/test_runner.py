@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.mutations import survivors
 from tests.support import ROOT
 
@@ -83,6 +85,7 @@ def run(folder: Path, *patterns: str) -> str:
     return done.stderr
 
 
+@pytest.mark.program
 def test_each_mutant_has_its_result(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(SETTINGS)
     (tmp_path / "double.py").write_text(DOUBLE)

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 
+@pytest.mark.program
 @pytest.mark.covers("endless-command")
 def test_watchdog_begins_at_once() -> None:
     """The watchdog starts at once, because C code may hold the interpreter before any thread has checked."""

@@ -30,6 +30,7 @@ def aside(store: FolderStore, reference: PayloadReference) -> bool:
     return (store.path / FOLDER / ASIDE / reference.sha256).exists()
 
 
+@pytest.mark.program
 @pytest.mark.covers("payloads")
 @EACH_STORE
 def test_unused_payload_goes_in_two_steps(store: FolderStore) -> None:

@@ -34,6 +34,7 @@ def test_there_are_ten() -> None:
     ]
 
 
+@pytest.mark.program
 def test_the_recipes_tests_pass(tmp_path: Path) -> None:
     scaffold.create(tmp_path)
     for name, text in FILES.items():

@@ -41,6 +41,7 @@ path = Path({str(tmp_path / "0")!r})
             process.kill()
 
 
+@pytest.mark.program
 @pytest.mark.covers("state-is-events")
 @pytest.mark.parametrize("step", ["states", "ids"])
 def test_killed_change_leaves_old_state(open_store: OpenStore, python: Python, step: str) -> None:
@@ -65,6 +66,7 @@ def test_killed_change_leaves_old_state(open_store: OpenStore, python: Python, s
     write(after, states={"a": saved(2)})
 
 
+@pytest.mark.program
 def test_another_process_sees_whole_changes_only(open_store: OpenStore, python: Python) -> None:
     store = open_store()
     write(store, states={f"{n:03}": saved(1) for n in range(500)})
@@ -84,6 +86,7 @@ def test_another_process_sees_whole_changes_only(open_store: OpenStore, python: 
     assert reader.wait(30) == 0
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("act", "answer"),
     [("look_up(store, '1999').version", "4\n"), ("store.take_ownership('new', expected='')", "None\n")],
@@ -105,6 +108,7 @@ def test_other_process_follows_grown_map(
     assert other.stdout.readline() == answer
 
 
+@pytest.mark.program
 @pytest.mark.covers("one-owner")
 def test_woken_owner_writes_nothing(open_store: OpenStore, python: Python) -> None:
     store = open_store()
@@ -128,6 +132,7 @@ def test_woken_owner_writes_nothing(open_store: OpenStore, python: Python) -> No
     assert look_up(store, "a") == saved(2)
 
 
+@pytest.mark.program
 def test_killed_reader_frees_its_pages(open_store: OpenStore, python: Python, tmp_path: Path) -> None:
     store = open_store()
     states = {str(n): saved(1, b"x" * 500) for n in range(500)}
@@ -156,6 +161,7 @@ def killed_readers(python: Python, count: int) -> None:
     assert parent.wait(60) == 0
 
 
+@pytest.mark.program
 def test_killed_readers_leave_room(open_store: OpenStore, python: Python) -> None:
     """LMDB's reader table was full after 125 of them. Then no process could read the shard, not even its owner."""
     store = open_store()
@@ -164,6 +170,7 @@ def test_killed_readers_leave_room(open_store: OpenStore, python: Python) -> Non
     assert look_up(store, "a") == saved(1)
 
 
+@pytest.mark.program
 def test_full_reader_table_is_cleared(tmp_path: Path, python: Python) -> None:
     """Live readers clear dead readers, too. Otherwise readers that opened the store earlier would not find them."""
     (tmp_path / "0").mkdir()
@@ -188,6 +195,7 @@ def test_full_reader_table_is_cleared(tmp_path: Path, python: Python) -> None:
     store.close()
 
 
+@pytest.mark.program
 def test_same_process_id_elsewhere_is_named(open_store: OpenStore, python: Python) -> None:
     """Two containers on one state folder cause this. LMDB locks the byte of its process id in the lock file."""
     open_store().close()

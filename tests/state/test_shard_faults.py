@@ -53,6 +53,7 @@ store.close()
         process.kill()
 
 
+@pytest.mark.program
 def test_stopped_process_keeps_its_shard(path: Path, stopped: subprocess.Popen[str]) -> None:
     opened = open_shard(path, IDENTITY, limits=Limits(change=0.3))
     assert opened.reason == "a stopped process holds it in the middle of a change"
@@ -67,6 +68,7 @@ def test_stopped_process_keeps_its_shard(path: Path, stopped: subprocess.Popen[s
     theirs.close()
 
 
+@pytest.mark.program
 def test_shard_of_killed_process_opens(path: Path, stopped: subprocess.Popen[str]) -> None:
     with failpoints.acting("shard.opening", stopped.kill):
         opened = open_shard(path, IDENTITY)
@@ -75,6 +77,7 @@ def test_shard_of_killed_process_opens(path: Path, stopped: subprocess.Popen[str
     opened.store.close()
 
 
+@pytest.mark.program
 def test_reader_ignores_stopped_process(path: Path, stopped: subprocess.Popen[str]) -> None:
     look = open_readonly(path)
     assert look is not None and dict(look.items()) == STATES

@@ -16,6 +16,7 @@ from tests.state.shards import IDENTITY, Opening, Python, change_marker, fill_an
 from tests.state.values import saved
 
 
+@pytest.mark.program
 def test_last_process_to_close_marks_clean(opening: Opening, path: Path, python: Python) -> None:
     other = python("""
         print("open", flush=True)
@@ -31,6 +32,7 @@ def test_last_process_to_close_marks_clean(opening: Opening, path: Path, python:
     assert read_marker(path).state == "clean"
 
 
+@pytest.mark.program
 def test_open_shard_survives_being_set_aside(opening: Opening, path: Path, python: Python) -> None:
     other = python("""
         print("open", flush=True)
@@ -49,6 +51,7 @@ def test_open_shard_survives_being_set_aside(opening: Opening, path: Path, pytho
     assert successor.store.count() == 0
 
 
+@pytest.mark.program
 def test_racing_processes_make_one_shard(opening: Opening, path: Path, python: Python) -> None:
     fill_and_close(opening)
     change_marker(path, inode=1)
@@ -69,6 +72,7 @@ def test_shard_opens_once_per_process(opening: Opening) -> None:
         opening()
 
 
+@pytest.mark.program
 def test_reader_does_not_disturb_owner(opening: Opening, path: Path, python: Python) -> None:
     owner = python("""
         write(opened.store, states={"a": saved()})

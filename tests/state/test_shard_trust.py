@@ -70,12 +70,14 @@ def test_data_is_synced_before_each_marker(
     assert told == ["sync True", "working", "sync True", "clean"]
 
 
+@pytest.mark.program
 def test_killed_process_costs_nothing(opening: Opening, python: Python) -> None:
     fill_and_kill(python)
     opened = opening()
     assert (opened.fresh, look_up(opened.store, "a")) == (False, saved())
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
@@ -99,6 +101,7 @@ def test_unclean_shard_needs_same_boot(
     assert opened.set_aside and (opened.set_aside / "data.mdb").exists()
 
 
+@pytest.mark.program
 def test_unknown_boot_is_not_trusted(opening: Opening, path: Path, python: Python) -> None:
     fill_and_kill(python)
     change_marker(path, boot="")
@@ -141,6 +144,7 @@ def test_shard_without_readable_marker_is_refused(
     assert "mark.json" in opened.reason
 
 
+@pytest.mark.program
 @pytest.mark.covers("state-is-events")
 @pytest.mark.parametrize("length", [0, 100, 5000, 20_000])
 def test_truncated_shard_is_set_aside(opening: Opening, path: Path, python: Python, length: int) -> None:

@@ -92,6 +92,7 @@ def test_readers_may_read_and_list(folder: StorageFolder, monkeypatch: pytest.Mo
         folder.remove("a")
 
 
+@pytest.mark.program
 def test_dead_server_is_named(folder: StorageFolder, objects: ObjectServer) -> None:
     objects.kill()
     try:
@@ -118,6 +119,7 @@ def test_documented_folders_are_possible() -> None:
             assert uri.startswith(open_folder(uri, Path("/")).uri)
 
 
+@pytest.mark.program
 def test_server_ends_with_its_starter(tmp_path: Path) -> None:
     """The server ends when its stdin is closed, however its parent process ended."""
     server = ObjectServer(tmp_path)

@@ -115,6 +115,7 @@ def test_warm_writes_no_archive_twice(capfd: pytest.CaptureFixture[str]) -> None
         assert [json.loads(line) for line in capfd.readouterr().out.splitlines()] == expected
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("content", [b"", b"no archive", bytes(1 << 20)])
 def test_java_goes_on_without_what_is_none(content: bytes) -> None:
     """Java must not print about it, because its output belongs to the program."""

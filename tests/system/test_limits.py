@@ -34,21 +34,25 @@ def made_room(kind: int, soft: int, hard: int) -> str:
     return done.stdout
 
 
+@pytest.mark.program
 def test_soft_limits_are_raised() -> None:
     assert made_room(resource.RLIMIT_NOFILE, 64, 1000).startswith("[300, ")
     assert made_room(resource.RLIMIT_AS, 2 << 30, 9 << 30).rstrip().endswith(f"{8 << 30}]")
 
 
+@pytest.mark.program
 def test_sufficient_limits_are_kept() -> None:
     assert made_room(resource.RLIMIT_NOFILE, 400, 1000).startswith("[400, ")
 
 
+@pytest.mark.program
 def test_low_limit_of_files() -> None:
     said = made_room(resource.RLIMIT_NOFILE, 64, 299)
     assert said.startswith("a test needs 300 open files, and a process may have 299; ")
     assert "ulimit -n 300" in said and "LimitNOFILE=300" in said
 
 
+@pytest.mark.program
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not limit it")
 def test_low_limit_of_address_space() -> None:
     said = made_room(resource.RLIMIT_AS, 2 << 30, 4 << 30)

@@ -40,6 +40,7 @@ print(memory_share() == min(whole, limit // 2) < whole)
 """
 
 
+@pytest.mark.program
 def test_limited_process_takes_half() -> None:
     assert subprocess.check_output([sys.executable, "-c", LIMITED], text=True) == "True\n"
 
@@ -68,6 +69,7 @@ print(len(re.findall("<heap nr", open(sys.argv[2]).read())))
 """
 
 
+@pytest.mark.program
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
 def test_threads_share_arenas(tmp_path: Path) -> None:
     def arenas(how: str) -> int:

@@ -72,6 +72,7 @@ def unshrunk() -> Iterator[None]:
     hypothesis.settings.load_profile(before)
 
 
+@pytest.mark.program
 def test_a_sound_aggregate_keeps_the_laws(bag: MakeBag) -> None:
     check_laws(bag())
 
@@ -148,6 +149,7 @@ SETS = {
 }
 
 
+@pytest.mark.program
 @pytest.mark.usefixtures("unshrunk")
 @pytest.mark.parametrize("parts", SETS.values(), ids=SETS)
 def test_order_of_a_set_is_caught(bag: MakeBag, parts: dict[str, str]) -> None:
@@ -204,6 +206,7 @@ def timed_bag(bag: MakeBag) -> MakeBag:
     return partial(bag, source)
 
 
+@pytest.mark.program
 def test_rule_about_time_keeps_the_laws(timed_bag: MakeBag) -> None:
     check_laws(
         timed_bag(
@@ -226,6 +229,7 @@ def test_laws_let_time_and_versions_pass(timed_bag: MakeBag) -> None:
         laws(module.decider)
 
 
+@pytest.mark.program
 def test_set_order_shows_with_context(timed_bag: MakeBag) -> None:
     with pytest.raises(BrokenLaw, match="depends on the order of a set"):
         check_laws(timed_bag(**SETS["in decide"]))

@@ -51,6 +51,7 @@ def decided_strictly(command: Register, state: Strict) -> Iterator[Registered]:
     yield Registered(command.name, command.mail, command.plan)
 
 
+@pytest.mark.program
 def test_personal_fields_keep_the_laws() -> None:
     check_laws(customer, examples=50)
 

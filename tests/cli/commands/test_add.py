@@ -157,6 +157,7 @@ decider = cqrs.Decider(decide, evolve, initial=Order())
 """
 
 
+@pytest.mark.program
 def test_processes_hear_rich_events(project: Path) -> None:
     """The test's values have all types that have a simple value, and the test passes."""
     (project / "aggregates/rich.py").write_text(RICH)

@@ -45,6 +45,7 @@ def change(source: Path, old: str, new: str) -> None:
     source.write_text(text.replace(old, new))
 
 
+@pytest.mark.program
 def test_written_contract_is_green(cqrs: Check, source: Path) -> None:
     first = cqrs("check")
     assert (first.status, "amber" in first.out, "cqrs check --write" in first.out) == (0, True, True)
@@ -55,6 +56,7 @@ def test_written_contract_is_green(cqrs: Check, source: Path) -> None:
     assert (said.status, said.document["level"]) == (0, "green")
 
 
+@pytest.mark.program
 def test_renamed_field_is_red(cqrs: Check, source: Path) -> None:
     cqrs("check", "--write")
     change(
@@ -70,6 +72,7 @@ def test_renamed_field_is_red(cqrs: Check, source: Path) -> None:
     assert cqrs("check").status == 0
 
 
+@pytest.mark.program
 def test_forgotten_revision_is_said(cqrs: Check, source: Path) -> None:
     """Only `evolve` counts, because `decide` may change at any time."""
     cqrs("check", "--write")
@@ -84,6 +87,7 @@ def test_forgotten_revision_is_said(cqrs: Check, source: Path) -> None:
     assert one["what"] == "the revision is 2, it was 1"
 
 
+@pytest.mark.program
 def test_lost_aggregate_is_red(cqrs: Check, source: Path) -> None:
     cqrs("check", "--write")
     source.rename(source.with_name("tally.py"))
@@ -92,6 +96,7 @@ def test_lost_aggregate_is_red(cqrs: Check, source: Path) -> None:
     assert cqrs("check", "tally").status == 0
 
 
+@pytest.mark.program
 def test_foreign_file_exits_3(cqrs: Check, source: Path) -> None:
     (source.parents[1] / "schemas").mkdir()
     for text in ("{", "[]", "{}", '{"commands": 1}'):

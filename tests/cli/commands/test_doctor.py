@@ -61,6 +61,7 @@ def doctor(root: Path, capfd: pytest.CaptureFixture[str]) -> Doctor:
     return Doctor(capfd)
 
 
+@pytest.mark.program
 def test_fresh_projects_pass_without_a_broker(doctor: Doctor, root: Path) -> None:
     assert doctor() == 0
     assert [doctor.of(name)[0][0] for name in ("java", "python", "spark", "settings", "state")] == ["ok"] * 5
@@ -70,6 +71,7 @@ def test_fresh_projects_pass_without_a_broker(doctor: Doctor, root: Path) -> Non
     assert not (root / ".cqrs").exists()
 
 
+@pytest.mark.program
 def test_settings_have_origins_and_no_secrets(doctor: Doctor, root: Path) -> None:
     (root / "client.properties").write_text("client.id=me\nsasl.password=hunter2\n")
     (root / "cqrs.toml").write_text('partitions = 7\ncommand_config = "client.properties"\n')
@@ -81,6 +83,7 @@ def test_settings_have_origins_and_no_secrets(doctor: Doctor, root: Path) -> Non
     assert "hunter2" not in json.dumps(doctor.document)
 
 
+@pytest.mark.program
 def test_misspelt_variables_are_pointed_out(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CQRS_BOOTSTRAP_SERVERS", "kafka:9092")
     assert doctor() == 0
@@ -98,6 +101,7 @@ def test_missing_java_exits_4(doctor: Doctor, monkeypatch: pytest.MonkeyPatch, r
     assert doctor.of("state")[0][0] == "ok"
 
 
+@pytest.mark.program
 def test_bad_settings_exit_3(doctor: Doctor, root: Path) -> None:
     (root / "cqrs.toml").write_text("partition = 3")
     assert doctor() == 3
@@ -105,12 +109,14 @@ def test_bad_settings_exit_3(doctor: Doctor, root: Path) -> None:
     assert doctor.of("java")[0][0] == "ok"
 
 
+@pytest.mark.program
 def test_readonly_state_folders_exit_3(doctor: Doctor, root: Path) -> None:
     (root / "cqrs.toml").write_text('state_dir = "cqrs.toml/state"')
     assert doctor() == 3
     assert doctor.of("state")[0][0] == "fail"
 
 
+@pytest.mark.program
 def test_states_in_memory_need_no_folder(doctor: Doctor, root: Path) -> None:
     (root / "cqrs.toml").write_text('state_dir = "cqrs.toml/state"\nstore = "memory"\nstore_limit = "2GiB"')
     doctor()
@@ -118,17 +124,20 @@ def test_states_in_memory_need_no_folder(doctor: Doctor, root: Path) -> None:
     assert doctor.of("state") == [("ok", said)]
 
 
+@pytest.mark.program
 def test_broken_aggregates_exit_3(doctor: Doctor, root: Path) -> None:
     (root / "aggregates" / "broken.py").write_text("decide = 1/0\n")
     assert doctor() == 3
     assert "broken.py" in doctor.of("aggregates")[0][1]
 
 
+@pytest.mark.program
 def test_an_unreachable_broker_exits_4(doctor: Doctor) -> None:
     assert doctor("-b", "127.0.0.1:1") == 4
     assert doctor.of("broker") == [("fail", "no answer from Kafka at 127.0.0.1:1 (connection refused)")]
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("toml", "arguments"), [("partitions = 0", []), ("", ["-b", "127.0.0.1:1"]), ("partition = 3", [])]
 )
@@ -139,6 +148,7 @@ def test_hints_never_lead_back_here(doctor: Doctor, root: Path, toml: str, argum
     assert hints and all(hint and "cqrs doctor" not in hint for hint in hints)
 
 
+@pytest.mark.program
 def test_limits_are_shown(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     assert doctor() == 0
     ((status, detail),) = doctor.of("limits")
@@ -232,6 +242,7 @@ def test_event_nobody_reads_exits_5(doctor: Doctor, root: Path, connection: Conn
     assert (done.returncode, checks["events"]) == (0, "ok")
 
 
+@pytest.mark.program
 def test_people_get_a_table(doctor: Doctor, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "-q"]) == 0
     lines = capfd.readouterr().out.splitlines()

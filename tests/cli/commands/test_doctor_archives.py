@@ -16,6 +16,7 @@ def details() -> list[str]:
     return [check.detail for check in check_this_machine() if check.name == "archives"]
 
 
+@pytest.mark.program
 def test_doctor_names_the_class_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CQRS_CACHE_DIR", str(tmp_path))
     java = find_java()

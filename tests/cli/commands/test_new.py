@@ -54,6 +54,7 @@ def test_rings_stay_out_of_git(tmp_path: Path, ignoring: str) -> None:
     assert {"keys.json", "projections.db*"} <= set((tmp_path / ignoring).read_text().split())
 
 
+@pytest.mark.program
 def test_make_lists_its_targets(tmp_path: Path) -> None:
     scaffold.create(tmp_path)
     said = subprocess.check_output(["make", "-s"], cwd=tmp_path, text=True)
@@ -109,6 +110,7 @@ def test_new_aggregates_and_settings_load(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(("more", "tests"), [([], 6), (["--aggregate", "room"], 3)])
 def test_a_new_projects_tests_pass(tmp_path: Path, more: list[str], tests: int) -> None:
     assert main(["new", str(tmp_path), "-q", *more]) == 0

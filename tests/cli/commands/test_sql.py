@@ -37,6 +37,7 @@ print(list(_typed(Path(sys.argv[1]), [])))
 """
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("there", [True, False])
 def test_history_is_its_owners_only(tmp_path: Path, there: bool) -> None:
     history = tmp_path / ".cqrs/sql_history"

@@ -50,6 +50,7 @@ def live(tmp_path: Path) -> Iterator[Terminal]:
         yield opened
 
 
+@pytest.mark.program
 def test_keys_are_heard(live: Terminal) -> None:
     live.press("l")
     live.see("sorted by lag")
@@ -68,6 +69,7 @@ def clocks(drawn: str) -> list[str]:
     return re.findall(r"1970-01-01T[0-9:.]+Z", drawn)
 
 
+@pytest.mark.program
 def test_pausing_keeps_the_picture(live: Terminal) -> None:
     live.press("p")
     live.see("paused")
@@ -79,6 +81,7 @@ def test_pausing_keeps_the_picture(live: Terminal) -> None:
     assert live.ended() == 0
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("ending", ["q", "interrupt"])
 def test_the_terminal_is_restored(live: Terminal, ending: str) -> None:
     assert live.settings() != live.before
@@ -92,6 +95,7 @@ def test_the_terminal_is_restored(live: Terminal, ending: str) -> None:
     assert live.settings() == live.before
 
 
+@pytest.mark.program
 def test_an_error_restores_the_terminal(tmp_path: Path) -> None:
     with terminal(tmp_path, *program(failing=3)) as live:
         live.see(LEFT)

@@ -86,12 +86,14 @@ def reloading(tmp_path: Path) -> Iterator[Reloading]:
     assert not made.thread.is_alive()
 
 
+@pytest.mark.program
 def test_changed_code_starts_again(reloading: Reloading) -> None:
     reloading.change("class Increment", "# another line\nclass Increment")
     reloading.noted("changed: aggregates/counter.py; starting again")
     reloading.wait_for("started", "stopped", "started")
 
 
+@pytest.mark.program
 def test_a_run_knows_its_judged_code(reloading: Reloading, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that changes while the run starts may be loaded, although its change was not checked."""
     folder = reloading.log.parent
@@ -105,6 +107,7 @@ def test_a_run_knows_its_judged_code(reloading: Reloading, monkeypatch: pytest.M
     check_judged(folder, "aggregates")
 
 
+@pytest.mark.program
 def test_broken_code_leaves_the_run(reloading: Reloading) -> None:
     reloading.source.write_text("def")
     reloading.noted("changed: aggregates/counter.py; not reloaded, the run goes on with the code before")
@@ -115,6 +118,7 @@ def test_broken_code_leaves_the_run(reloading: Reloading) -> None:
     reloading.wait_for("started")
 
 
+@pytest.mark.program
 def test_errors_of_aggregates_are_theirs(reloading: Reloading) -> None:
     """The aggregate is named, even if a process manager imports it and fails too."""
     process = reloading.log.parent / "processes" / "counting.py"
@@ -124,6 +128,7 @@ def test_errors_of_aggregates_are_theirs(reloading: Reloading) -> None:
     reloading.noted("correct the aggregate")
 
 
+@pytest.mark.program
 def test_another_meaning_needs_a_revision(reloading: Reloading) -> None:
     reloading.change("counter.value + by", "counter.value + 2 * by")
     reloading.noted("not reloaded")
@@ -131,6 +136,7 @@ def test_another_meaning_needs_a_revision(reloading: Reloading) -> None:
     reloading.wait_for("started")
 
 
+@pytest.mark.program
 def test_a_run_that_ended_waits(reloading: Reloading) -> None:
     reloading.end_child(3)
     reloading.noted("the run ended with 3; it starts again when a file changes")
@@ -139,6 +145,7 @@ def test_a_run_that_ended_waits(reloading: Reloading) -> None:
     reloading.wait_for("started", "started")
 
 
+@pytest.mark.program
 def test_a_newer_run_ends_both(reloading: Reloading) -> None:
     reloading.end_child(6)
     eventually(lambda: reloading.error is not None)

@@ -185,6 +185,7 @@ with RunDisplay(Cli()) as display:
 """
 
 
+@pytest.mark.program
 def test_notes_stay_above_live_line() -> None:
     child = pexpect.spawn(
         sys.executable,

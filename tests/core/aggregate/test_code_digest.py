@@ -87,6 +87,7 @@ def test_modules_may_import_each_other(digest_of: Digest) -> None:
     assert digest_of(one="from . import two", two="from . import one")
 
 
+@pytest.mark.program
 def test_hash_seed_does_not_matter() -> None:
     program = (
         "from cqrs_cli.core.aggregate.code_digest import code_digest; import aggregates.order as m; "

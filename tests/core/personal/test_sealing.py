@@ -136,6 +136,7 @@ def test_key_needs_all_its_random_bytes(size: int) -> None:
         DataKey.of_random(bytes(size))
 
 
+@pytest.mark.program
 def test_missing_library_is_named() -> None:
     """A new process is used, so that the library cannot be loaded yet."""
     program = (

@@ -25,6 +25,7 @@ CONSOLE = re.findall(r"^\$ (cqrs .*)$", TEXT, re.MULTILINE)
 GRANTS = re.findall(r"^kafka-acls\.sh (.*)$", TEXT, re.MULTILINE)
 
 
+@pytest.mark.program
 def test_process_shown_is_right(tmp_path: Path) -> None:
     write_process(tmp_path, PROCESS, "checkout")
     assert sorted(load_process("checkout", tmp_path, "aggregates").sources) == ["order", "payment"]

@@ -27,6 +27,7 @@ PROJECTION, TEST, READ = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILIN
 (CONSOLE,) = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.program
 def test_projection_shown_is_right(tmp_path: Path) -> None:
     write_projection(tmp_path, PROJECTION, "balances")
     loaded = load_projection("balances", tmp_path, "aggregates")

@@ -47,6 +47,7 @@ def test_workers_take_the_installed_pyspark(spark: "SparkContext") -> None:
     assert spark.parallelize([1], 1).mapPartitions(loaded).collect() == [(pyspark.__file__, True, [])]
 
 
+@pytest.mark.program
 def test_what_is_loaded_starts_no_thread() -> None:
     """A forked process would not have the thread."""
     said = subprocess.run([sys.executable, "-c", ALONE], stdout=subprocess.PIPE, text=True, check=True)

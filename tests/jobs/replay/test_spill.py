@@ -119,6 +119,7 @@ print(fold.total()[:2])
 """
 
 
+@pytest.mark.program
 @pytest.mark.covers("state-is-events")
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="nobody says what a process uses")
 def test_more_aggregates_than_memory_holds() -> None:

@@ -57,6 +57,7 @@ def test_empty_shards_count_as_uncompared() -> None:
     assert not nothing_compared(done._replace(compared={}))
 
 
+@pytest.mark.program
 def test_benchmark_reads_long_output(tmp_path: Path) -> None:
     """A fake module in the working directory replaces the command, because this directory comes first on the path."""
     printed = {"commands": 1, "violation_count": 0, "seconds": 1.0, "violations": ["x" * 200_000]}

@@ -72,6 +72,7 @@ with resumed_from(Path(sys.argv[1]), PROVED) as work:
 """
 
 
+@pytest.mark.program
 def test_killed_verify_leaves_the_old(tmp_path: Path) -> None:
     with resumed_from(tmp_path, PROVED) as first:
         (first.after / "kept").touch()

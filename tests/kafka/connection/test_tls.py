@@ -25,6 +25,7 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.program
 def test_pem_stores_serve_both_clients(pem: Path) -> None:
     connection = Connection(
         "h:1",

@@ -84,6 +84,7 @@ def test_package_never_executes_data() -> None:
     assert found == ALLOWED
 
 
+@pytest.mark.program
 @pytest.mark.covers("no-foreign-code")
 @pytest.mark.parametrize("protocol", [0, 2, 5])
 def test_pickles_on_disk_stay_data(tmp_path: Path, protocol: int) -> None:
@@ -96,12 +97,14 @@ def test_pickles_on_disk_stay_data(tmp_path: Path, protocol: int) -> None:
     assert not went_off.exists()
 
 
+@pytest.mark.program
 def test_unpickling_the_bomb_sets_it_off(tmp_path: Path) -> None:
     program = f"import base64, pickle; pickle.loads(base64.b64decode({bomb(tmp_path / 'went-off', 2)!r}))"
     subprocess.run([sys.executable, "-c", program], check=True)
     assert (tmp_path / "went-off").exists()
 
 
+@pytest.mark.program
 def test_local_modules_never_shadow_the_library(tmp_path: Path) -> None:
     (tmp_path / "cqrs.toml").touch()
     (tmp_path / "aggregates").mkdir()

@@ -49,6 +49,7 @@ def fetched(checkpoints: Checkpoints, manifest: Manifest, tmp_path: Path) -> byt
     return (tmp_path / "into").read_bytes()
 
 
+@pytest.mark.program
 @pytest.mark.covers("checkpoint")
 def test_newest_are_kept_with_their_data(checkpoints: Checkpoints, tmp_path: Path) -> None:
     every = [written(checkpoints, tmp_path, bytes([n]) * 9) for n in range(4)]
@@ -186,6 +187,7 @@ def test_install_names_unusable_folder(tmp_path: Path) -> None:
         install_shard(tmp_path / "file/0", tmp_path / "prepared", IDENTITY)
 
 
+@pytest.mark.program
 @pytest.mark.covers("checkpoint")
 def test_kill_before_the_marker_is_noticed(
     opening: Opening, path: Path, tmp_path: Path, python: Python
