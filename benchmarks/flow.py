@@ -117,7 +117,7 @@ class Flow:
 
     def _read_more(self, count: int) -> None:
         topic, new = self._topics.outcomes, range(self._read_from, count)
-        clients.described(self._here.connection, self._reader, topic)
+        clients.fetch_metadata(self._here.connection, self._reader, topic)
         ends = bounds(self._here.connection, topic, new)
         start = {one: end for one, (_, end) in ends.items()} if not self._read_from else dict.fromkeys(new, 0)
         self._reader.incremental_assign([TopicPartition(topic, one, start[one]) for one in new])

@@ -16,7 +16,7 @@ from benchmarks.environment import Arena, arena, command, message, new_id, open_
 from benchmarks.report import report
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka import clients
-from cqrs_cli.kafka.offsets import committed_now
+from cqrs_cli.kafka.offsets import committed_offsets_now
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.kafka.topics.topics import Topics
@@ -75,7 +75,7 @@ def deciding(
 
 def is_owned(here: Arena, topics: Topics, partitions: int) -> bool:
     """True if a run owns every partition."""
-    found = committed_now(here.connection, topics, range(partitions)).values()
+    found = committed_offsets_now(here.connection, topics, range(partitions)).values()
     return all((claim := parse_claim(one.metadata)) and claim.attempt < TERMINAL for one in found)
 
 

@@ -12,7 +12,7 @@ from typing import Self
 
 from benchmarks.brokers import Brokers
 from benchmarks.environment import Arena, command
-from cqrs_cli.kafka.offsets import committed_now
+from cqrs_cli.kafka.offsets import committed_offsets_now
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.system.process import born, end
@@ -139,7 +139,9 @@ class Runs:
         return [claim.run if claim and claim.attempt < TERMINAL else None for claim in self._claims()]
 
     def _claims(self) -> list[Claim | None]:
-        found = committed_now(self.here.connection, self.topics, range(self.given.partitions)).values()
+        found = committed_offsets_now(
+            self.here.connection, self.topics, range(self.given.partitions)
+        ).values()
         return [parse_claim(one.metadata) for one in found]
 
 

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 def opener_of(cli: Cli, aggregate: str) -> "EventDecryptor | None":
     """Return the decryptor of an aggregate's events; None if its code is not available: the events stay encrypted."""
     from cqrs_cli.core.sealed_events import event_marks
-    from cqrs_cli.kafka.keys_log import event_opener
+    from cqrs_cli.kafka.keys_log import event_decryptor
 
     try:
         marks = event_marks(cli.aggregate(aggregate))
     except ConfigurationError:  # records can be shown without the code
         return None
     connection = cli.connection()
-    return event_opener(connection, connection.keys, cli.topics(aggregate), marks)
+    return event_decryptor(connection, connection.keys, cli.topics(aggregate), marks)

@@ -6,7 +6,7 @@ from confluent_kafka import KafkaException
 
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.offsets import committed
+from cqrs_cli.kafka.offsets import committed_offsets
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, parse_claim
 
@@ -22,7 +22,7 @@ def ownerless(connection: Connection, topics: Topics, partitions: Iterable[int])
     """
     client = consumer(connection, group=topics.group, isolation="read_uncommitted")
     try:
-        found = committed(client, topics.commands, partitions, TIMEOUT)
+        found = committed_offsets(client, topics.commands, partitions, TIMEOUT)
     except KafkaException:
         return []
     finally:

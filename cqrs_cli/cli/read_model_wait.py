@@ -25,7 +25,7 @@ class ReadModelWait:
         from cqrs_cli.kafka.topics.partitioner import target
 
         connection, topic = self._cli.connection(), self._topics.events
-        count = readers.partitions(connection, topic)
+        count = readers.partition_count(connection, topic)
         partition = target(self._cli.settings.partitioner, subject.encode(), count)
         end = readers.bounds(connection, topic, [partition])[partition][1]
         with self._cli.working(f"waiting for {self._name}"):

@@ -13,7 +13,7 @@ from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import record_fault
-from cqrs_cli.kafka.segments import find_chains
+from cqrs_cli.kafka.segments import find_partition_counts
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.event_decryptor import EventView
@@ -108,10 +108,10 @@ def find_ranges(
 
     With `positions` the ranges end there. Raises `UsageError` for positions outside the log.
     """
-    count, topic = readers.partitions(connection, topics.events), topics.events
-    chains = find_chains(connection, topics, partitioner, count).upto(positions)
+    count, topic = readers.partition_count(connection, topics.events), topics.events
+    chains = find_partition_counts(connection, topics, partitioner, count).as_of(positions)
     home = partition_for(partitioner, key, chains.counts[-1])
-    wanted = chains.homes if home is None else chains.chain(home)
+    wanted = chains.current_partitions if home is None else chains.partitions_of(home)
     bounds = readers.bounds(connection, topic, wanted)
     if positions is not None:
         bounds = cut_bounds(topic, bounds, positions)

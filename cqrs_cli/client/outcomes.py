@@ -56,7 +56,7 @@ class OutcomeWaiter:
         self._connection = connection
         self._sender = sender
         self._reader: Consumer = clients.consumer(connection)
-        failure = partial(readers.read_failure, connection)
+        failure = partial(readers.read_error, connection)
         self._follower = Follower(self._reader, failure, unreachable=lambda: None)
         self._watched: set[tuple[str, int]] = set()
         self._open: dict[int, str] = {}  # command number → command id
@@ -100,7 +100,7 @@ class OutcomeWaiter:
             self._ahead.clear()
             if topics.outcomes in self._grown:
                 self._sender.look_again(topics.commands)
-                clients.described(self._connection, self._reader, topics.outcomes)  # refresh metadata
+                clients.fetch_metadata(self._connection, self._reader, topics.outcomes)  # refresh metadata
                 self._grown.remove(topics.outcomes)
         self._watch(topics.outcomes, self._sender.partition_of(topics.commands, key))
         self._sent = number = self._sent + 1
@@ -169,10 +169,10 @@ class OutcomeWaiter:
             self._reader.incremental_assign([TopicPartition(topic, partition, start)])
         except readers.MissingError:
             # Raises the precise error: the topic is missing, or an ACL hides it.
-            readers.partitions(self._connection, topic)
+            readers.partition_count(self._connection, topic)
             raise
         except KafkaException as error:
-            raise readers.read_failure(
+            raise readers.read_error(
                 self._connection, topic, partition, clients.kafka_error(error)
             ) from error
         self._watched.add((topic, partition))
@@ -230,7 +230,7 @@ class OutcomeWaiter:
             if (topic, partition) in self._watched:
                 self._reader.incremental_unassign([TopicPartition(topic, partition)])
                 self._watched.remove((topic, partition))
-            clients.described(self._connection, self._reader, topic)  # librdkafka may not know it yet
+            clients.fetch_metadata(self._connection, self._reader, topic)  # librdkafka may not know it yet
             self._watch(topic, partition, max(0, since - _CLOCKS))
         self._followed |= self._heirs.keys()
         self._heirs.clear()

@@ -31,12 +31,12 @@ _BULK: dict[str, Any] = {
 
 #: Errors after which a command may be resent with its id: it is decided once, however often it is in the log.
 _SEND_AGAIN = {
-    ErrorKind.AWAY,
-    ErrorKind.ELECTING,
-    ErrorKind.COORDINATING,
-    ErrorKind.PASSING,
-    ErrorKind.BROKEN,
-    ErrorKind.LATE,
+    ErrorKind.UNREACHABLE,
+    ErrorKind.NO_LEADER,
+    ErrorKind.NO_COORDINATOR,
+    ErrorKind.RETRIABLE,
+    ErrorKind.CLIENT_UNUSABLE,
+    ErrorKind.DELIVERY_TIMEOUT,
 }
 
 #: Sends between two polls for delivery reports.
@@ -102,8 +102,8 @@ class CommandProducer:
         self._partitions.pop(topic, None)
 
     def _look_up(self, topic: str) -> int:
-        found = clients.described(self._connection, self._producer, topic).topics[topic]
-        if found.error is not None and error_kind(found.error) is not ErrorKind.MISSING:
+        found = clients.fetch_metadata(self._connection, self._producer, topic).topics[topic]
+        if found.error is not None and error_kind(found.error) is not ErrorKind.UNKNOWN_PARTITION:
             raise send_failure(self._connection, topic, found.error)
         if not found.partitions:
             raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
@@ -224,8 +224,8 @@ def send_failure(connection: Connection, topic: str, error: KafkaError) -> CqrsE
             )
         case ErrorKind.DENIED:
             return RequiredAcl("Write", "topic", topic).denied()
-        case ErrorKind.MISSING:
+        case ErrorKind.UNKNOWN_PARTITION:
             return ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
         case kind if kind in _SEND_AGAIN:
-            return clients.unreachable(connection, error)
+            return clients.unreachable_error(connection, error)
     return CqrsError(f"{topic}: {error.str()}", "cqrs doctor looks for the cause")

@@ -44,7 +44,7 @@ class ProjectAggregates:
         return found
 
     def _made_opener(self, aggregate: Aggregate, events: str) -> "EventDecryptor":
-        from cqrs_cli.kafka.keys_log import event_opener
+        from cqrs_cli.kafka.keys_log import event_decryptor
         from cqrs_cli.kafka.topics.topics import Topics
         from cqrs_cli.keys.event_decryptor import EventDecryptor
 
@@ -53,7 +53,7 @@ class ProjectAggregates:
             return EventDecryptor(events, marks)
         connection = project_connection(self._settings)
         topics = Topics(aggregate.name, events.removesuffix(f"{aggregate.name}.events"))
-        return event_opener(connection, connection.keys, topics, marks)
+        return event_decryptor(connection, connection.keys, topics, marks)
 
     def of_command(self, command: Command, name: str | None) -> tuple[Aggregate, str]:
         """Return the aggregate that decides the command, and the command's wire type. `name` selects an aggregate.

@@ -76,7 +76,7 @@ def warm(
     """
     try:
         token = store.token()  # read before the claim: an owner claims first, then takes the shard
-        claim = parse_claim(log.committed().metadata)
+        claim = parse_claim(log.committed_position().metadata)
         if may_warm(token, claim):
             cache = StateCache(aggregate, store, token, cache_bytes, keys)
             known = None if holding is None else holding()
@@ -117,7 +117,7 @@ def fold_visible(
     cache.learn_keys(None if holding is None else holding.keeps)
     if holding is not None:
         inherit_keys(log, aggregate, cache, holding, window)
-        log = replace(log, keeps=holding.keeps)
+        log = replace(log, key_filter=holding.keeps)
     last = log.last_record("outcomes", *outcomes)
     accepted = claim.accepted if claim else None
     cache.watch_folding(measures, events[1], outcomes[1])

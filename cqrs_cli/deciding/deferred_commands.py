@@ -15,7 +15,7 @@ from cqrs_cli.deciding.broker_clock import BrokerClock
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.kafka.position_notation import spell_position
+from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.write_errors import TopicRecreatedError
 
 #: Approximate limit on the bytes of the commands that one transaction resubmits.
@@ -61,7 +61,7 @@ class DeferredCommands:
         session, cache = self._session, self._cache
         cache.flush()
         done, end = Decisions(cache.positions.clock), at
-        refused = f"{session.log.place('commands')}: deferred commands cannot be said again"
+        refused = f"{session.log.log_name('commands')}: deferred commands cannot be said again"
         try:
             with session.transaction(at, refused, _TAKE_THEM) as transaction, cache.reading():
                 deferrals = self.deferrals()
@@ -84,7 +84,7 @@ class DeferredCommands:
             raise ContradictionError(
                 f"{error} partition {number} was deleted and created again while it was written to",
                 "find out why; to go on without what it held: "
-                f"cqrs run --accept-loss {spell_position(number, at, name)}",
+                f"cqrs run --accept-loss {format_position(number, at, name)}",
             ) from error
         cache.stage(done, at, *transaction.written)
         cache.flush()

@@ -52,7 +52,7 @@ def fold_deferred(log: PartitionLog, cache: FoldingCache, bounds: tuple[int, int
     at, (start, end) = cache.positions.deferred, bounds
     if at > end:
         raise ContradictionError(
-            f"{log.place('deferred')} ends at {end}, before the {at} that was already folded",
+            f"{log.log_name('deferred')} ends at {end}, before the {at} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
     for records in log.read("deferred", max(at, start), end):
@@ -72,7 +72,7 @@ def entry_change(log: PartitionLog, record: Record) -> tuple[str, Deferral | Non
         entry = read_deferral(record.key, record.value)
     except ValueError as error:
         raise ContradictionError(
-            f"{log.place('deferred')} offset {record.offset} is not a deferred command: {error}",
+            f"{log.log_name('deferred')} offset {record.offset} is not a deferred command: {error}",
             "only cqrs may write there",
         ) from error
     return entry.key, entry
@@ -121,7 +121,7 @@ def check_outcomes_kept(log: PartitionLog, cache: FoldingCache, start: int) -> N
         cache.fold(cache.positions._replace(deferred=0), deferred=forgotten)
     if 0 < cache.positions.outcomes < start and cache.has_deferred:
         raise CorruptError(
-            f"the shard of {log.place('commands')} has deferred commands, and outcomes up to {start} are deleted",
+            f"the shard of {log.log_name('commands')} has deferred commands, and outcomes up to {start} are deleted",
             REBUILD,
         )
 

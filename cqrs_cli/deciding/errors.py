@@ -8,7 +8,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.position_notation import spell_position
+from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import Kind
@@ -83,11 +83,11 @@ def explain_undecidable(log: PartitionLog, error: BatchTooLarge) -> CqrsError:
     """Return the error that ends a run when it cannot write an outcome for a single record."""
     if isinstance(error.__cause__, BatchTimeError):
         return ConfigurationError(
-            f"{log.place('commands')} offset {error.offset} cannot be decided: a topic refuses its time ({error})",
+            f"{log.log_name('commands')} offset {error.offset} cannot be decided: a topic refuses its time ({error})",
             "cqrs doctor names the topic and how to set its message.timestamp.after.max.ms",
         )
     return CqrsError(
-        f"{log.place('commands')} offset {error.offset} cannot be decided: {error}",
+        f"{log.log_name('commands')} offset {error.offset} cannot be decided: {error}",
         "give that record a failed outcome and go on: "
-        f"cqrs run --fail {spell_position(log.partition, error.offset, log.topics.aggregate)}",
+        f"cqrs run --fail {format_position(log.partition, error.offset, log.topics.aggregate)}",
     )

@@ -17,7 +17,7 @@ from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.offsets import is_pending
+from cqrs_cli.kafka.offsets import has_pending_commit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import KEY_CAUSE
@@ -97,7 +97,7 @@ def settled(
     except (CqrsError, KafkaException):
         return False
     if end is not None:
-        note(f"{log.place('commands')}: {settlement(end)}")
+        note(f"{log.log_name('commands')}: {settlement(end)}")
     return end is not None
 
 
@@ -130,10 +130,12 @@ def _settle(
         opened = set[int]().union(*others.values()) | (
             {writer.producer_id} & set[int]().union(*producers.values())
         )
-        found = log.committed()
+        found = log.committed_position()
         claim = parse_claim(found.metadata)
         group, commands = log.topics.group, log.topics.commands
-        pending = pending and not opened and is_pending(log.connection, group, commands, log.partition)
+        pending = (
+            pending and not opened and has_pending_commit(log.connection, group, commands, log.partition)
+        )
         if opened - {writer.producer_id} or not (opened or pending):
             return None
         if claim is not None and claim.topic_id not in (UNKNOWN_TOPIC, topic_id):
@@ -196,7 +198,7 @@ def _traces(
         return None if record is None else _command(kind, record.value)
 
     def hidden(kind: Kind) -> int | None:
-        record = log.first_hidden(kind)
+        record = log.first_hidden_record(kind)
         return None if record is None else _command(kind, record.value)
 
     hidden_forward = min(

@@ -36,7 +36,7 @@ def inherit_keys(
         return
     cache.fold(cache.positions._replace(clock=max(cache.positions.clock, *(one.clock for one in splits))))
     for split in splits:
-        parent = replace(log, partition=split.partition, keeps=keeps)
+        parent = replace(log, partition=split.partition, key_filter=keeps)
         _check_not_ahead(parent, cache, split)
         _fold_parent(parent, aggregate, cache, split, window)
     if not holding.lineage.has_begun(holding.number):
@@ -55,7 +55,7 @@ def inherit_ahead(
     """
     keeps, lineage = KeyHome(holding.partitioner, holding.judging, holding.number), holding.lineage
     for number, child in pairwise((*lineage.parents(holding.number), holding.number)):
-        parent = replace(log, partition=number, keeps=keeps)
+        parent = replace(log, partition=number, key_filter=keeps)
         split = lineage.birth(child) or _visible(parent)
         cache.learn_keys(keeps)
         _fold_parent(parent, aggregate, cache, split, window)
@@ -97,13 +97,13 @@ def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> N
     held = cache.inherited().get(split.partition, FoldedOfParent())
     if held.commands > split.commands:
         raise AheadError(
-            f"the shard knows decisions of {parent.place('commands')} up to {held.commands}, the log up to"
+            f"the shard knows decisions of {parent.log_name('commands')} up to {held.commands}, the log up to"
             f" {split.commands}",
             REBUILD,
         )
     if held.outcomes > split.outcomes:
         raise AheadError(
-            f"the shard was made behind the split of {parent.place('outcomes')}: up to {held.outcomes}, not"
+            f"the shard was made behind the split of {parent.log_name('outcomes')}: up to {held.outcomes}, not"
             f" {split.outcomes}",
             REBUILD,
         )

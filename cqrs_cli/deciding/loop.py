@@ -16,7 +16,7 @@ from cqrs_cli.deciding.key_upkeep import KeyUpkeep
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.kafka.position_notation import spell_position
+from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, BatchTimeError, TopicRecreatedError
 from cqrs_cli.ownership.claim import progressed
@@ -155,7 +155,7 @@ class DecideLoop(Loop):
             raise ContradictionError(
                 f"{error} partition {number} was deleted and created again while it was written to",
                 "find out why; to go on without what it held: "
-                f"cqrs run --accept-loss {spell_position(number, records[0].offset, name)}",
+                f"cqrs run --accept-loss {format_position(number, records[0].offset, name)}",
             ) from error
         except BatchRefusedError as error:
             late, untimely = isinstance(error, BatchLateError), isinstance(error, BatchTimeError)

@@ -144,7 +144,7 @@ class DecidingOwner:
             return
         if not self.behind.lasts(session.timing.contradicted):
             raise UnavailableError(
-                f"{session.log.place('commands')}: the group's offset is {offset}, and later commands are decided",
+                f"{session.log.log_name('commands')}: the group's offset is {offset}, and later commands are decided",
                 "a broker has just come back, perhaps: it is asked again",
             )
 
@@ -198,7 +198,7 @@ class DecidingOwner:
         cache.watch_folding(measures, events[1], outcomes[1])
         accepted, topic_id = session.mine.accepted, session.described.ids["commands"]
         window, onward, holding = self.plan.deciding.window, start.offset, session.holding
-        log = replace_log(session.log, keeps=holding.keeps)
+        log = replace_log(session.log, key_filter=holding.keeps)
         check_outcomes_kept(log, cache, outcomes[0])
         with session.naming_stalls():
             cache.learn_keys(holding.keeps)

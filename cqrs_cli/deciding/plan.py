@@ -113,7 +113,7 @@ class Plan:
         seen = self.lineages.get(partition.aggregate)
         if seen is not None and (reach is None or reach[1] == seen.end):
             return self.holding(partition, seen.lineage)
-        now = read_lineage(self.connection, found.topics, found.partitions, reach=reach, lender=lender)
+        now = read_lineage(self.connection, found.topics, found.partitions, bounds=reach, pool=lender)
         return self.holding(partition, now)
 
     def log(self, partition: Partition) -> PartitionLog:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from cqrs_cli.core.lineage import adopting_count
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
-from cqrs_cli.kafka.position_notation import spell_position
+from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.ownership.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Accepted, Claim
 
 
@@ -119,7 +119,7 @@ def contradiction(log: LogState, what: str, onward: int) -> CqrsError:
     onward = min(max(onward, log.start, _decided(log)), log.end)
     if log.committed is not None and _is_spent(log, onward):
         onward = log.committed
-    place = spell_position(log.partition, onward, log.aggregate)
+    place = format_position(log.partition, onward, log.aggregate)
     return ContradictionError(
         f"{log.topic} partition {log.partition}: {what}",
         f"find out why; to go on from offset {onward}: cqrs run --accept-loss {place}",

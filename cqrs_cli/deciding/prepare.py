@@ -12,10 +12,10 @@ from cqrs_cli.deciding.position import another_count, check_place
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import SeenLineage, read_lineage, seen_lineage
-from cqrs_cli.kafka.position_notation import parse_place
+from cqrs_cli.kafka.lineage_log import SeenLineage, read_lineage, visible_lineage_with_end
+from cqrs_cli.kafka.position_notation import parse_position
 from cqrs_cli.kafka.readers import bounds
-from cqrs_cli.kafka.segments import another_lineage
+from cqrs_cli.kafka.segments import unknown_count_error
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import Partitioner
@@ -98,12 +98,12 @@ def check_lineage(
     if described.lineage_id is None:
         return None
     topics, count = described.topics, described.partitions
-    seen = seen_lineage(connection, topics, count)
+    seen = visible_lineage_with_end(connection, topics, count)
     lineage = seen.lineage
     if count not in lineage.counts:
         lineage = read_lineage(connection, topics, count)
     if count not in lineage.counts:
-        raise another_lineage(topics, count, lineage)
+        raise unknown_count_error(topics, count, lineage)
     if lineage.has_grown and partitioner == "none":
         raise ConfigurationError(
             f'the partitions of {topics.aggregate} have grown, and partitioner = "none" does not say whose a key is',
@@ -225,7 +225,7 @@ def _targets(connection: Connection, topics: Mapping[str, AggregateTopics]) -> d
 def _places(flag: str, texts: Iterable[str], known: Iterable[str]) -> Iterable[tuple[Partition, int]]:
     """Parse texts of the form `AGG:P@OFFSET`; raises `UsageError`."""
     for text in texts:
-        place = parse_place(flag, text)
+        place = parse_position(flag, text)
         if place.process:
             raise UsageError(f"{flag}: {text!r} is a place of a process", "write AGGREGATE:PARTITION@OFFSET")
         if place.aggregate not in known:

@@ -15,7 +15,7 @@ from cqrs_cli.deciding.deferred_fold import closed
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.position_notation import spell_position
+from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.ownership.claim import Accepted
 from cqrs_cli.state.errors import REBUILD, AheadError
 from cqrs_cli.state.store import Store
@@ -34,12 +34,12 @@ def fold_events(
     at, (start, end) = cache.positions.events, bounds
     if at > end:
         raise ContradictionError(
-            f"{log.place('events')} ends at {end}, before the {at} that was already folded",
+            f"{log.log_name('events')} ends at {end}, before the {at} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
     if at < start and (accepted is None or start > accepted.events[0]):
         raise ContradictionError(
-            f"{log.place('events')} begins at {start}: events from {at} on were deleted",
+            f"{log.log_name('events')} begins at {start}: events from {at} on were deleted",
             "restore the topic, and set its retention.ms and retention.bytes to -1",
         )
     for records in log.events(max(at, start), end):
@@ -98,7 +98,7 @@ def fold_outcomes(
     at, (start, end) = cache.positions.outcomes, bounds
     if at > end:
         raise ContradictionError(
-            f"{log.place('outcomes')} ends at {end}, before the {at} that was already folded",
+            f"{log.log_name('outcomes')} ends at {end}, before the {at} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
     if at == 0 and last is not None:
@@ -140,10 +140,10 @@ def check_reached(
             if falls_short(state, outcome):
                 version = state.version if state else 0
                 raise ContradictionError(
-                    f"{log.place('events')} leaves {subject!r} at version {version}, "
+                    f"{log.log_name('events')} leaves {subject!r} at version {version}, "
                     f"though command {verdict.offset} left it at {verdict.version}: events were lost",
                     "restore the topic; to go on without them: "
-                    f"cqrs run --accept-loss {spell_position(log.partition, onward, log.topics.aggregate)}",
+                    f"cqrs run --accept-loss {format_position(log.partition, onward, log.topics.aggregate)}",
                 )
 
 
@@ -175,6 +175,6 @@ def check_not_ahead(store: Store, log: PartitionLog, position: int) -> None:
     """
     if (held := store.positions().commands) > position:
         raise AheadError(
-            f"the shard of {log.place('commands')} knows decisions up to {held}, the log up to {position}",
+            f"the shard of {log.log_name('commands')} knows decisions up to {held}, the log up to {position}",
             REBUILD,
         )

@@ -23,7 +23,7 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.lineage_log import HIDDEN_PATIENCE, read_lineage, wish
+from cqrs_cli.kafka.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, request_repartitioning
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.checks import missing_topics
 from cqrs_cli.kafka.topics.partitioner import Partitioner
@@ -106,7 +106,7 @@ def read_standing(connection: Cluster, topics: Topics) -> AggregateStanding:
     seats = {number: partition_seat(topics, number) for number in range(count)}
     claims = tuple(one.claim for one in standings(connection, seats).values() if one.claim is not None)
     if "lineage" in extras:
-        known = read_lineage(connection, topics, count, HIDDEN_PATIENCE)
+        known = read_lineage(connection, topics, count, HIDDEN_RECORD_TIMEOUT)
         if known.has_grown:
             return AggregateStanding(topics.aggregate, has, known, True, claims)
     before = min([count, *(claim.partitions for claim in claims)])  # further partitions were added by hand
@@ -152,7 +152,7 @@ def repartition(
             failpoints.reached("grow.lineage")
             say(f"{topics.lineage} is there")
         if planned.before != after:
-            lineage = wish(connection, topics, _grow(planned.before, after))
+            lineage = request_repartitioning(connection, topics, _grow(planned.before, after))
             if (last := lineage.counts[-1]) != after:
                 raise ConfigurationError(
                     f"another operator came first: {topics.aggregate} grows to {last} partitions",

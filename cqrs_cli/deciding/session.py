@@ -39,7 +39,7 @@ class OwnerSession(Session[FencedWriter]):
         """`lender`: consumer pool for the steps that read parts of the logs."""
         self.plan, self.partition, self.measures = plan, partition, measures
         self.described = plan.topics[partition.aggregate]
-        self.log = replace_log(plan.log(partition), lender=lender)
+        self.log = replace_log(plan.log(partition), pool=lender)
         self.rules = plan.deciding.rules(self.described, partition.number, plan.connection.payloads)
         self.counts = mine.counts
         self.batch: Batch | None = None  # the current batch, or the last
@@ -54,8 +54,8 @@ class OwnerSession(Session[FencedWriter]):
 
     def end_reading(self) -> None:
         """Close the clients that have read parts of the logs: another client reads the commands in the loop."""
-        if self.log.lender is not None:
-            self.log.lender.close()
+        if self.log.pool is not None:
+            self.log.pool.close()
 
     def bounds(self, kind: Kind) -> tuple[int, int]:
         """Return (start, high watermark) of a log; a read_committed client would return the last stable offset."""
@@ -66,7 +66,7 @@ class OwnerSession(Session[FencedWriter]):
         found, reach = self.described, None
         if found.lineage_id is not None:
             reach = watermarks(self.watcher, found.topics.lineage, 0)
-        self.holding = self.plan.read_holding(self.partition, reach, self.log.lender)
+        self.holding = self.plan.read_holding(self.partition, reach, self.log.pool)
 
     def check_forwards(self) -> None:
         """Check for forwarded commands of this partition that Kafka hides in a child's log, which no step here reads.
@@ -75,11 +75,13 @@ class OwnerSession(Session[FencedWriter]):
         """
         hidden = [one for one in self.holding.lineage.children(self.log.partition) if self._hides(one)]
         if hidden and hides_forwards(self.log, hidden):
-            raise StalledError(f"commands that {self.log.place('commands')} forwarded are hidden")
+            raise StalledError(f"commands that {self.log.log_name('commands')} forwarded are hidden")
 
     def _hides(self, child: int) -> bool:
         """Return True if a transaction of any client is open on the commands of a child."""
-        return replace_log(self.log, partition=child).is_open(self.consumer, self.watcher, "commands")
+        return replace_log(self.log, partition=child).has_open_transaction(
+            self.consumer, self.watcher, "commands"
+        )
 
     def logs(self) -> list[tuple[str, int]]:
         return [(self.log.topics.name(kind), self.log.partition) for kind in KINDS]

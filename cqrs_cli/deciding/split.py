@@ -47,7 +47,7 @@ def awaited(session: OwnerSession, stopping: Callable[[], bool], meanwhile: Call
         if stopping():
             return False
         if (reach := watermarks(session.consumer, topics.lineage, 0)) != seen:  # up to the last stable offset
-            session.holding = session.plan.read_holding(session.partition, reach, session.log.lender)
+            session.holding = session.plan.read_holding(session.partition, reach, session.log.pool)
             seen = reach
             continue
         if (now := time.monotonic()) - checked >= session.timing.idle_check:
@@ -122,6 +122,8 @@ def _transaction(
 ) -> Iterator[BatchTransaction]:
     """Commit the writes of the block with the position and a claim."""
     hint = f"allow it: {session.described.topics.lineage} and the deferred topic must take the records"
-    with session.transaction(at, f"{session.log.place('commands')} cannot grow", hint, claim) as transaction:
+    with session.transaction(
+        at, f"{session.log.log_name('commands')} cannot grow", hint, claim
+    ) as transaction:
         transaction.write(Decisions(cache.positions.clock))  # begins the transaction
         yield transaction

@@ -58,7 +58,7 @@ class DecidingSupervisor(Supervisor):
         self.plan, self.partition, self.aggregate = plan, partition, aggregate
         self.budget = budget or MemoryBudget(plan.store_limit)
         self._lender = ConsumerPool(plan.connection, plan.seat(partition).group)
-        self.log = replace(plan.log(partition), lender=self._lender)
+        self.log = replace(plan.log(partition), pool=self._lender)
         place = f"{partition.aggregate} partition {partition.number}"
         mine, shard = plan.claim(partition, attempt), plan.shard(partition)
         connection, seat = plan.connection, plan.seat(partition)
@@ -66,7 +66,7 @@ class DecidingSupervisor(Supervisor):
         self._stay_level = CatchUp(self._warm)
         self._unreadable: ContradictionError | None = None
         refused = plan.refused.get(partition, frozenset())  # offsets of commands that fail without being read
-        self.attempts = Attempts(self.log.place("commands"), self.notes.append, refused)
+        self.attempts = Attempts(self.log.log_name("commands"), self.notes.append, refused)
         self.measures = Measures()
         self.store: Store | None = None
         self.keys: OwnerKeys | None = None
@@ -114,7 +114,7 @@ class DecidingSupervisor(Supervisor):
     def _serve(self, store: Store) -> None:
         path = None if self.plan.store == "memory" else self.folder.with_name(self.folder.name + KEYS_SUFFIX)
         with opened_keys(self.plan, self.partition, self.aggregate, path) as self.keys:
-            refuse_doubts(store, self.log.place("commands"))
+            refuse_doubts(store, self.log.log_name("commands"))
             self.measures.enter("warm")
             until_level(self._stay_level.fold)
             if store.code_digest() not in ("", self.aggregate.fold_digest):

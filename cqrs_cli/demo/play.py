@@ -24,7 +24,7 @@ from cqrs_cli.jobs.replay import driver
 from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.readers import bounds, partitions, read
+from cqrs_cli.kafka.readers import bounds, partition_count, read
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.status.aggregates import decided_places
@@ -182,7 +182,7 @@ class Play:
 
     def _ends(self) -> dict[int, int]:
         topic = self.topics.outcomes
-        numbers = range(partitions(self.connection, topic))
+        numbers = range(partition_count(self.connection, topic))
         return {number: end for number, (_, end) in bounds(self.connection, topic, numbers).items()}
 
     def account(self, account: str) -> AggregateHistory:

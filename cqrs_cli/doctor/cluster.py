@@ -84,11 +84,11 @@ def _data_path(connection: Connection) -> Iterable[Check]:
     """Check that librdkafka reaches the cluster, too: it has its own names for the same properties."""
     from confluent_kafka import libversion
 
-    from cqrs_cli.kafka.clients import consumer, described
+    from cqrs_cli.kafka.clients import consumer, fetch_metadata
 
     probe = consumer(connection)
     try:
-        described(connection, probe)
+        fetch_metadata(connection, probe)
     finally:
         probe.close()
     yield ok("data path", f"librdkafka {libversion()[0]} gets through")

@@ -19,7 +19,7 @@ LOOK = 2000
 
 def check_events(connection: Connection, aggregate: Aggregate, topics: Topics) -> Iterator[Check]:
     """Check that the code reads the oldest and newest events of each partition; report one of each unreadable type."""
-    count = readers.partitions(connection, topics.events)
+    count = readers.partition_count(connection, topics.events)
     seen, total = 0, 0
     unread: dict[str, str] = {}  # the event's type → where and why
     for partition, (start, end) in readers.bounds(connection, topics.events, range(count)).items():

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from cqrs_cli.doctor.check import Check, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.kek_usage import masters_in_use
+from cqrs_cli.kafka.kek_usage import count_kek_usage
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import KeyRingAddress, ring_at
 from cqrs_cli.keys.keyring import Keyring
@@ -46,7 +46,7 @@ def check_masters(connection: Cluster, topics: Topics, ring: Keyring) -> Iterato
 
     Raises `ContradictionError` for a missing KEK.
     """
-    used = {name: use.keys for name, use in masters_in_use(connection, topics).items() if use.keys}
+    used = {name: use.current for name, use in count_kek_usage(connection, topics).items() if use.current}
     ring.check_masters(topics.keys, used)
     under = ", ".join(f"{count:,} under {name}" for name, count in used.items())
     yield ok(

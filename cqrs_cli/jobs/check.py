@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def plan_reading(connection: Connection, topics: Topics, package: str, root: Path) -> ReadPlan:
     """Return the plan to read all events that are committed now. Raises `ConfigurationError` if there is no topic."""
-    count = readers.partitions(connection, topics.events)
+    count = readers.partition_count(connection, topics.events)
     bounds = readers.bounds(connection, topics.events, range(count))
     return ReadPlan(connection, topics, package, root, bounds)
 

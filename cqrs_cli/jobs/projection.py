@@ -27,7 +27,7 @@ from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, cancel_all
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.watch import run_crew
-from cqrs_cli.kafka.event_tail import check_sizes
+from cqrs_cli.kafka.event_tail import require_all_partitions
 from cqrs_cli.ownership.assignment import Share
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
@@ -143,7 +143,7 @@ class _Watcher:
         """
         sizes = self._topics.look()
         if self._plan.targets is None:
-            check_sizes(sizes, self._plan.sources)
+            require_all_partitions(sizes, self._plan.sources)
 
     def close(self) -> None:
         self._engine.dispose()

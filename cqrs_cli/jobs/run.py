@@ -22,8 +22,8 @@ from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, cancel_all
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.watch import run_crew
-from cqrs_cli.kafka.clients import answers
-from cqrs_cli.kafka.event_tail import OutgrownError, check_sizes
+from cqrs_cli.kafka.clients import is_reachable
+from cqrs_cli.kafka.event_tail import OutgrownError, require_all_partitions
 from cqrs_cli.ownership.assignment import Share
 from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.standby import HeartbeatSender
@@ -113,7 +113,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
             if self._progress.topics is not None and self._processes is not None:
                 sizes = self._progress.topics.look()
                 if self._processes.targets is None:
-                    check_sizes(sizes, [one.source for one in self._processes.subscriptions])
+                    require_all_partitions(sizes, [one.source for one in self._processes.subscriptions])
         except OutgrownError as error:
             if not self._plan.partitions():
                 raise
@@ -153,7 +153,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         """
         if not jobs:
             return True
-        reached = answers(self._plan.connection, self.timing.last_answer)
+        reached = is_reachable(self._plan.connection, self.timing.last_answer)
         if reached:
             self.end(jobs)
         else:

@@ -22,7 +22,7 @@ from cqrs_cli.jobs.engine.partition_job import collector, each, finish
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
-from cqrs_cli.kafka.clients import unreachable
+from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.segments import find_lineage
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
@@ -176,7 +176,7 @@ def _rows(
             except CqrsError as error:
                 result = WhatifResult(partition, error=error)
             except KafkaException as lost:
-                result = WhatifResult(partition, error=unreachable(plan.connection, lost))
+                result = WhatifResult(partition, error=unreachable_error(plan.connection, lost))
             results.add({partition: result})
 
 

@@ -22,10 +22,10 @@ REQUEST_TIMEOUT = 10.0
 #: librdkafka opens a client's second connection, to a broker from the metadata, only after half of
 #: `reconnect.backoff.ms` (100 by default). With 20 the first answer comes after 15 ms instead of 55. While a broker is
 #: down, the pause still doubles up to ten seconds: a coordinator that has just started reports outdated positions.
-_PROMPT = {"reconnect.backoff.ms": 20}
+_FAST_RECONNECT = {"reconnect.backoff.ms": 20}
 
 #: Seconds within which a healthy broker answers the first request.
-SOON = 1.0
+FIRST_ANSWER_TIMEOUT = 1.0
 
 
 def consumer(
@@ -43,7 +43,7 @@ def consumer(
     """
     return Consumer(
         {
-            **_PROMPT,
+            **_FAST_RECONNECT,
             **connection.librdkafka(),
             **({"error_cb": on_error} if on_error else {}),
             "group.id": group or "cqrs.reader",
@@ -91,13 +91,13 @@ def producer(
     `on_error` is called during polls, with errors that concern no call, such as an unreachable broker.
     """
     identity = {"transactional.id": transactional_id} if transactional_id else {}
-    watched = {"error_cb": on_error} if on_error else {}
+    error_callback = {"error_cb": on_error} if on_error else {}
     return Producer(
         {
-            **_PROMPT,
+            **_FAST_RECONNECT,
             **connection.librdkafka(),
             **identity,
-            **watched,
+            **error_callback,
             "enable.idempotence": True,
             "acks": "all",
             "compression.type": "lz4",
@@ -107,27 +107,27 @@ def producer(
     )
 
 
-def described(connection: Cluster, client: Consumer | Producer, topic: str | None = None) -> Any:
+def fetch_metadata(connection: Cluster, client: Consumer | Producer, topic: str | None = None) -> Any:
     """Return the metadata of the cluster and of one topic, or of all topics: the first request of a command.
 
     librdkafka retries until its timeout, even if no retry can help, and then reports no reason. So kafka-python is
-    asked for the reason after `SOON` seconds. Raises `UnavailableError` with the reason.
+    asked for the reason after `FIRST_ANSWER_TIMEOUT` seconds. Raises `UnavailableError` with the reason.
     """
     try:
-        return _asked(client, topic, SOON)
+        return _request_metadata(client, topic, FIRST_ANSWER_TIMEOUT)
     except KafkaException:
-        _explain(connection)
+        _raise_reason(connection)
     try:
-        return _asked(client, topic, REQUEST_TIMEOUT)
+        return _request_metadata(client, topic, REQUEST_TIMEOUT)
     except KafkaException as error:
-        raise unreachable(connection, error) from error
+        raise unreachable_error(connection, error) from error
 
 
-def answers(connection: Cluster, within: float) -> bool:
-    """True if a broker answers a new client within `within` seconds."""
+def is_reachable(connection: Cluster, timeout: float) -> bool:
+    """True if a broker answers a new client within `timeout` seconds."""
     client = consumer(connection)
     try:
-        client.list_topics("__consumer_offsets", timeout=within)  # the answer for all topics may be long
+        client.list_topics("__consumer_offsets", timeout=timeout)  # the answer for all topics may be long
         return True
     except KafkaException:
         return False
@@ -135,13 +135,13 @@ def answers(connection: Cluster, within: float) -> bool:
         client.close()
 
 
-def _asked(client: Consumer | Producer, topic: str | None, timeout: float) -> Any:
+def _request_metadata(client: Consumer | Producer, topic: str | None, timeout: float) -> Any:
     return (
         client.list_topics(timeout=timeout) if topic is None else client.list_topics(topic, timeout=timeout)
     )
 
 
-def _explain(connection: Cluster) -> None:
+def _raise_reason(connection: Cluster) -> None:
     from cqrs_cli.kafka.admin import client as admin_client
 
     try:
@@ -150,26 +150,25 @@ def _explain(connection: Cluster) -> None:
         pass  # kafka-python does not support this configuration, so there is no reason
 
 
-def answered(ask: Callable[[], _T], passing: Collection[ErrorKind], within: float) -> _T:
-    """Return the result of `ask`; repeat it for up to `within` seconds while it fails with an error of a `passing`
-    kind.
+def retry_while(request: Callable[[], _T], retriable: Collection[ErrorKind], timeout: float) -> _T:
+    """Return the result of `request`. For up to `timeout` seconds, repeat it while its error is of a `retriable` kind.
 
     Raises `KafkaException`.
     """
-    deadline = time.monotonic() + within
+    deadline = time.monotonic() + timeout
     while True:
         try:
-            return ask()
+            return request()
         except KafkaException as error:
-            if error_kind(error) not in passing or time.monotonic() > deadline:
+            if error_kind(error) not in retriable or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
 
 
 def is_in_sync(client: Consumer, topic: str, partition: int) -> bool:
     """True if the broker reports every replica of a partition as in sync. Raises `KafkaException`."""
-    found = client.list_topics(topic, timeout=REQUEST_TIMEOUT).topics[topic].partitions.get(partition)
-    return found is not None and set(found.isrs) == set(found.replicas)
+    metadata = client.list_topics(topic, timeout=REQUEST_TIMEOUT).topics[topic].partitions.get(partition)
+    return metadata is not None and set(metadata.isrs) == set(metadata.replicas)
 
 
 def is_denied(error: KafkaException | KafkaError) -> bool:
@@ -179,25 +178,25 @@ def is_denied(error: KafkaException | KafkaError) -> bool:
 
 def is_broken(error: BaseException) -> bool:
     """True if a client is unusable from now on, mostly because another client has fenced it."""
-    return isinstance(error, KafkaException) and error_kind(error) is ErrorKind.BROKEN
+    return isinstance(error, KafkaException) and error_kind(error) is ErrorKind.CLIENT_UNUSABLE
 
 
-def is_about_group(error: KafkaError) -> bool:
+def is_group_denied(error: KafkaError) -> bool:
     """True if only the ACL for the group is missing, which a reader has to name but never uses."""
     return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
 
 
-def failed(connection: Cluster, error: KafkaException | KafkaError, need: RequiredAcl) -> CqrsError:
+def to_error(connection: Cluster, error: KafkaException | KafkaError, need: RequiredAcl) -> CqrsError:
     """Return the error to raise for an error of librdkafka; `need`: the ACL that the request needed."""
-    return need.denied() if is_denied(error) else unreachable(connection, error)
+    return need.denied() if is_denied(error) else unreachable_error(connection, error)
 
 
 def is_unreachable(error: KafkaError) -> bool:
     """True if the error means that no broker answered."""
-    return error_kind(error) is ErrorKind.AWAY
+    return error_kind(error) is ErrorKind.UNREACHABLE
 
 
-def unreachable(connection: Cluster, error: KafkaException | KafkaError | str) -> UnavailableError:
+def unreachable_error(connection: Cluster, error: KafkaException | KafkaError | str) -> UnavailableError:
     """Return the error to raise if no broker answered."""
     detail = error if isinstance(error, str) else str(_kafka_error(error).str())
     return UnavailableError(

@@ -25,19 +25,19 @@ class ConsumerPool:
         self._idle: dict[Isolation, list[Consumer]] = {"read_committed": [], "read_uncommitted": []}
 
     @contextmanager
-    def lend(self, isolation: Isolation = "read_committed") -> Iterator[Consumer]:
+    def acquire(self, isolation: Isolation = "read_committed") -> Iterator[Consumer]:
         """Acquire a consumer without assigned partitions, for the block."""
         idle = self._idle[isolation]
-        client = idle.pop() if idle else _opened(self._connection, self._group, isolation)
+        client = idle.pop() if idle else _open_consumer(self._connection, self._group, isolation)
         try:
             yield client
         except GeneratorExit:  # the reader has seen enough
-            _take_back(client, idle)
+            _release(client, idle)
             raise
         except BaseException:
             client.close()
             raise
-        _take_back(client, idle)
+        _release(client, idle)
 
     def close(self) -> None:
         """Close the idle consumers. The next read opens a new consumer."""
@@ -47,25 +47,25 @@ class ConsumerPool:
 
 
 @contextmanager
-def borrowed(
+def pooled_consumer(
     connection: Cluster,
-    lender: ConsumerPool | None,
+    pool: ConsumerPool | None,
     isolation: Isolation = "read_committed",
     group: str | None = None,
 ) -> Iterator[Consumer]:
-    """Acquire a consumer for the block: from the pool or, without a `lender`, a new consumer of this `group`."""
-    if lender is not None:
-        with lender.lend(isolation) as client:
+    """Acquire a consumer for the block: from the pool or, without a `pool`, a new consumer of this `group`."""
+    if pool is not None:
+        with pool.acquire(isolation) as client:
             yield client
     else:
-        with closing(_opened(connection, group, isolation)) as client:
+        with closing(_open_consumer(connection, group, isolation)) as client:
             yield client
 
 
-def _take_back(client: Consumer, idle: list[Consumer]) -> None:
+def _release(client: Consumer, idle: list[Consumer]) -> None:
     client.unassign()
     idle.append(client)
 
 
-def _opened(connection: Cluster, group: str | None, isolation: Isolation) -> Consumer:
+def _open_consumer(connection: Cluster, group: str | None, isolation: Isolation) -> Consumer:
     return bulk_consumer(connection, group=group, isolation=isolation)

@@ -8,33 +8,35 @@ from confluent_kafka import KafkaError, KafkaException
 class ErrorKind(Enum):
     """The meaning of an error, on which the reaction depends."""
 
-    END = auto()  # not an error: the end of a partition
-    AWAY = auto()  # no broker answers, or TLS or the login fails
-    ELECTING = auto()  # temporary: the partition has no leader, or its new leader is not up to date yet
-    COORDINATING = auto()  # temporary: the group, or the transaction, has no coordinator yet
-    PASSING = auto()  # temporary: the request was correct and had no effect, so it may be sent again
-    BROKEN = auto()  # this client is unusable from now on; a new client may continue
+    PARTITION_END = auto()  # not an error: the end of a partition
+    UNREACHABLE = auto()  # no broker answers, or TLS or the login fails
+    NO_LEADER = auto()  # temporary: the partition has no leader, or its new leader is not up to date yet
+    NO_COORDINATOR = auto()  # temporary: the group, or the transaction, has no coordinator yet
+    RETRIABLE = auto()  # temporary: the request was correct and had no effect, so it may be sent again
+    CLIENT_UNUSABLE = auto()  # this client is unusable from now on; a new client may continue
     DENIED = auto()  # an ACL is missing
-    MISSING = auto()  # the broker that was asked does not know the topic or partition
-    GONE = auto()  # the log does not contain this offset
+    UNKNOWN_PARTITION = auto()  # the broker that was asked does not know the topic or partition
+    OFFSET_OUT_OF_RANGE = auto()  # the log does not contain this offset
     TOO_LARGE = auto()  # the topic accepts no record of this size
-    UNTIMELY = auto()  # the topic accepts no record with this timestamp
-    LATE = auto()  # the record was not delivered within its timeout
-    REFUSED = auto()  # the record or the batch is rejected for another reason
+    TIMESTAMP_REJECTED = auto()  # the topic accepts no record with this timestamp
+    DELIVERY_TIMEOUT = auto()  # the record was not delivered within its timeout
+    REJECTED = auto()  # the record or the batch is rejected for another reason
     FINAL = auto()  # a bug or a wrong configuration: trying again does not help
 
 
 #: The names of the codes (`KafkaError.…`), each once. `_DESTROY`, `_PURGE_…`: the client was closed, or dropped its
 #: queue. `_DESTROY_BROKER` (since 2.10): the connection to a former leader, which has left the cluster, was dropped.
 ERROR_NAMES: dict[ErrorKind, str] = {
-    ErrorKind.END: "_PARTITION_EOF NO_ERROR",
-    ErrorKind.AWAY: "_ALL_BROKERS_DOWN _TRANSPORT _RESOLVE _TIMED_OUT _AUTHENTICATION _SSL SASL_AUTHENTICATION_FAILED",
-    ErrorKind.ELECTING: """
+    ErrorKind.PARTITION_END: "_PARTITION_EOF NO_ERROR",
+    ErrorKind.UNREACHABLE: """
+        _ALL_BROKERS_DOWN _TRANSPORT _RESOLVE _TIMED_OUT _AUTHENTICATION _SSL SASL_AUTHENTICATION_FAILED
+    """,
+    ErrorKind.NO_LEADER: """
         NOT_LEADER_FOR_PARTITION LEADER_NOT_AVAILABLE OFFSET_NOT_AVAILABLE FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH
         _DESTROY_BROKER
     """,
-    ErrorKind.COORDINATING: "NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS",
-    ErrorKind.PASSING: """
+    ErrorKind.NO_COORDINATOR: "NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS",
+    ErrorKind.RETRIABLE: """
         _DESTROY _PURGE_QUEUE _PURGE_INFLIGHT _FAIL _ISR_INSUFF _WAIT_COORD _IN_PROGRESS _PREV_IN_PROGRESS
         _OUTDATED _TIMED_OUT_QUEUE _WAIT_CACHE _INTR _RETRY REQUEST_TIMED_OUT BROKER_NOT_AVAILABLE
         REPLICA_NOT_AVAILABLE STALE_CTRL_EPOCH NETWORK_EXCEPTION NOT_ENOUGH_REPLICAS
@@ -44,7 +46,7 @@ ERROR_NAMES: dict[ErrorKind, str] = {
         ELIGIBLE_LEADERS_NOT_AVAILABLE UNSTABLE_OFFSET_COMMIT THROTTLING_QUOTA_EXCEEDED UNKNOWN_CONTROLLER_ID
         TRANSACTION_ABORTABLE REBOOTSTRAP_REQUIRED _INVALID_DIFFERENT_RECORD
     """,
-    ErrorKind.BROKEN: """
+    ErrorKind.CLIENT_UNUSABLE: """
         _FATAL _FENCED _GAPLESS_GUARANTEE _INCONSISTENT OUT_OF_ORDER_SEQUENCE_NUMBER DUPLICATE_SEQUENCE_NUMBER
         INVALID_PRODUCER_EPOCH INVALID_PRODUCER_ID_MAPPING UNKNOWN_PRODUCER_ID PRODUCER_FENCED
     """,
@@ -52,12 +54,12 @@ ERROR_NAMES: dict[ErrorKind, str] = {
         TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     """,
-    ErrorKind.MISSING: "UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION",
-    ErrorKind.GONE: "OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET",
+    ErrorKind.UNKNOWN_PARTITION: "UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION",
+    ErrorKind.OFFSET_OUT_OF_RANGE: "OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET",
     ErrorKind.TOO_LARGE: "MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE",
-    ErrorKind.UNTIMELY: "INVALID_TIMESTAMP",
-    ErrorKind.LATE: "_MSG_TIMED_OUT",
-    ErrorKind.REFUSED: "INVALID_MSG INVALID_MSG_SIZE INVALID_RECORD _INVALID_ARG _QUEUE_FULL",
+    ErrorKind.TIMESTAMP_REJECTED: "INVALID_TIMESTAMP",
+    ErrorKind.DELIVERY_TIMEOUT: "_MSG_TIMED_OUT",
+    ErrorKind.REJECTED: "INVALID_MSG INVALID_MSG_SIZE INVALID_RECORD _INVALID_ARG _QUEUE_FULL",
     ErrorKind.FINAL: """
         _BAD_MSG _BAD_COMPRESSION _CRIT_SYS_RESOURCE _FS _NODE_UPDATE _UNKNOWN_GROUP _EXISTING_SUBSCRIPTION
         _ASSIGN_PARTITIONS _REVOKE_PARTITIONS _CONFLICT _STATE _UNKNOWN_PROTOCOL _NOT_IMPLEMENTED _NO_OFFSET

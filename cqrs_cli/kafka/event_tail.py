@@ -20,7 +20,7 @@ from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.download import check_out
 
 #: Reports a message to the operator.
-Tell = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 
 
 class EventPartition(NamedTuple):
@@ -40,30 +40,30 @@ class OutgrownError(UnavailableError):
     """A topic of events has more partitions than are read. After a restart all of them are read."""
 
 
-def check_sizes(sizes: Mapping[str, int], sources: Iterable[EventPartition]) -> None:
+def require_all_partitions(counts: Mapping[str, int], sources: Iterable[EventPartition]) -> None:
     """Raise `OutgrownError` if a topic has more partitions than `sources` lists."""
-    known = Counter(topic for topic, _ in {(one.topic, one.partition) for one in sources})
-    for topic, size in sizes.items():
-        if size > known[topic]:
+    known = Counter(topic for topic, _ in {(source.topic, source.partition) for source in sources})
+    for topic, count in counts.items():
+        if count > known[topic]:
             raise OutgrownError(
-                f"{topic} has {size} partitions now, {known[topic]} of them are read",
-                "start again: it goes on where it is, and reads the others, too",
+                f"{topic} has {count} partitions now, {known[topic]} of them are read",
+                "start again: it continues at its positions, and reads the new partitions, too",
             )
 
 
 class Tail(Protocol):
     """A reader of one partition from a position on."""
 
-    def poll(self, most: int) -> tuple[list[Record], int]:
-        """Return up to `most` new records, and the next position, which may be after control records, too."""
+    def poll(self, max_records: int) -> tuple[list[Record], int]:
+        """Return up to `max_records` new records, and the next position, which may be after control records, too."""
 
     def close(self) -> None: ...
 
 
 class PartitionTail:
-    """A reader of one partition of events, with their data, decrypted if there is an opener.
+    """A reader of one partition of events, with their data, decrypted if there is a `decryptor`.
 
-    If it is `patient`, it waits for a broker that does not answer, and reports that once; otherwise it raises
+    With `wait_for_broker` it waits for a broker that does not answer, and reports that once; otherwise it raises
     `UnavailableError`.
     """
 
@@ -72,51 +72,54 @@ class PartitionTail:
         connection: Cluster,
         source: EventPartition,
         start: int,
-        note: Tell,
+        report: ReportProgress,
         payloads: PayloadStoreAddress | None,
         reader: Consumer | None = None,
-        opener: EventDecryptor | None = None,
+        decryptor: EventDecryptor | None = None,
         *,
-        patient: bool = True,
+        wait_for_broker: bool = True,
     ) -> None:
-        """`payloads`: the address of large data. `reader`: the client to read with; by default a new client. `opener`:
-        decrypts the events; `close` closes it, too.
+        """`payloads`: the address of large data. `reader`: the client to read with; by default a new client.
+
+        `decryptor`: decrypts the events; `close` closes it, too.
         """
         self._source, self._payloads, self._position = source, payloads, start
-        self._opener = opener
-        self._waiting: list[Record] = []  # received but not returned yet: large data come in portions
-        self._reader = reader or clients.bulk_consumer(connection, on_error=self._hear, fetch_wait_max_ms=100)
+        self._decryptor = decryptor
+        self._pending: list[Record] = []  # received but not returned yet: large data come in portions
+        self._reader = reader or clients.bulk_consumer(
+            connection, on_error=self._on_client_error, fetch_wait_max_ms=100
+        )
         assign(self._reader, [TopicPartition(source.topic, source.partition, start)])
         self._follower = (
-            readers.patient_follower(connection, self._reader, note)
-            if patient
-            else Follower(self._reader, partial(readers.read_failure, connection))
+            readers.waiting_follower(connection, self._reader, report)
+            if wait_for_broker
+            else Follower(self._reader, partial(readers.read_error, connection))
         )
 
-    def poll(self, most: int) -> tuple[list[Record], int]:
+    def poll(self, max_records: int) -> tuple[list[Record], int]:
         """Raises `PayloadUnavailableError`, and the errors of the decryption; the next call tries again."""
-        place, source = self._payloads, self._source
-        self._waiting = self._waiting or self._arrived(most)
-        records, rest = self._waiting, list[Record]()
-        if place is not None:
-            records, rest = check_out(place, source.topic, source.partition, self._waiting[:most])
-            rest = [*rest, *self._waiting[most:]]
-        if self._opener is not None:
-            records = self._opener.opened(source.partition, records)
-        self._waiting = rest
-        return records, self._waiting[0].offset if self._waiting else self._position
+        store, source = self._payloads, self._source
+        self._pending = self._pending or self._received(max_records)
+        records, rest = self._pending, list[Record]()
+        if store is not None:
+            records, rest = check_out(store, source.topic, source.partition, self._pending[:max_records])
+            rest = [*rest, *self._pending[max_records:]]
+        if self._decryptor is not None:
+            records = self._decryptor.opened(source.partition, records)
+        self._pending = rest
+        return records, self._pending[0].offset if self._pending else self._position
 
-    def _arrived(self, most: int) -> list[Record]:
-        messages, ends = self._follower.poll(most), self._follower.ends
-        behind = (messages[-1].offset() or 0) + 1 if messages else 0
-        place = self._source.topic, self._source.partition
-        self._position = max(self._position, behind, ends.get(place, 0))
+    def _received(self, max_records: int) -> list[Record]:
+        messages, ends = self._follower.poll(max_records), self._follower.ends
+        after_last = (messages[-1].offset() or 0) + 1 if messages else 0
+        partition = self._source.topic, self._source.partition
+        self._position = max(self._position, after_last, ends.get(partition, 0))
         return records_of(messages)
 
-    def _hear(self, error: KafkaError) -> None:
-        self._follower.hear(error)
+    def _on_client_error(self, error: KafkaError) -> None:
+        self._follower.handle_client_error(error)
 
     def close(self) -> None:
         self._reader.close()
-        if self._opener is not None:
-            self._opener.close()
+        if self._decryptor is not None:
+            self._decryptor.close()

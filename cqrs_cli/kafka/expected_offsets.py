@@ -25,55 +25,55 @@ class ExpectedOffsets:
     def __init__(self) -> None:
         self._reported: dict[str, int] = {}
         self._next: dict[str, int] = {}  # the offset of the next record
-        self._touched: set[str] = set()  # reported in this transaction
-        self._marked: set[str] = set()  # logs that this writer has committed to
-        self._unmarked: set[str] = set()  # found without the commit marker in this transaction
-        self._misplaced: Exception | None = None
+        self._written: set[str] = set()  # reported in this transaction
+        self._with_markers: set[str] = set()  # logs that this writer has committed to
+        self._missing_marker: set[str] = set()  # found without the commit marker in this transaction
+        self._error: Exception | None = None
 
-    def expect(self, ends: Mapping[str, int]) -> None:
+    def set_log_ends(self, ends: Mapping[str, int]) -> None:
         """Set the ends of the logs that were read, by topic."""
         self._reported, self._next = dict(ends), dict(ends)
 
-    def begin(self) -> None:
+    def start_transaction(self) -> None:
         """Begin a new transaction."""
-        self._touched.clear()
-        self._unmarked.clear()
+        self._written.clear()
+        self._missing_marker.clear()
 
-    def send(self, topic: str, count: int) -> OnDelivery:
+    def expect_records(self, topic: str, count: int) -> OnDelivery:
         """Expect `count` more records. Return the callback for the delivery report of the last record."""
         end = self._next.pop(topic, None)
         if end is not None:
             self._next[topic] = end = end + count
         return partial(self._report, topic, end)
 
-    def _report(self, topic: str, wanted: int | None, error: KafkaError | None, message: Message) -> None:
+    def _report(self, topic: str, expected: int | None, error: KafkaError | None, message: Message) -> None:
         offset = message.offset()
         if error is not None or offset is None or offset < 0:
             return
         self._reported[topic] = end = offset + 1
-        if wanted is not None:
-            if topic not in self._touched and topic in self._marked and end == wanted - 1:
-                self._unmarked.add(topic)
-            self._check_place(topic, wanted - (topic in self._unmarked), end)
-        self._touched.add(topic)
+        if expected is not None:
+            if topic not in self._written and topic in self._with_markers and end == expected - 1:
+                self._missing_marker.add(topic)
+            self._check_end(topic, expected - (topic in self._missing_marker), end)
+        self._written.add(topic)
 
-    def _check_place(self, topic: str, wanted: int, end: int) -> None:
-        if end < wanted:
-            self._misplaced = TopicRecreatedError(topic)
-        elif end > wanted:
-            self._misplaced = UnreadRecordsError(topic, wanted, end)
+    def _check_end(self, topic: str, expected: int, end: int) -> None:
+        if end < expected:
+            self._error = TopicRecreatedError(topic)
+        elif end > expected:
+            self._error = UnreadRecordsError(topic, expected, end)
 
-    def check(self) -> None:
+    def raise_if_misplaced(self) -> None:
         """Raise `TopicRecreatedError` or `UnreadRecordsError` if a record did not get its expected offset."""
-        if self._misplaced is not None:
-            raise self._misplaced
+        if self._error is not None:
+            raise self._error
 
-    def commit(self) -> None:
+    def complete_transaction(self) -> None:
         """Register that the transaction is committed: in each log a marker follows its records."""
-        for topic in self._touched:
+        for topic in self._written:
             self._next[topic] = self._reported[topic] + 1
-            self._marked.add(topic)
+            self._with_markers.add(topic)
 
-    def known(self, topic: str) -> int | None:
+    def reported_end(self, topic: str) -> int | None:
         """Return the end of a log after its last reported record, or None: a lower bound, since a marker may follow."""
         return self._reported.get(topic)

@@ -28,8 +28,8 @@ class PlacedFault:
 
     def error(self, what: str, aggregate: str) -> ContradictionError:
         """Return the error for several faults, of which this is the first; `what`: the message of the error."""
-        look = tail_command(aggregate, self.kind, self.partition, self.offset)
-        return ContradictionError(what, f"look at the first: {look}")
+        command = tail_command(aggregate, self.kind, self.partition, self.offset)
+        return ContradictionError(what, f"look at the first: {command}")
 
 
 def record_fault(
@@ -39,12 +39,12 @@ def record_fault(
     partition: int,
     offset: int,
     error: Exception | str,
-    also: str = "",
+    extra_hint: str = "",
 ) -> ContradictionError:
-    """Return the error for a record of one of the aggregate's topics. `error`: the problem. `also`: another hint
+    """Return the error for a record of one of the aggregate's topics. `error`: the problem. `extra_hint`: another hint
     besides the command that shows the record.
     """
     return ContradictionError(
         f"{topic} partition {partition} offset {offset}: {error}",
-        f"look at it: {tail_command(aggregate, kind, partition, offset)}{also and '; '}{also}",
+        f"look at it: {tail_command(aggregate, kind, partition, offset)}{extra_hint and '; '}{extra_hint}",
     )

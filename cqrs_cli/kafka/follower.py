@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message
 
-from cqrs_cli.kafka.clients import is_about_group, is_unreachable
+from cqrs_cli.kafka.clients import is_group_denied, is_unreachable
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 
 #: Returns the error to raise for an error in place of a message: topic, partition, and librdkafka's error.
@@ -38,44 +38,45 @@ class Follower:
         self.ends: dict[tuple[str, int], int] = {}  # the end of each partition when it was last reached
         self._reader, self._failure, self._unreachable = reader, failure, unreachable
         self._own_group = own_group
-        self._silent = False
-        self._absent: KafkaError | None = None  # no broker answers, and there is no `unreachable`
+        self._unreachable_reported = False
+        self._unreachable_error: KafkaError | None = None  # no broker answers, and there is no `unreachable`
 
     # Any: the stubs allow None where a delivered message has none.
-    def poll(self, most: int = 10_000, patience: float = 0.2, rest_at: float = 0.0) -> list[Any]:
-        """Return up to `most` messages. Waits up to `patience` seconds for the first; `consume` would wait for all.
+    def poll(self, max_messages: int = 10_000, timeout: float = 0.2, collect_at: float = 0.0) -> list[Any]:
+        """Return up to `max_messages` messages. Waits up to `timeout` seconds for the first message.
 
-        Takes the other messages at `rest_at` (monotonic seconds) or later, so that more have arrived.
+        `Consumer.consume` would wait for all of them. Takes the other messages at `collect_at` (monotonic seconds) or
+        later, so that more have arrived.
         """
-        first = self._reader.poll(patience)
-        if self._absent is not None:
-            raise self._failure("?", 0, self._absent)
+        first = self._reader.poll(timeout)
+        if self._unreachable_error is not None:
+            raise self._failure("?", 0, self._unreachable_error)
         if first is None:
             return []
-        if (early := rest_at - time.monotonic()) > 0:
-            time.sleep(early)
-        arrived = [first, *self._reader.consume(most - 1, 0)] if most > 1 else [first]
+        if (pause := collect_at - time.monotonic()) > 0:
+            time.sleep(pause)
+        arrived = [first, *self._reader.consume(max_messages - 1, 0)] if max_messages > 1 else [first]
         if any(map(Message.error, arrived)):
-            arrived = self._sorted(arrived)
+            arrived = self._without_errors(arrived)
         if arrived:
-            self._silent = False
+            self._unreachable_reported = False
         return arrived
 
-    def hear(self, error: KafkaError) -> None:
+    def handle_client_error(self, error: KafkaError) -> None:
         """Handle an error of the client that comes without a message. A single unreachable broker is ignored, since its
         partitions get another leader.
         """
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             if self._unreachable is None:
-                self._absent = error
-            self._note_silence()
+                self._unreachable_error = error
+            self._report_unreachable()
 
-    def _note_silence(self) -> None:
-        if not self._silent and self._unreachable is not None:
+    def _report_unreachable(self) -> None:
+        if not self._unreachable_reported and self._unreachable is not None:
             self._unreachable()
-        self._silent = True
+        self._unreachable_reported = True
 
-    def _sorted(self, arrived: list[Message]) -> list[Message]:
+    def _without_errors(self, arrived: list[Message]) -> list[Message]:
         messages = []
         for message in arrived:
             error = message.error()
@@ -83,10 +84,10 @@ class Follower:
                 messages.append(message)
                 continue
             topic, partition = message.topic() or "?", message.partition() or 0
-            if error_kind(error) is ErrorKind.END:
+            if error_kind(error) is ErrorKind.PARTITION_END:
                 self.ends[topic, partition] = message.offset() or 0
             elif self._unreachable is not None and is_unreachable(error):
-                self._note_silence()
-            elif self._own_group or not is_about_group(error):
+                self._report_unreachable()
+            elif self._own_group or not is_group_denied(error):
                 raise self._failure(topic, partition, error)
         return messages

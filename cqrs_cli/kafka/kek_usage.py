@@ -15,13 +15,13 @@ from cqrs_cli.keys.partition_keys import key_record
 class MasterUse(NamedTuple):
     """The number of records under one KEK."""
 
-    keys: int  # current keys
+    current: int  # current keys
     replaced: int  # replaced records that compaction has not removed yet
 
     @property
-    def is_over(self) -> bool:
+    def is_unused(self) -> bool:
         """True if no record in the topic is under the KEK, so no reader needs it."""
-        return not self.keys and not self.replaced
+        return not self.current and not self.replaced
 
 
 class KeysCount:
@@ -29,35 +29,35 @@ class KeysCount:
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
-        self._latest: dict[bytes, str] = {}  # digest of the subject → KEK; a digest takes less memory
-        self._records = Counter[str]()
+        self._kek_of_subject: dict[bytes, str] = {}  # digest of the subject → KEK; a digest takes less memory
+        self._record_counts = Counter[str]()
 
-    def read(self, partition: int, records: Iterable[Record]) -> None:
+    def add_records(self, partition: int, records: Iterable[Record]) -> None:
         """Count the next records; raises `ContradictionError` for a record that is not a key."""
         for record in records:
             _, wrapped = key_record(self._topic, partition, record)
             subject = blake2b(record.key or b"", digest_size=16).digest()
             if wrapped is None:
-                self._latest.pop(subject, None)
+                self._kek_of_subject.pop(subject, None)
             else:
-                self._latest[subject] = wrapped.master
-                self._records[wrapped.master] += 1
+                self._kek_of_subject[subject] = wrapped.master
+                self._record_counts[wrapped.master] += 1
 
-    def masters(self) -> Mapping[str, MasterUse]:
+    def usage_by_kek(self) -> Mapping[str, MasterUse]:
         """Return the use of each KEK that the topic names, by name."""
-        in_force = Counter(self._latest.values())
+        current = Counter(self._kek_of_subject.values())
         return {
-            name: MasterUse(in_force[name], count - in_force[name])
-            for name, count in sorted(self._records.items())
+            name: MasterUse(current[name], count - current[name])
+            for name, count in sorted(self._record_counts.items())
         }
 
 
-def masters_in_use(connection: Cluster, topics: Topics) -> Mapping[str, MasterUse]:
+def count_kek_usage(connection: Cluster, topics: Topics) -> Mapping[str, MasterUse]:
     """Return the use of each KEK, by name. Raises an error if the topic is missing or cannot be read to its end."""
     count = KeysCount(topics.keys)
-    numbers = range(readers.partitions(connection, topics.keys))
-    ends = readers.bounds(connection, topics.keys, numbers, "read_uncommitted")
-    for number, (start, end) in ends.items():
-        for records in readers.read(connection, topics.keys, number, start, end):
-            count.read(number, records)
-    return count.masters()
+    partitions = range(readers.partition_count(connection, topics.keys))
+    ends = readers.bounds(connection, topics.keys, partitions, "read_uncommitted")
+    for partition, (start, end) in ends.items():
+        for records in readers.read(connection, topics.keys, partition, start, end):
+            count.add_records(partition, records)
+    return count.usage_by_kek()

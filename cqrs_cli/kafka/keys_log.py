@@ -8,7 +8,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.sealed_events import EventMarks
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.clients import Isolation, bulk_consumer, failed
+from cqrs_cli.kafka.clients import Isolation, bulk_consumer, to_error
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
@@ -24,15 +24,15 @@ class KafkaKeysLog:
         self.topic = topics.keys
         self._clients: dict[Isolation, Consumer] = {}
 
-    def partitions(self) -> int:
+    def partition_count(self) -> int:
         """Return the number of partitions; raises `ConfigurationError` if the topic does not exist."""
-        found = readers.count_with(self._connection, self._client("read_committed"), self.topic)
-        if not found:
+        count = readers.partition_count_with(self._connection, self._client("read_committed"), self.topic)
+        if not count:
             raise ConfigurationError(
-                f"topic {self.topic} does not exist, and events have fields that its keys have sealed",
-                "restore it from a backup: cqrs init cannot make these keys again",
+                f"topic {self.topic} does not exist, but events have fields that are encrypted with its keys",
+                "restore it from a backup: cqrs init cannot create these keys again",
             )
-        return found
+        return count
 
     def end_of_events(self, partition: int) -> int:
         """Return the last stable offset of the events."""
@@ -50,7 +50,7 @@ class KafkaKeysLog:
 
     def event_partitions(self) -> int:
         """Return the current number of partitions of the events."""
-        return readers.partitions(self._connection, self._events)
+        return readers.partition_count(self._connection, self._events)
 
     def events_from(self, partition: int, start: int) -> Iterator[list[Record]]:
         """Yield the committed events from `start` to their high watermark."""
@@ -66,7 +66,7 @@ class KafkaKeysLog:
         try:
             return readers.watermarks(self._client(isolation), topic, partition)
         except KafkaException as error:
-            raise failed(self._connection, error, RequiredAcl("Read", "topic", topic)) from error
+            raise to_error(self._connection, error, RequiredAcl("Read", "topic", topic)) from error
 
     def _client(self, isolation: Isolation) -> Consumer:
         if isolation not in self._clients:
@@ -74,7 +74,7 @@ class KafkaKeysLog:
         return self._clients[isolation]
 
 
-def event_opener(
+def event_decryptor(
     connection: Cluster,
     ring: KeyRingAddress | None,
     topics: Topics,

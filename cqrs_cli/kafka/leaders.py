@@ -7,19 +7,19 @@ from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from cqrs_cli.kafka.clients import SOON, answered, kafka_error
+from cqrs_cli.kafka.clients import FIRST_ANSWER_TIMEOUT, kafka_error, retry_while
 from cqrs_cli.kafka.error_kinds import ErrorKind
 
 #: Timeout in seconds of the first request, see `ask_leader`.
-_AGAIN = 0.1
+_FIRST_CALL_TIMEOUT = 0.1
 
 #: No leader yet: the broker has just started, another broker takes over, or the partition is new.
-_LEADERLESS = {ErrorKind.ELECTING, ErrorKind.MISSING}
+_LEADERLESS = {ErrorKind.NO_LEADER, ErrorKind.UNKNOWN_PARTITION}
 
 _T = TypeVar("_T")
 
 
-def assign(reader: Consumer, places: list[TopicPartition]) -> None:
+def assign(reader: Consumer, positions: list[TopicPartition]) -> None:
     """Assign partitions, and look up their leaders at once.
 
     librdkafka (2.16) looks them up once a second. It looks them up earlier only if they are assigned before the
@@ -27,21 +27,21 @@ def assign(reader: Consumer, places: list[TopicPartition]) -> None:
     lock is too late: with six busy threads half of all reads took up to a second, and without other threads a third of
     the reads did if the assignment came 20 ms after the client.
     """
-    reader.assign(places)
-    for topic in {place.topic for place in places}:
-        _look(reader, topic, SOON)
+    reader.assign(positions)
+    for topic in {position.topic for position in positions}:
+        _refresh_leaders(reader, topic, FIRST_ANSWER_TIMEOUT)
 
 
-def _look(reader: Consumer, topic: str, within: float) -> None:
+def _refresh_leaders(reader: Consumer, topic: str, timeout: float) -> None:
     """Refresh a client's metadata of a topic, with the leaders of its partitions, if a broker answers."""
     with suppress(KafkaException):
-        reader.list_topics(topic, timeout=within)
+        reader.list_topics(topic, timeout=timeout)
 
 
-def ask_leader(reader: Consumer, topic: str, ask: Callable[[float], _T], within: float) -> _T:
+def ask_leader(reader: Consumer, topic: str, request: Callable[[float], _T], within: float) -> _T:
     """Return the answer of a partition's leader; raises `KafkaException` if there is no leader within `within` seconds.
 
-    `ask` gets its timeout: 0.1 s for the first call, then a second. A client that is still connecting may send its
+    `request` gets its timeout: 0.1 s for the first call, then a second. A client that is still connecting may send its
     first lookup of the leader to no broker, and repeats it only after 0.7 s (librdkafka 2.16; 1 in 40 clients that are
     opened 16 at a time). A second call makes it look up at once. An error of the first call is ignored, since it may
     only mean that no connection is up yet.
@@ -49,18 +49,18 @@ def ask_leader(reader: Consumer, topic: str, ask: Callable[[float], _T], within:
     Later librdkafka sends the request to the leader that it knows, and waits for the timeout if that broker was lost.
     So the client refreshes the leaders before each retry.
     """
-    deadline, timeout = time.monotonic() + within, min(SOON, within)
+    deadline, timeout = time.monotonic() + within, min(FIRST_ANSWER_TIMEOUT, within)
 
-    def known() -> _T:
+    def request_with_fresh_leaders() -> _T:
         with suppress(KafkaException):
-            return ask(min(_AGAIN, timeout))
+            return request(min(_FIRST_CALL_TIMEOUT, timeout))
         while True:
             try:
-                return ask(timeout)
+                return request(timeout)
             except KafkaException as error:
                 is_over = time.monotonic() + timeout > deadline
                 if is_over or kafka_error(error).code() != KafkaError._TIMED_OUT:
                     raise
-            _look(reader, topic, timeout)
+            _refresh_leaders(reader, topic, timeout)
 
-    return answered(known, _LEADERLESS, within)
+    return retry_while(request_with_fresh_leaders, _LEADERLESS, within)

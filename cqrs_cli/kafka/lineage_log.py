@@ -11,7 +11,7 @@ from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.consumer_pool import ConsumerPool, borrowed
+from cqrs_cli.kafka.consumer_pool import ConsumerPool, pooled_consumer
 from cqrs_cli.kafka.topics.topics import Topics
 
 
@@ -29,56 +29,56 @@ class HiddenLineageError(readers.StalledError):
 
 
 #: Timeout in seconds for a hidden record, for commands that run once. A killed owner may hide a record for 20 s.
-HIDDEN_PATIENCE = 40.0
+HIDDEN_RECORD_TIMEOUT = 40.0
 
 
 def read_lineage(
     connection: Cluster,
     topics: Topics,
     count: int,
-    patience: float = REQUEST_TIMEOUT,
-    reach: tuple[int, int] | None = None,
-    lender: ConsumerPool | None = None,
+    timeout: float = REQUEST_TIMEOUT,
+    bounds: tuple[int, int] | None = None,
+    pool: ConsumerPool | None = None,
 ) -> PartitionLineage:
     """Return the partition history up to its high watermark. `count`: the partition count before the first
-    repartitioning request. `patience`: timeout in seconds for a hidden record. `reach`: the log's start and the end to
+    repartitioning request. `timeout`: seconds to wait for a hidden record. `bounds`: the log's start and the end to
     read to, if known.
 
     Raises `ContradictionError` for an inconsistent record, `HiddenLineageError` if a record stays hidden.
     """
-    if reach is None:
-        reach = readers.bounds(connection, topics.lineage, [0], "read_uncommitted", lender)[0]
-    return _read(connection, topics, count, reach, patience, lender)
+    if bounds is None:
+        bounds = readers.bounds(connection, topics.lineage, [0], "read_uncommitted", pool)[0]
+    return _read(connection, topics, count, bounds, timeout, pool)
 
 
 def visible_lineage(connection: Cluster, topics: Topics, count: int) -> PartitionLineage:
     """Return the partition history up to the last stable offset."""
-    return seen_lineage(connection, topics, count).lineage
+    return visible_lineage_with_end(connection, topics, count).lineage
 
 
-def seen_lineage(connection: Cluster, topics: Topics, count: int) -> SeenLineage:
+def visible_lineage_with_end(connection: Cluster, topics: Topics, count: int) -> SeenLineage:
     """Return the partition history up to the last stable offset, and that offset."""
-    reach = readers.bounds(connection, topics.lineage, [0])[0]
-    return SeenLineage(_read(connection, topics, count, reach, REQUEST_TIMEOUT), reach[1])
+    bounds = readers.bounds(connection, topics.lineage, [0])[0]
+    return SeenLineage(_read(connection, topics, count, bounds, REQUEST_TIMEOUT), bounds[1])
 
 
 def _read(
     connection: Cluster,
     topics: Topics,
     count: int,
-    reach: tuple[int, int],
-    patience: float,
-    lender: ConsumerPool | None = None,
+    bounds: tuple[int, int],
+    timeout: float,
+    pool: ConsumerPool | None = None,
 ) -> PartitionLineage:
-    start, end = reach
+    start, end = bounds
     if start > 0:
         raise ContradictionError(
-            f"{topics.lineage} begins at {start}: what it said of earlier growths was deleted",
+            f"{topics.lineage} begins at offset {start}: its records of earlier repartitionings were deleted",
             "restore the topic, and set its retention.ms and retention.bytes to -1",
         )
     growths: list[Growth] = []
     lineage = fold_lineage((), count)
-    for record in _records(connection, topics, start, end, patience, lender):
+    for record in _records(connection, topics, start, end, timeout, pool):
         try:
             growths.append(read_growth(record.value))
             lineage = fold_lineage(growths, count)
@@ -90,17 +90,17 @@ def _read(
 
 
 def _records(
-    connection: Cluster, topics: Topics, start: int, end: int, patience: float, lender: ConsumerPool | None
+    connection: Cluster, topics: Topics, start: int, end: int, timeout: float, pool: ConsumerPool | None
 ) -> Iterator[Record]:
-    with borrowed(connection, lender) as reader:
-        found = readers.read_with(connection, reader, topics.lineage, 0, start, end, patience=patience)
+    with pooled_consumer(connection, pool) as reader:
+        batches = readers.read_with(connection, reader, topics.lineage, 0, start, end, timeout=timeout)
         try:
-            yield from chain.from_iterable(found if start < end else ())
+            yield from chain.from_iterable(batches if start < end else ())
         except readers.StalledError as error:
             raise HiddenLineageError(error.message, "a partition is splitting: try again") from error
 
 
-def wish(connection: Cluster, topics: Topics, grow: Grow) -> PartitionLineage:
+def request_repartitioning(connection: Cluster, topics: Topics, grow: Grow) -> PartitionLineage:
     """Append a repartitioning request, and read the partition history back: another operator's earlier request wins.
 
     Raises `UnavailableError` if the write fails. The request may still have been written; it is safe to try again.
@@ -117,6 +117,6 @@ def wish(connection: Cluster, topics: Topics, grow: Grow) -> PartitionLineage:
     if client.flush(REQUEST_TIMEOUT) or failures:
         raise UnavailableError(
             f"{topics.lineage} could not be written: {failures[0] if failures else 'no answer'}",
-            "try again: the same command completes what was begun",
+            "try again: the same command completes the repartitioning",
         )
-    return read_lineage(connection, topics, grow.before, HIDDEN_PATIENCE)
+    return read_lineage(connection, topics, grow.before, HIDDEN_RECORD_TIMEOUT)

@@ -15,43 +15,43 @@ from cqrs_cli.payloads.download import check_out, holds_events, look_up
 
 
 def messages_with_data(
-    place: PayloadStoreAddress | None,
+    store: PayloadStoreAddress | None,
     topic: str,
     partition: int,
     batches: Iterable[Sequence[Any]],
-    opener: EventDecryptor | None = None,
+    decryptor: EventDecryptor | None = None,
 ) -> Iterator[Sequence[Any]]:
     """Yield events or commands with their data, in smaller batches if the data are large.
 
-    Events are decrypted if there is an `opener`. Raises `PayloadUnavailableError` for an event whose data are
+    Events are decrypted if there is an `decryptor`. Raises `PayloadUnavailableError` for an event whose data are
     unavailable; a command without available data is unchanged.
     """
-    for messages in _fetched(place, topic, partition, batches):
-        if opener is not None and holds_events(topic):
-            opener.fill(partition, messages)
+    for messages in _with_payloads(store, topic, partition, batches):
+        if decryptor is not None and holds_events(topic):
+            decryptor.fill(partition, messages)
         yield messages
 
 
-def _fetched(
-    place: PayloadStoreAddress | None, topic: str, partition: int, batches: Iterable[Sequence[Any]]
+def _with_payloads(
+    store: PayloadStoreAddress | None, topic: str, partition: int, batches: Iterable[Sequence[Any]]
 ) -> Iterator[Sequence[Any]]:
-    if place is None or not topic.endswith((".events", ".commands")):
+    if store is None or not topic.endswith((".events", ".commands")):
         yield from batches
         return
-    find = (
-        partial(check_out, place, topic, partition) if holds_events(topic) else partial(look_up, place, topic)
+    download = (
+        partial(check_out, store, topic, partition) if holds_events(topic) else partial(look_up, store, topic)
     )
     for messages in batches:
         if not any(map(_may_refer, messages)):
             yield messages
             continue
-        left, rest = messages, records_of(messages)
+        remaining, rest = messages, records_of(messages)
         while rest:
-            found, rest = find(rest)
-            some, left = left[: len(found)], left[len(found) :]
-            for message, record in zip(some, found, strict=True):
+            downloaded, rest = download(rest)
+            batch, remaining = remaining[: len(downloaded)], remaining[len(downloaded) :]
+            for message, record in zip(batch, downloaded, strict=True):
                 _fill(message, record)
-            yield some
+            yield batch
 
 
 def _may_refer(message: Message) -> bool:

@@ -5,18 +5,18 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, answered, consumer, failed, kafka_error
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer, kafka_error, retry_while, to_error
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.consumer_pool import ConsumerPool, borrowed
+from cqrs_cli.kafka.consumer_pool import ConsumerPool, pooled_consumer
 from cqrs_cli.kafka.error_kinds import ErrorKind
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 
 #: Timeout in seconds for a cluster's first group: the cluster first creates all partitions of its offsets topic.
-FIRST_GROUP_PATIENCE = 30.0
+FIRST_GROUP_TIMEOUT = 30.0
 
 #: Seconds that a commit may stay pending after a fence.
-PENDING_PATIENCE = 2.0
+PENDING_COMMIT_TIMEOUT = 2.0
 
 
 class GroupCommit(NamedTuple):
@@ -26,7 +26,7 @@ class GroupCommit(NamedTuple):
     metadata: str
 
 
-def committed(
+def committed_offsets(
     client: Consumer, topic: str, partitions: Iterable[int], timeout: float = REQUEST_TIMEOUT
 ) -> dict[int, GroupCommit]:
     """Return the commits of the client's group. Only a read_committed client waits for pending commits.
@@ -34,43 +34,47 @@ def committed(
     Waits for a coordinator that is just starting, as it does when a cluster's first group appears. Raises
     `KafkaException`.
     """
-    wanted = [TopicPartition(topic, partition) for partition in partitions]
-    found = answered(lambda: client.committed(wanted, timeout=timeout), {ErrorKind.COORDINATING}, timeout)
+    requested = [TopicPartition(topic, partition) for partition in partitions]
+    answer = retry_while(
+        lambda: client.committed(requested, timeout=timeout), {ErrorKind.NO_COORDINATOR}, timeout
+    )
     return {
-        place.partition: GroupCommit(place.offset if place.offset >= 0 else None, _metadata(place))
-        for place in found
+        position.partition: GroupCommit(
+            position.offset if position.offset >= 0 else None, _metadata(position)
+        )
+        for position in answer
     }
 
 
-def _metadata(place: TopicPartition) -> str:
+def _metadata(position: TopicPartition) -> str:
     """Return the metadata of an offset; empty if another client wrote bytes that are not text.
 
     confluent-kafka (2.16) ends its own metadata with a NUL, and reads the metadata of other clients up to the next NUL.
     """
     try:
-        return place.metadata or ""
+        return position.metadata or ""
     except (UnicodeDecodeError, SystemError):
         return ""
 
 
-def committed_now(
-    connection: Cluster, topics: Topics, partitions: Iterable[int], lender: ConsumerPool | None = None
+def committed_offsets_now(
+    connection: Cluster, topics: Topics, partitions: Iterable[int], pool: ConsumerPool | None = None
 ) -> dict[int, GroupCommit]:
-    """Return the commits of the owners' group without waiting for pending commits. `lender`: a pool of that group."""
+    """Return the commits of the owners' group without waiting for pending commits. `pool`: a pool of that group."""
     try:
-        with borrowed(connection, lender, "read_uncommitted", topics.group) as client:
-            return committed(client, topics.commands, partitions, FIRST_GROUP_PATIENCE)
+        with pooled_consumer(connection, pool, "read_uncommitted", topics.group) as client:
+            return committed_offsets(client, topics.commands, partitions, FIRST_GROUP_TIMEOUT)
     except KafkaException as error:
-        raise failed(connection, error, RequiredAcl("Describe", "group", topics.group)) from error
+        raise to_error(connection, error, RequiredAcl("Describe", "group", topics.group)) from error
 
 
-def is_pending(connection: Cluster, group: str, topic: str, partition: int) -> bool:
+def has_pending_commit(connection: Cluster, group: str, topic: str, partition: int) -> bool:
     """True if the group's offset waits for the end of a transaction, and not for a slow broker."""
-    waiting = consumer(connection, group=group)
+    client = consumer(connection, group=group)
     try:
-        committed(waiting, topic, [partition], PENDING_PATIENCE)
+        committed_offsets(client, topic, [partition], PENDING_COMMIT_TIMEOUT)
     except KafkaException as error:
         return kafka_error(error).code() == KafkaError._TIMED_OUT
     finally:
-        waiting.close()
+        client.close()
     return False

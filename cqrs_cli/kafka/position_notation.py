@@ -12,7 +12,7 @@ from cqrs_cli.errors import UsageError
 _FORM = re.compile(r"(?:(?P<process>[^:@]+):)?(?P<aggregate>[^:@]+):(?P<partition>[0-9]+)@(?P<offset>[0-9]+)")
 
 
-class NamedPlace(NamedTuple):
+class NamedPosition(NamedTuple):
     """An offset in a partition of an aggregate. `process`: the process manager that reads there, or empty."""
 
     process: str
@@ -21,19 +21,19 @@ class NamedPlace(NamedTuple):
     offset: int
 
 
-def spell_position(partition: object, offset: object, log: str = "") -> str:
-    """Return a position in the notation that `parse_place` reads."""
+def format_position(partition: object, offset: object, log: str = "") -> str:
+    """Return a position in the notation that `parse_position` reads."""
     return f"{log}:{partition}@{offset}" if log else f"{partition}@{offset}"
 
 
-def parse_place(flag: str, text: str) -> NamedPlace:
-    """The position that a flag was given; raises `UsageError` for text of another form."""
-    found = _FORM.fullmatch(text)
-    if found is None:
+def parse_position(flag: str, text: str) -> NamedPosition:
+    """Return the position in the value of a flag; raises `UsageError` for text of another form."""
+    match = _FORM.fullmatch(text)
+    if match is None:
         raise UsageError(
             f"{flag}: {text!r} is not a position in a topic",
             "write AGGREGATE:PARTITION@OFFSET, e.g. order:3@250, for a process manager checkout:order:3@250",
         )
-    return NamedPlace(
-        found["process"] or "", found["aggregate"], int(found["partition"]), int(found["offset"])
+    return NamedPosition(
+        match["process"] or "", match["aggregate"], int(match["partition"]), int(match["offset"])
     )

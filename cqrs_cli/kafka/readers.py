@@ -14,21 +14,21 @@ from cqrs_cli.kafka.clients import (
     REQUEST_TIMEOUT,
     Isolation,
     consumer,
-    described,
-    failed,
+    fetch_metadata,
     is_denied,
+    to_error,
 )
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.consumer_pool import ConsumerPool, borrowed
+from cqrs_cli.kafka.consumer_pool import ConsumerPool, pooled_consumer
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.leaders import ask_leader, assign
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
-#: Seconds that a log must look too short before a reader believes it: a broker that has just become the leader may show
-#: less of the log than it has.
-BELIEVED_AFTER = 3.0
+#: Seconds for which a log must appear too short until it counts as truncated: a broker that has just become the leader
+#: may show less of the log than it has.
+SHORT_LOG_TIMEOUT = 3.0
 
 _T = TypeVar("_T")
 
@@ -37,46 +37,46 @@ class StalledError(UnavailableError):
     """Records before the requested end stay invisible: an open transaction hides them, or the broker is gone."""
 
 
-def partitions(connection: Cluster, topic: str) -> int:
+def partition_count(connection: Cluster, topic: str) -> int:
     """Return the number of the topic's partitions; raises `ConfigurationError` if the topic does not exist."""
-    found = _count(connection, topic)
-    if not found:
+    count = _partition_count_or_zero(connection, topic)
+    if not count:
         raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
-    return found
+    return count
 
 
 def exists(connection: Cluster, topic: str) -> bool:
     """True if the cluster has a topic of this name; raises `ConfigurationError` if an ACL is missing."""
-    return _count(connection, topic) > 0
+    return _partition_count_or_zero(connection, topic) > 0
 
 
-def _count(connection: Cluster, topic: str) -> int:
+def _partition_count_or_zero(connection: Cluster, topic: str) -> int:
     """Return the number of the topic's partitions, 0 if it does not exist."""
-    with closing(consumer(connection)) as probe:
-        return count_with(connection, probe, topic)
+    with closing(consumer(connection)) as client:
+        return partition_count_with(connection, client, topic)
 
 
-def count_with(connection: Cluster, reader: Consumer, topic: str) -> int:
+def partition_count_with(connection: Cluster, reader: Consumer, topic: str) -> int:
     """Return the number of the topic's partitions, 0 if it does not exist, with a given client."""
-    found = described(connection, reader, topic).topics[topic]
-    if found.error is not None and is_denied(found.error):
+    metadata = fetch_metadata(connection, reader, topic).topics[topic]
+    if metadata.error is not None and is_denied(metadata.error):
         raise RequiredAcl("Read", "topic", topic).denied()
-    return 0 if found.error else len(found.partitions)
+    return 0 if metadata.error else len(metadata.partitions)
 
 
 def bounds(
     connection: Cluster,
     topic: str,
-    numbers: Iterable[int],
+    partition_count: Iterable[int],
     isolation: Isolation = "read_committed",
-    lender: ConsumerPool | None = None,
+    pool: ConsumerPool | None = None,
 ) -> dict[int, tuple[int, int]]:
     """Return (log start, end) by partition; end: the last stable offset, or the high watermark if read_uncommitted."""
     try:
-        with borrowed(connection, lender, isolation) as probe:
-            return {number: watermarks(probe, topic, number) for number in numbers}
+        with pooled_consumer(connection, pool, isolation) as client:
+            return {partition: watermarks(client, topic, partition) for partition in partition_count}
     except KafkaException as error:
-        raise failed(connection, error, RequiredAcl("Read", "topic", topic)) from error
+        raise to_error(connection, error, RequiredAcl("Read", "topic", topic)) from error
 
 
 def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
@@ -84,38 +84,38 @@ def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
 
     Waits for a partition that is just getting its leader, as all partitions do when a broker has just started.
     """
-    place = TopicPartition(topic, partition)
+    position = TopicPartition(topic, partition)
     low, high = _from_leader(
-        reader, topic, partition, lambda timeout: reader.get_watermark_offsets(place, timeout=timeout)
+        reader, topic, partition, lambda timeout: reader.get_watermark_offsets(position, timeout=timeout)
     )
     return low, high
 
 
-def _from_leader(reader: Consumer, topic: str, partition: int, ask: Callable[[float], _T]) -> _T:
+def _from_leader(reader: Consumer, topic: str, partition: int, request: Callable[[float], _T]) -> _T:
     try:
-        return ask_leader(reader, topic, ask, REQUEST_TIMEOUT)
+        return ask_leader(reader, topic, request, REQUEST_TIMEOUT)
     except KafkaException as error:
-        if error_kind(error) is ErrorKind.MISSING:
-            raise _missing(topic, partition) from error
+        if error_kind(error) is ErrorKind.UNKNOWN_PARTITION:
+            raise _missing_error(topic, partition) from error
         raise
 
 
 def offset_at(
-    connection: Cluster, topic: str, partition: int, timestamp: int, lender: ConsumerPool | None = None
+    connection: Cluster, topic: str, partition: int, timestamp: int, pool: ConsumerPool | None = None
 ) -> int | None:
     """Return the first offset whose record is not older than `timestamp` (ms); None if there is none."""
     try:
-        with borrowed(connection, lender) as probe:
-            return offset_with(probe, topic, partition, timestamp)
+        with pooled_consumer(connection, pool) as client:
+            return offset_with(client, topic, partition, timestamp)
     except KafkaException as error:
-        raise failed(connection, error, RequiredAcl("Read", "topic", topic)) from error
+        raise to_error(connection, error, RequiredAcl("Read", "topic", topic)) from error
 
 
 def offset_with(reader: Consumer, topic: str, partition: int, timestamp: int) -> int | None:
     """Return `offset_at`, with a given client. Raises `KafkaException`, `MissingError`: unknown partition."""
-    place = TopicPartition(topic, partition, timestamp)
+    position = TopicPartition(topic, partition, timestamp)
     (found,) = _from_leader(
-        reader, topic, partition, lambda timeout: reader.offsets_for_times([place], timeout=timeout)
+        reader, topic, partition, lambda timeout: reader.offsets_for_times([position], timeout=timeout)
     )
     return found.offset if found.offset >= 0 else None
 
@@ -128,7 +128,7 @@ def read(
     end: int,
     isolation: Isolation = "read_committed",
     batch: int = 10_000,
-    lender: ConsumerPool | None = None,
+    pool: ConsumerPool | None = None,
 ) -> Iterator[list[Record]]:
     """Yield all visible records with start ≤ offset < end, in batches and unchanged.
 
@@ -136,7 +136,7 @@ def read(
     """
     if start >= end:
         return
-    with borrowed(connection, lender, isolation) as reader:
+    with pooled_consumer(connection, pool, isolation) as reader:
         yield from read_with(connection, reader, topic, partition, start, end, batch)
 
 
@@ -148,10 +148,10 @@ def read_with(
     start: int,
     end: int,
     batch: int = 10_000,
-    patience: float = REQUEST_TIMEOUT,
+    timeout: float = REQUEST_TIMEOUT,
 ) -> Iterator[list[Record]]:
-    """Yield records as `read` does, with a given client. `patience`: timeout in seconds without progress."""
-    return map(records_of, messages_with(connection, reader, topic, partition, start, end, batch, patience))
+    """Yield records as `read` does, with a given client. `timeout`: seconds without progress."""
+    return map(records_of, messages_with(connection, reader, topic, partition, start, end, batch, timeout))
 
 
 def messages_with(
@@ -162,72 +162,75 @@ def messages_with(
     start: int,
     end: int,
     batch: int = 10_000,
-    patience: float = REQUEST_TIMEOUT,
+    timeout: float = REQUEST_TIMEOUT,
 ) -> Iterator[list[Any]]:
     """Yield batches as `read_with` does, as librdkafka's messages."""
     assign(reader, [TopicPartition(topic, partition, start)])
-    follower, place = Follower(reader, partial(read_failure, connection)), (topic, partition)
-    deadline = time.monotonic() + patience
+    follower, key = Follower(reader, partial(read_error, connection)), (topic, partition)
+    deadline = time.monotonic() + timeout
     position = start
     while position < end:
-        messages = follower.poll(batch, patience=0.1)
-        position = max(position, follower.ends.get(place, 0))
+        messages = follower.poll(batch, timeout=0.1)
+        position = max(position, follower.ends.get(key, 0))
         if messages:
             position = max(position, messages[-1].offset() + 1)
-            messages = [one for one in messages if one.offset() < end] if position > end else messages
+            messages = (
+                [message for message in messages if message.offset() < end] if position > end else messages
+            )
         if messages:
             yield messages
-            deadline = time.monotonic() + patience
+            deadline = time.monotonic() + timeout
         elif time.monotonic() > deadline:
             raise StalledError(
-                f"{topic} partition {partition}: nothing to read at offset {position}, though the log ends at {end}",
-                "an open transaction may hide it, or the broker is gone: cqrs doctor",
+                f"{topic} partition {partition}: no record is visible at offset {position}, "
+                f"though the log ends at {end}",
+                "an open transaction may hide the records, or the broker is gone: run cqrs doctor",
             )
 
 
-def read_failure(connection: Cluster, topic: str, partition: int, error: KafkaError) -> Exception:
+def read_error(connection: Cluster, topic: str, partition: int, error: KafkaError) -> Exception:
     """Return the error to raise for an error in place of a message."""
-    if error_kind(error) is ErrorKind.MISSING:
-        return _missing(topic, partition)
-    if error_kind(error) is ErrorKind.GONE:
+    if error_kind(error) is ErrorKind.UNKNOWN_PARTITION:
+        return _missing_error(topic, partition)
+    if error_kind(error) is ErrorKind.OFFSET_OUT_OF_RANGE:
         return UnavailableError(
             f"{topic} partition {partition}: {error.str()}",
-            "records were deleted while they were read, or that broker has just come back: try again",
+            "records were deleted while they were read, or the broker has just restarted: try again",
         )
-    return failed(connection, error, RequiredAcl("Read", "topic", topic))
+    return to_error(connection, error, RequiredAcl("Read", "topic", topic))
 
 
-def patient_follower(connection: Cluster, reader: Consumer, note: Callable[[str], None]) -> Follower:
-    """Return a follower that waits for brokers that do not answer, and reports that once to `note`."""
-    waiting = f"no answer from {connection.bootstrap_server}; still trying"
-    return Follower(reader, partial(read_failure, connection), lambda: note(waiting))
+def waiting_follower(connection: Cluster, reader: Consumer, report: Callable[[str], None]) -> Follower:
+    """Return a follower that waits for brokers that do not answer, and reports that once to `report`."""
+    message = f"no answer from {connection.bootstrap_server}; still trying"
+    return Follower(reader, partial(read_error, connection), lambda: report(message))
 
 
 class MissingError(ConfigurationError):
     """A partition that the brokers do not know. A broker that has just restarted may not know it yet."""
 
 
-def _missing(topic: str, partition: int) -> MissingError:
+def _missing_error(topic: str, partition: int) -> MissingError:
     return MissingError(f"{topic} partition {partition} does not exist", "create it: cqrs init")
 
 
 def first_record(
-    connection: Cluster, topic: str, partition: int, start: int, end: int, lender: ConsumerPool | None = None
+    connection: Cluster, topic: str, partition: int, start: int, end: int, pool: ConsumerPool | None = None
 ) -> Record | None:
     """Return the first committed record with start ≤ offset < end; None if there is none."""
-    found = read(connection, topic, partition, start, end, lender=lender)
-    return next((records[0] for records in found), None)
+    batches = read(connection, topic, partition, start, end, pool=pool)
+    return next((records[0] for records in batches), None)
 
 
 def last_record(
-    connection: Cluster, topic: str, partition: int, start: int, end: int, lender: ConsumerPool | None = None
+    connection: Cluster, topic: str, partition: int, start: int, end: int, pool: ConsumerPool | None = None
 ) -> Record | None:
     """Return the last committed record with start ≤ offset < end, or None. Reads backwards in growing strides.
 
     Raises `StalledError` if an open transaction may hide a later record.
     """
     stride = 16
-    with borrowed(connection, lender) as reader:
+    with pooled_consumer(connection, pool) as reader:
         while end > start:
             low = max(start, end - stride)
             last = None

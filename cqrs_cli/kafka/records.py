@@ -30,11 +30,11 @@ def records_of(messages: Sequence[Any]) -> list[Record]:
 
 def _readable_headers(messages: Sequence[Any]) -> list[Headers | None]:
     """Return the headers of each message. Each message is asked once, since a second call returns wrong headers."""
-    found: list[Headers | None] = []
-    asked = map(_headers, messages)
-    while len(found) < len(messages):
+    headers: list[Headers | None] = []
+    remaining = map(_headers, messages)
+    while len(headers) < len(messages):
         try:
-            found.extend(asked)
+            headers.extend(remaining)
         except (SystemError, UnicodeDecodeError):  # earlier headers are in the list
-            found.append(UNREADABLE)
-    return found
+            headers.append(UNREADABLE)
+    return headers

@@ -66,7 +66,7 @@ def tail_bounds(
 
     Raises `ConfigurationError` if the topic does not exist, `UsageError` if a partition does not.
     """
-    count = readers.partitions(connection, topic)
+    count = readers.partition_count(connection, topic)
     if absent := sorted(partition for partition in chosen or () if partition >= count):
         raise UsageError(f"{topic} has no partition {absent[0]}", f"it has 0 to {count - 1}")
     only = None if key is None else partition_for(partitioner, key, count)
@@ -154,8 +154,8 @@ def following(
 
     Waits for a broker that does not answer, and reports that once. Raises the error of `same`.
     """
-    reader = clients.consumer(connection, on_error=lambda error: follower.hear(error))
-    follower = readers.patient_follower(connection, reader, note)
+    reader = clients.consumer(connection, on_error=lambda error: follower.handle_client_error(error))
+    follower = readers.waiting_follower(connection, reader, note)
     try:
         assign(reader, [TopicPartition(topic, partition, end) for partition, end in ends.items()])
         while True:

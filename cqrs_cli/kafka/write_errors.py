@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 
 #: The record itself is at fault: trying the same batch again would have the same result.
-_REFUSED = {ErrorKind.TOO_LARGE, ErrorKind.UNTIMELY, ErrorKind.LATE, ErrorKind.REFUSED}
+_REFUSED = {ErrorKind.TOO_LARGE, ErrorKind.TIMESTAMP_REJECTED, ErrorKind.DELIVERY_TIMEOUT, ErrorKind.REJECTED}
 
 
 def blames_the_batch(error: KafkaError) -> bool:
@@ -45,9 +45,9 @@ class UnreadRecordsError(Exception):
 def refused_batch(error: KafkaError) -> BatchRefusedError | None:
     """Return the error to raise if the batch itself caused this error; None otherwise."""
     match error_kind(error):
-        case ErrorKind.LATE:
+        case ErrorKind.DELIVERY_TIMEOUT:
             return BatchLateError(error.str())
-        case ErrorKind.UNTIMELY:
+        case ErrorKind.TIMESTAMP_REJECTED:
             return BatchTimeError(error.str())
     return BatchRefusedError(error.str()) if blames_the_batch(error) else None
 

@@ -126,7 +126,7 @@ class FencedWriter(TransactionalWriter):
     def expect(self, events: int, outcomes: int, deferred: int) -> None:
         """Set the logs' ends as they were read: a commit whose records get other offsets fails."""
         topics = self._topics
-        self._ends.expect({topics.events: events, topics.outcomes: outcomes, topics.deferred: deferred})
+        self._ends.set_log_ends({topics.events: events, topics.outcomes: outcomes, topics.deferred: deferred})
 
     @unwrapped()
     def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
@@ -135,7 +135,7 @@ class FencedWriter(TransactionalWriter):
         self._finish(group, self.place(offset, metadata))
 
     def _check(self) -> None:
-        self._ends.check()
+        self._ends.raise_if_misplaced()
 
     @contextmanager
     def batch(self, group: Consumer) -> Iterator["BatchTransaction"]:
@@ -144,9 +144,11 @@ class FencedWriter(TransactionalWriter):
         with self.transaction(group) as transaction:
             batch = BatchTransaction(self, transaction)
             yield batch
-        self._ends.commit()
+        self._ends.complete_transaction()
         topics = self._topics
-        events, outcomes, deferred = map(self._ends.known, (topics.events, topics.outcomes, topics.deferred))
+        events, outcomes, deferred = map(
+            self._ends.reported_end, (topics.events, topics.outcomes, topics.deferred)
+        )
         keys = None if self._last_key is None else self._last_key.place() + 1
         batch.written = Written(events, outcomes, deferred, keys)
 
@@ -154,7 +156,7 @@ class FencedWriter(TransactionalWriter):
         """Produce a piece; raises `BatchLateError`, and `KafkaException` for a record that is too large."""
         if transaction.began is None:
             self._unsent = 0
-            self._ends.begin()
+            self._ends.start_transaction()
         began = transaction.begin()
         if time.monotonic() - began > self._timeout / 2:
             raise BatchLateError("deciding took longer than half the transaction's time")
@@ -188,7 +190,11 @@ class FencedWriter(TransactionalWriter):
         """Append values, (value, key), to the deferred topic in the open transaction."""
         deadline = time.monotonic() + self._produce_timeout
         for number, (value, key) in enumerate(values, 1):
-            report = self._ends.send(self._topics.deferred, len(values)) if number == len(values) else None
+            report = (
+                self._ends.expect_records(self._topics.deferred, len(values))
+                if number == len(values)
+                else None
+            )
             self._produce(self._topics.deferred, (value, key, 0), None, report, deadline)
 
     def note_keys(
@@ -259,7 +265,7 @@ class FencedWriter(TransactionalWriter):
                 produce(topic, value, key, partition, None, None, timestamp, headers)
             except BufferError:
                 self._produce(topic, outputs[number], HEADERS, None, deadline)
-        self._produce(topic, outputs[-1], HEADERS, self._ends.send(topic, len(outputs)), deadline)
+        self._produce(topic, outputs[-1], HEADERS, self._ends.expect_records(topic, len(outputs)), deadline)
 
     def _produce(
         self,

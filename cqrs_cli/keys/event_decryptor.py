@@ -153,7 +153,7 @@ class EventDecryptor:
                 self._end_keys(known, filter(None, (read_marked(record.value) for record in records)))
 
     def _part(self, log: KeysLog, partition: int) -> PartitionKeys:
-        self._count = self._count or log.partitions()
+        self._count = self._count or log.partition_count()
         number = partition % self._count
         return self._parts.setdefault(number, PartitionKeys(log, number, self._only))
 

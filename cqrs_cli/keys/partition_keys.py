@@ -22,7 +22,7 @@ class KeysLog(Protocol):
 
     topic: str  # the keys topic
 
-    def partitions(self) -> int:
+    def partition_count(self) -> int:
         """Return the number of partitions of the keys topic, which never changes; raises an error without a topic."""
 
     def end_of_events(self, partition: int) -> int:

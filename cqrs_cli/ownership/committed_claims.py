@@ -9,9 +9,9 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 from confluent_kafka import Consumer, KafkaException
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer, failed, unreachable
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer, to_error, unreachable_error
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.offsets import FIRST_GROUP_PATIENCE, committed
+from cqrs_cli.kafka.offsets import FIRST_GROUP_TIMEOUT, committed_offsets
 from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
@@ -92,11 +92,11 @@ class ClaimReader(Generic[_P]):
         found: dict[_P, CommittedClaim] = {}
         for (group, topic), places in together.items():
             try:
-                for number, one in committed(self._client(group), topic, places, within).items():
+                for number, one in committed_offsets(self._client(group), topic, places, within).items():
                     found[places[number]] = CommittedClaim(one.offset, parse_claim(one.metadata))
             except KafkaException as error:
                 self.__exit__()
-                raise failed(self._connection, error, RequiredAcl("Describe", "group", group)) from error
+                raise to_error(self._connection, error, RequiredAcl("Describe", "group", group)) from error
         return found
 
     def standbys(self) -> dict[_P, tuple[str, ...]]:
@@ -107,7 +107,7 @@ class ClaimReader(Generic[_P]):
                 signatures = present(read_roll(self._client(group), roll), now)
             except KafkaException as error:
                 self.__exit__()
-                raise failed(self._connection, error, RequiredAcl("Describe", "group", group)) from error
+                raise to_error(self._connection, error, RequiredAcl("Describe", "group", group)) from error
             found[group] = tuple(sorted(one.run for one in signatures))
         return {place: found.get(seat.group, ()) for place, seat in self._seats.items()}
 
@@ -126,7 +126,7 @@ class ClaimReader(Generic[_P]):
             # partition is really missing.
             self.__exit__()
             why: Any = error.message if isinstance(error, MissingError) else error
-            raise unreachable(self._connection, why) from error
+            raise unreachable_error(self._connection, why) from error
 
     def _client(self, group: str) -> Consumer:
         if group not in self._clients:
@@ -139,7 +139,7 @@ def standings(connection: Cluster, seats: Mapping[_P, ClaimSlot]) -> dict[_P, Co
     `UnavailableError`, `ConfigurationError`.
     """
     with ClaimReader(connection, seats) as reader:
-        return reader.look(FIRST_GROUP_PATIENCE)
+        return reader.look(FIRST_GROUP_TIMEOUT)
 
 
 def claims_for(
@@ -154,7 +154,7 @@ def claims_for(
             stopping.wait(min(every, max(0.0, until - time.monotonic())))
             found = None
             with suppress(CqrsError):
-                found = reader.look(FIRST_GROUP_PATIENCE)[None]
+                found = reader.look(FIRST_GROUP_TIMEOUT)[None]
             if found is not None:
                 yield found.claim
             if stopping.is_set() or time.monotonic() >= until:

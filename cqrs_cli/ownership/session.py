@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer, is_in_sync
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.offsets import GroupCommit, committed
+from cqrs_cli.kafka.offsets import GroupCommit, committed_offsets
 from cqrs_cli.kafka.readers import watermarks
 from cqrs_cli.kafka.transactional import COORDINATOR_TIMEOUT, TransactionalWriter
 from cqrs_cli.ownership.claim import Claim, Judgement, believable, judge, parse_claim
@@ -61,7 +61,7 @@ class Session(ABC, Generic[_W]):
 
         Raises `KafkaException`.
         """
-        return committed(client, self.seat.topic, [self.seat.partition], timeout)[self.seat.partition]
+        return committed_offsets(client, self.seat.topic, [self.seat.partition], timeout)[self.seat.partition]
 
     @abstractmethod
     def commit_position(self, offset: int) -> None:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.offsets import committed
+from cqrs_cli.kafka.offsets import committed_offsets
 from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.ownership.committed_claims import ClaimSlot, UnchangedTimer
 from cqrs_cli.ownership.standby_registry import enter_roll
@@ -146,8 +146,8 @@ def await_seat(
     def look() -> tuple[Claim | None, Beat | None]:
         if is_turn():
             return None, None
-        claimed = committed(client, seat.topic, [seat.partition])[seat.partition]
-        beaten = committed(client, seat.beats, [BEAT_PARTITION])[BEAT_PARTITION]
+        claimed = committed_offsets(client, seat.topic, [seat.partition])[seat.partition]
+        beaten = committed_offsets(client, seat.beats, [BEAT_PARTITION])[BEAT_PARTITION]
         return parse_claim(claimed.metadata), read_beat(beaten.metadata)
 
     try:

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 from msgspec import Struct
 
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
-from cqrs_cli.kafka.offsets import committed
+from cqrs_cli.kafka.offsets import committed_offsets
 
 #: The partition of a claim slot's registry topic whose offset carries the registry. Nothing else commits this offset.
 ROLL_PARTITION = 0
@@ -45,7 +45,7 @@ def signed(roll: str, run: str, now: int) -> str:
 
 def read_roll(client: Consumer, topic: str, timeout: float = REQUEST_TIMEOUT) -> str:
     """Return the registry of the client's group; raises `KafkaException`."""
-    return committed(client, topic, [ROLL_PARTITION], timeout)[ROLL_PARTITION].metadata
+    return committed_offsets(client, topic, [ROLL_PARTITION], timeout)[ROLL_PARTITION].metadata
 
 
 def enter_roll(client: Consumer, topic: str, run: str, now: int, timeout: float) -> None:

@@ -13,7 +13,7 @@ from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress
 from cqrs_cli.following.processes.prepare import prepare_processes
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.position_notation import parse_place
+from cqrs_cli.kafka.position_notation import parse_position
 from cqrs_cli.runs.other_runs import left_to_decide, left_to_react
 from cqrs_cli.runs.snapshot import Snapshot
 
@@ -87,7 +87,7 @@ def assemble(
 
     With `beginning` a new process manager begins at the first event, else at the end of the log.
     """
-    losses = {text: parse_place("--accept-loss", text) for text in interventions.accept_loss}
+    losses = {text: parse_position("--accept-loss", text) for text in interventions.accept_loss}
     decided = [text for text, place in losses.items() if not place.process]
     heard = [text for text, place in losses.items() if place.process]
     if not processes:

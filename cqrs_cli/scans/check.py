@@ -47,7 +47,9 @@ def read_partition(plan: ReadPlan, partition: int) -> Readable:
                 _note(aggregate, partition, record, found)
         return Readable(partition, events, tuple(found.values()))
 
-    return guarded(plan.connection, log.place("events"), work, lambda error: Readable(partition, error=error))
+    return guarded(
+        plan.connection, log.log_name("events"), work, lambda error: Readable(partition, error=error)
+    )
 
 
 def _note(aggregate: Aggregate, partition: int, record: Record, found: dict[str, Unreadable]) -> None:

@@ -43,7 +43,7 @@ def growth_work(
 ) -> GrowthWork:
     """Return the work until each partition has split to the last count. Events are counted by their offsets."""
     last = lineage.counts[-1]
-    numbers = range(readers.partitions(connection, topics.events))
+    numbers = range(readers.partition_count(connection, topics.events))
     sizes = {
         one: end - start for one, (start, end) in readers.bounds(connection, topics.events, numbers).items()
     }

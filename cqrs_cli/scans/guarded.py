@@ -7,7 +7,7 @@ from typing import TypeVar
 from confluent_kafka import KafkaException
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.kafka.clients import unreachable
+from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.system.memory import collecting_nothing
 
@@ -24,7 +24,7 @@ def guarded(
     except CqrsError as error:
         return failed(error)
     except KafkaException as error:
-        return failed(unreachable(connection, error))
+        return failed(unreachable_error(connection, error))
     except Exception as bug:
         traceback.print_exc()
         return failed(CqrsError(f"{place}: {type(bug).__name__}: {bug}", "Spark's log has the traceback"))

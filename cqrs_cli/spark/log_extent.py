@@ -54,7 +54,7 @@ class LogWatch:
                 number: readers.watermarks(self._reader, self._topic, number) for number in range(partitions)
             }
         except KafkaException as error:
-            raise clients.failed(
+            raise clients.to_error(
                 self._connection, error, RequiredAcl("Read", "topic", self._topic)
             ) from error
         if self._identity()[0] != topic_id:

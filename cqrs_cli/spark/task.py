@@ -5,7 +5,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from cqrs_cli.kafka.clients import bulk_consumer
-from cqrs_cli.kafka.keys_log import event_opener
+from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.message_payloads import messages_with_data
 from cqrs_cli.kafka.readers import messages_with
 from cqrs_cli.spark.command_rows import CommandRows
@@ -37,7 +37,7 @@ def read_range(plan: SourcePlan, topic_id: str, part: OffsetRange) -> "Iterator[
     with (
         collecting_nothing(),
         closing(bulk_consumer(connection)) as reader,
-        closing(event_opener(connection, connection.keys, plan.topics, plan.marks)) as opener,
+        closing(event_decryptor(connection, connection.keys, plan.topics, plan.marks)) as opener,
     ):
         arrived = messages_with(connection, reader, plan.topic, *part)
         whole = messages_with_data(connection.payloads, plan.topic, part.partition, arrived, opener)

@@ -43,7 +43,7 @@ class DecidedReader:
         `sampling`: the newest records are read, too.
         """
         self._connection, self._topics, self._again = connection, topics, again
-        self._numbers = range(readers.partitions(connection, topics.commands))
+        self._numbers = range(readers.partition_count(connection, topics.commands))
         self._growth = _Growth(connection, topics)
         self._folder = shard_folder(state_dir, topics)
         self._sampler = Sampler(connection, topics) if sampling else None
@@ -88,7 +88,7 @@ class DecidedReader:
         """Include partitions that were added since the last poll; new clients read them, because old clients do not
         know them.
         """
-        count = readers.count_with(self._connection, self._connected(), self._topics.commands)
+        count = readers.partition_count_with(self._connection, self._connected(), self._topics.commands)
         if count > len(self._numbers):
             self.close()
             self._numbers = range(count)
@@ -152,8 +152,8 @@ class DecidedReader:
             if admin.missing_acls([need]):
                 return need.denied("read")
         if isinstance(error, KafkaException):
-            return clients.failed(self._connection, error, need)
-        return clients.unreachable(self._connection, error.message) if _passes(error) else error
+            return clients.to_error(self._connection, error, need)
+        return clients.unreachable_error(self._connection, error.message) if _passes(error) else error
 
 
 class _Growth:
@@ -166,7 +166,7 @@ class _Growth:
 
     def look(self, reader: Consumer, there: int) -> Mapping[int, Stage]:
         topic = self._topics.lineage
-        if self._lineage is None and not readers.count_with(self._connection, reader, topic):
+        if self._lineage is None and not readers.partition_count_with(self._connection, reader, topic):
             return {}
         end = readers.watermarks(reader, topic, 0)[1]
         if self._lineage is None or end != self._end:

@@ -79,7 +79,7 @@ class Sampler:
     def _read(self, reader: Consumer, topic: str, number: int, start: int, end: int) -> list[Record]:
         if start >= end:
             return []
-        batches = readers.read_with(self._connection, reader, topic, number, start, end, patience=_PATIENCE)
+        batches = readers.read_with(self._connection, reader, topic, number, start, end, timeout=_PATIENCE)
         try:
             return [record for batch in batches for record in batch]
         finally:

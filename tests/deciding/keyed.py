@@ -33,7 +33,7 @@ class ListedKeys:
         self.breaks_at: int | None = None  # the broker fails at this record
         self.at_once = 1  # records in a batch
 
-    def partitions(self) -> int:
+    def partition_count(self) -> int:
         return 1
 
     def end_of_events(self, partition: int) -> int:

@@ -142,5 +142,5 @@ def test_topics_grown_by_hand_are_refused(pair: TopicHarness) -> None:
     """The check also works after an earlier repartitioning."""
     grow(pair, 4)
     grown_by_hand(pair, 6)
-    with pytest.raises(ConfigurationError, match="have 6 partitions, its lineage says 4"):
+    with pytest.raises(ConfigurationError, match="have 6 partitions, but its partition history ends with 4"):
         pair.plan()

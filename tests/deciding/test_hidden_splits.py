@@ -12,7 +12,7 @@ from cqrs_cli.core.messages.growth import Split, growth_value
 from cqrs_cli.deciding.repartition import repartition
 from cqrs_cli.kafka import clients, segments
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import HIDDEN_PATIENCE, HiddenLineageError, read_lineage
+from cqrs_cli.kafka.lineage_log import HIDDEN_RECORD_TIMEOUT, HiddenLineageError, read_lineage
 from cqrs_cli.ownership.timing import Timing
 from tests.deciding.growing import counters
 from tests.support.growth import grow, lineage
@@ -40,11 +40,11 @@ def splitting(pair: TopicHarness) -> Iterator[None]:
 
 def test_hidden_split_is_waited_for(pair: TopicHarness) -> None:
     """The timeout is longer than the broker keeps the transaction of a killed owner open."""
-    assert Timing().transaction_timeout < HIDDEN_PATIENCE
+    assert Timing().transaction_timeout < HIDDEN_RECORD_TIMEOUT
     grow(pair, 4)
     with splitting(pair):
         with pytest.raises(HiddenLineageError):
-            read_lineage(pair.connection, pair.topics, 4, patience=0.1)
+            read_lineage(pair.connection, pair.topics, 4, timeout=0.1)
         operator = threading.Thread(target=repartition, args=(pair.connection, pair.topics, 4, "murmur2"))
         operator.start()
     operator.join(60)
@@ -55,15 +55,15 @@ def test_counts_need_no_split(pair: TopicHarness) -> None:
     """A reader of whole logs needs no hidden split. A request that is hidden after the split needs to be read."""
     grow(pair, 4)
     with splitting(pair):
-        assert segments.find_chains(pair.connection, pair.topics, "murmur2", 4).counts == (2, 4)
+        assert segments.find_partition_counts(pair.connection, pair.topics, "murmur2", 4).counts == (2, 4)
         with pytest.raises(HiddenLineageError):
-            segments.find_chains(pair.connection, pair.topics, "murmur2", 8, patience=0.1)
+            segments.find_partition_counts(pair.connection, pair.topics, "murmur2", 8, timeout=0.1)
 
 
 def test_splits_are_waited_for_by_their_readers(pair: TopicHarness) -> None:
     """The timeout equals the timeout of `repartition`."""
-    waiting = (segments.find_chains, segments.find_lineage)
-    assert {signature(one).parameters["patience"].default for one in waiting} == {HIDDEN_PATIENCE}
+    waiting = (segments.find_partition_counts, segments.find_lineage)
+    assert {signature(one).parameters["patience"].default for one in waiting} == {HIDDEN_RECORD_TIMEOUT}
     grow(pair, 4)
     found = []
     reader = threading.Thread(
@@ -71,7 +71,7 @@ def test_splits_are_waited_for_by_their_readers(pair: TopicHarness) -> None:
     )
     with splitting(pair):
         with pytest.raises(HiddenLineageError):
-            segments.find_lineage(pair.connection, pair.topics, 4, patience=0.1)
+            segments.find_lineage(pair.connection, pair.topics, 4, timeout=0.1)
         reader.start()
     reader.join(60)
     assert found == [lineage(pair)] and len(lineage(pair).splits) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.kek_usage import MasterUse, masters_in_use
+from cqrs_cli.kafka.kek_usage import MasterUse, count_kek_usage
 from tests.deciding.personal import ERASED, STATE, customers, erase, keys, opened, register, ringed
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import Process, quietly, running
@@ -28,8 +28,8 @@ def test_idle_owner_wraps_keys_anew(people: TopicHarness) -> None:
     before = {subject: one.kid for subject, one in keys(people) if one is not None}
     ringed(people, new=b"n" * 64, old=b"m" * 64)
     with running(people.plan(once=False)):
-        eventually(lambda: masters_in_use(people.connection, people.topics)["old"].keys == 0)
-    assert masters_in_use(people.connection, people.topics)["new"] == MasterUse(2, 0)
+        eventually(lambda: count_kek_usage(people.connection, people.topics)["old"].current == 0)
+    assert count_kek_usage(people.connection, people.topics)["new"] == MasterUse(2, 0)
     after = {subject: one.kid for subject, one in keys(people)[-2:] if one is not None}
     assert after == {subject: before[subject] for subject in ("c-1", "c-3")}
     ringed(people, new=b"n" * 64)
@@ -49,9 +49,9 @@ def test_killed_owner_wraps_the_rest(people: TopicHarness, portion: int) -> None
     ringed(people, new=b"n" * 64, old=b"m" * 64)
     point = f"upkeep.noted:{portion}:kill"
     assert Process(people.plan(once=False), point, transaction_timeout=3.0, keys_at_once=2).killed()
-    assert masters_in_use(people.connection, people.topics)["old"].keys == 5 - 2 * (portion - 1)
+    assert count_kek_usage(people.connection, people.topics)["old"].current == 5 - 2 * (portion - 1)
     with running(people.plan(once=False)):
-        eventually(lambda: masters_in_use(people.connection, people.topics)["old"].keys == 0)
+        eventually(lambda: count_kek_usage(people.connection, people.topics)["old"].current == 0)
     ringed(people, new=b"n" * 64)
     quietly(people.plan(machine="other"))
     assert opened(people, "other") == {f"c-{number}": STATE for number in range(5)}

@@ -9,7 +9,7 @@ import pytest
 from cqrs_cli.deciding.rebuild.rebuild import rebuild_shards
 from cqrs_cli.deciding.repartition import prepared
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.readers import partitions
+from cqrs_cli.kafka.readers import partition_count
 from cqrs_cli.state.key_cache import KeyCache
 from tests.deciding.checkpoints import stage
 from tests.deciding.personal import (
@@ -113,7 +113,7 @@ def test_keys_stay_where_they_are(people: TopicHarness) -> None:
         quietly(people.plan(machine=machine))
         found = opened(people, machine)
         assert found == {name: ERASED if name == NAMES[3] else STATE for name in NAMES}
-    assert partitions(people.connection, people.topics.keys) == 1
+    assert partition_count(people.connection, people.topics.keys) == 1
     ids = people.plan().topics["customer"]
     with closing(
         KeyCache(people.shard_path().with_name("0.keys"), (str(ids.keys_id), ids.ids["events"]))

@@ -44,7 +44,7 @@ def mailed(shop: Project) -> list[str]:
 def written(shop: Project, topic: str) -> bytes:
     """Return all bytes of a topic, as Kafka stores them."""
     found = b""
-    count = readers.partitions(shop.connection, topic)
+    count = readers.partition_count(shop.connection, topic)
     for partition, (start, end) in readers.bounds(shop.connection, topic, range(count)).items():
         for records in readers.read(shop.connection, topic, partition, start, end):
             found += b"".join((one.key or b"") + (one.value or b"") for one in records)

@@ -11,7 +11,7 @@ from tests.support.waiting import eventually
 
 def tail(address: str, notes: list[str], *, patient: bool = True) -> PartitionTail:
     place = EventPartition("order", "order.events", 0)
-    return PartitionTail(Connection(address), place, 0, notes.append, None, patient=patient)
+    return PartitionTail(Connection(address), place, 0, notes.append, None, wait_for_broker=patient)
 
 
 def test_impatient_reader_ends() -> None:

@@ -9,7 +9,7 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.readers import patient_follower
+from cqrs_cli.kafka.readers import waiting_follower
 from cqrs_cli.kafka.topics.topics import Topics
 
 
@@ -68,7 +68,7 @@ def test_poll_takes_no_more() -> None:
 def test_silence_is_told_once() -> None:
     away, told = came(0, KafkaError._ALL_BROKERS_DOWN), list[str]()
     reader = cast(Consumer, Reader(away, away, came(1), away, away))
-    following = patient_follower(Connection("broker:1"), reader, told.append)
+    following = waiting_follower(Connection("broker:1"), reader, told.append)
     assert offsets(following.poll(3)) == [1]
     assert told == ["no answer from broker:1; still trying"]
     assert following.poll() == []

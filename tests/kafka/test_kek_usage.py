@@ -8,7 +8,7 @@ from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin, make_extra
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.kek_usage import KeysCount, MasterUse, masters_in_use
+from cqrs_cli.kafka.kek_usage import KeysCount, MasterUse, count_kek_usage
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import key_value
@@ -24,20 +24,20 @@ def counted(*records: tuple[str, bytes | None]) -> dict[str, MasterUse]:
     count = KeysCount("c.keys")
     log = [Record(offset, 0, subject.encode(), value) for offset, (subject, value) in enumerate(records)]
     for record in log:
-        count.read(0, [record])
-    return dict(count.masters())
+        count.add_records(0, [record])
+    return dict(count.usage_by_kek())
 
 
 def test_the_last_record_of_a_subject_counts() -> None:
     found = counted(("a", value(OLD, "a")), ("b", value(OLD, "b")), ("a", value(NEW, "a")))
     assert found == {"old": MasterUse(1, 1), "new": MasterUse(1, 0)}
-    assert [one.is_over for one in found.values()] == [False, False]
+    assert [one.is_unused for one in found.values()] == [False, False]
 
 
 def test_replaced_records_are_waited_for() -> None:
     """A reader from the beginning reads them before the newer records."""
     found = counted(("a", value(OLD, "a")), ("a", value(NEW, "a")))
-    assert found["old"] == MasterUse(0, 1) and not found["old"].is_over
+    assert found["old"] == MasterUse(0, 1) and not found["old"].is_unused
 
 
 def test_erased_keys_do_not_count() -> None:
@@ -55,13 +55,13 @@ def test_other_records_are_contradictions() -> None:
 def test_all_partitions_are_read(connection: Connection, prefix: str) -> None:
     topics = Topics("c", prefix)
     with pytest.raises(ConfigurationError, match="keys does not exist"):
-        masters_in_use(connection, topics)
+        count_kek_usage(connection, topics)
     with Admin(connection) as admin:
         make_extra(admin, topics, "keys", 3)
-    assert masters_in_use(connection, topics) == {}
+    assert count_kek_usage(connection, topics) == {}
     producer = clients.producer(connection)
     for number in range(6):
         ring = OLD if number < 4 else NEW
         producer.produce(topics.keys, value(ring, f"c-{number}"), f"c-{number}", number % 3)
     producer.flush(20)
-    assert masters_in_use(connection, topics) == {"new": MasterUse(2, 0), "old": MasterUse(4, 0)}
+    assert count_kek_usage(connection, topics) == {"new": MasterUse(2, 0), "old": MasterUse(4, 0)}

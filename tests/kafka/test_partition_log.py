@@ -25,7 +25,7 @@ def log(connection: Connection, prefix: str) -> PartitionLog:
 def test_partition_log_travels_to_workers() -> None:
     log = PartitionLog(Connection("localhost:1"), Topics("bank", "test."), 3)
     assert pickle.loads(pickle.dumps(log)) == log  # noqa: S301 - our own bytes
-    assert log.place("dead-letters") == "test.bank.dead-letters partition 3"
+    assert log.log_name("dead-letters") == "test.bank.dead-letters partition 3"
 
 
 @pytest.mark.kafka
@@ -47,8 +47,10 @@ def test_clients_see_their_own_isolation(log: PartitionLog) -> None:
     reader = consumer(log.connection)
     assert log.watermarks(reader, "events") == log.bounds("events") == (0, 0)
     assert log.bounds("events", "read_uncommitted") == (0, 1)
-    with pytest.raises(readers.StalledError, match=r"bank\.events partition 0: nothing to read at offset 0"):
-        list(log.read_with(reader, "events", 0, 1, patience=0.3))
+    with pytest.raises(
+        readers.StalledError, match=r"bank\.events partition 0: no record is visible at offset 0"
+    ):
+        list(log.read_with(reader, "events", 0, 1, timeout=0.3))
     reader.close()
 
 
@@ -65,16 +67,16 @@ class Busy:
 @pytest.mark.kafka
 def test_appending_is_no_transaction(log: PartitionLog) -> None:
     committed, any = (cast(Consumer, Busy()) for _ in range(2))
-    assert not log.is_open(committed, any, "commands")
+    assert not log.has_open_transaction(committed, any, "commands")
 
 
 @pytest.mark.kafka
 def test_open_transaction_is_seen(log: PartitionLog) -> None:
     commands = Stretch(log.connection, log.topics.commands)
     committed, any = consumer(log.connection), consumer(log.connection, isolation="read_uncommitted")
-    assert not log.is_open(committed, any, "commands")
+    assert not log.has_open_transaction(committed, any, "commands")
     commands.begin([b"open"])
-    assert log.is_open(committed, any, "commands")
+    assert log.has_open_transaction(committed, any, "commands")
     committed.close()
     any.close()
 
@@ -86,7 +88,7 @@ def test_committed_position_is_found(log: PartitionLog) -> None:
     writer = FencedWriter(log, 1_000_000)
     writer.fence()
     writer.commit_position(group, 7, "claim")
-    assert log.committed_by(group) == log.committed() == GroupCommit(7, "claim")
+    assert log.committed_position_by(group) == log.committed_position() == GroupCommit(7, "claim")
     group.close()
 
 

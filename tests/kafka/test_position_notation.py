@@ -1,14 +1,14 @@
 import pytest
 
 from cqrs_cli.errors import UsageError
-from cqrs_cli.kafka.position_notation import NamedPlace, parse_place, spell_position
+from cqrs_cli.kafka.position_notation import NamedPosition, format_position, parse_position
 
 
 def test_positions_name_a_record() -> None:
-    assert spell_position(3, 250) == "3@250"
-    assert spell_position(3, 250, "checkout:order") == "checkout:order:3@250"
-    assert parse_place("--fail", "order:3@250") == NamedPlace("", "order", 3, 250)
-    assert parse_place("--skip", "checkout:order:3@250") == NamedPlace("checkout", "order", 3, 250)
+    assert format_position(3, 250) == "3@250"
+    assert format_position(3, 250, "checkout:order") == "checkout:order:3@250"
+    assert parse_position("--fail", "order:3@250") == NamedPosition("", "order", 3, 250)
+    assert parse_position("--skip", "checkout:order:3@250") == NamedPosition("checkout", "order", 3, 250)
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ def test_positions_name_a_record() -> None:
 )
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"--fail: .* is not a position in a topic"):
-        parse_place("--fail", text)
+        parse_position("--fail", text)

@@ -16,7 +16,7 @@ from cqrs_cli.kafka.readers import (
     bounds,
     last_record,
     offset_at,
-    partitions,
+    partition_count,
     read,
     read_with,
     watermarks,
@@ -102,8 +102,8 @@ def test_open_transaction_limits_committed_end(log: Stretch) -> None:
 def test_hidden_records_stall_reading(log: Stretch) -> None:
     log.begin([b"open"])
     reader = consumer(log.connection)
-    with pytest.raises(StalledError, match="nothing to read at offset 0, though the log ends at 1"):
-        list(read_with(log.connection, reader, log.topic, 0, 0, 1, patience=0.3))
+    with pytest.raises(StalledError, match="no record is visible at offset 0, though the log ends at 1"):
+        list(read_with(log.connection, reader, log.topic, 0, 0, 1, timeout=0.3))
     reader.close()
 
 
@@ -130,9 +130,9 @@ def test_time_finds_first_later_record(log: Stretch) -> None:
 
 
 def test_missing_topic_has_no_partitions(connection: Connection, log: Stretch) -> None:
-    assert partitions(connection, log.topic) == 1
+    assert partition_count(connection, log.topic) == 1
     with pytest.raises(ConfigurationError, match="does not exist"):
-        partitions(connection, f"{log.topic}.missing")
+        partition_count(connection, f"{log.topic}.missing")
 
 
 def test_deleted_start_is_an_error(log: Stretch) -> None:
@@ -160,6 +160,6 @@ def test_lost_leader_is_looked_up_again() -> None:
 
 def test_absent_broker_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "REQUEST_TIMEOUT", 0.5)
-    for ask in (partitions, lambda connection, topic: bounds(connection, topic, [0])):
+    for ask in (partition_count, lambda connection, topic: bounds(connection, topic, [0])):
         with pytest.raises(UnavailableError, match=r"no answer from Kafka at 127\.0\.0\.1:1"):
             ask(Connection("127.0.0.1:1"), "any")

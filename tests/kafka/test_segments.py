@@ -23,14 +23,16 @@ def log(partition: int) -> PartitionLog:
 def test_one_home_reads_a_key(lineage: PartitionLineage, key: bytes) -> None:
     """The reader follows the segments of the key, including its current partition, at any stage of the splits."""
     chains = PartitionCounts(lineage.counts, "murmur2")
-    links = (list(chains.links(log(home), BOUNDS)) for home in chains.homes)
-    read = [[one.log for one in some if not one.log.keeps or one.log.keeps.has(key)] for some in links]
+    links = (list(chains.segments(log(home), BOUNDS)) for home in chains.current_partitions)
+    read = [
+        [one.log for one in some if not one.log.key_filter or one.log.key_filter.has(key)] for some in links
+    ]
     (decides,) = deciding(lineage, lambda count: target("murmur2", key, count))
-    if chains.have_grown:
+    if chains.were_raised:
         (mine,) = filter(None, read)
         assert decides in {one.partition for one in mine}
 
 
 def test_aggregate_that_never_grew_is_not_filtered() -> None:
-    (link,) = PartitionCounts((4,), "murmur2").links(log(3), BOUNDS)
+    (link,) = PartitionCounts((4,), "murmur2").segments(log(3), BOUNDS)
     assert link.log == log(3)

@@ -14,7 +14,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.kafka.clients import consumer, producer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.offsets import GroupCommit, committed, committed_now
+from cqrs_cli.kafka.offsets import GroupCommit, committed_offsets, committed_offsets_now
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds, read
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
@@ -48,7 +48,7 @@ class Partition:
         return [r.value for records in read(self.connection, topic, 0, start, end) for r in records]
 
     def standing(self) -> GroupCommit:
-        return committed(self.group, self.topics.commands, [0])[0]
+        return committed_offsets(self.group, self.topics.commands, [0])[0]
 
 
 @pytest.fixture
@@ -57,7 +57,9 @@ def partition(connection: Connection, prefix: str) -> Iterator[Partition]:
     for kind in KINDS:
         Stretch(connection, topics.name(kind))
     group = consumer(connection, group=topics.group)
-    committed(group, topics.commands, [0])  # as an owner does: librdkafka waits forever for a new coordinator
+    committed_offsets(
+        group, topics.commands, [0]
+    )  # as an owner does: librdkafka waits forever for a new coordinator
     yield Partition(connection, topics, group)
     group.close()
 
@@ -123,7 +125,7 @@ def test_refused_record_prevents_the_commit(partition: Partition, behind: int) -
     letters = [letter(os.urandom(3_000_000)), *[letter(os.urandom(5000))] * behind]
     with pytest.raises(BatchRefusedError, match="too large"):
         partition.write(writer, "one", letters)
-    assert committed_now(partition.connection, partition.topics, [0])[0] == GroupCommit(
+    assert committed_offsets_now(partition.connection, partition.topics, [0])[0] == GroupCommit(
         None, ""
     )  # the transaction is still open
     partition.write(partition.writer(), "two")

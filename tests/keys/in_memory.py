@@ -44,7 +44,7 @@ class KeysInMemory:
         self.records = [one for one in last.values() if one.value is not None] + self.records[-1:]
         self.records = sorted({one.offset: one for one in self.records}.values(), key=lambda one: one.offset)
 
-    def partitions(self) -> int:
+    def partition_count(self) -> int:
         return self.count
 
     def end_of_events(self, partition: int) -> int:

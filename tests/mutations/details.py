@@ -103,7 +103,12 @@ DETAILS = [
     Mutation(
         "fencing blames the batch",
         "cqrs_cli/kafka/write_errors.py",
-        (("ErrorKind.LATE, ErrorKind.REFUSED}", "ErrorKind.LATE, ErrorKind.REFUSED, ErrorKind.BROKEN}"),),
+        (
+            (
+                "ErrorKind.DELIVERY_TIMEOUT, ErrorKind.REJECTED}",
+                "ErrorKind.DELIVERY_TIMEOUT, ErrorKind.REJECTED, ErrorKind.CLIENT_UNUSABLE}",
+            ),
+        ),
         "tests/kafka/test_write_errors.py",
     ),
     Mutation(
@@ -138,7 +143,7 @@ DETAILS = [
     Mutation(
         "where records come to lie is not looked at",
         "cqrs_cli/kafka/expected_offsets.py",
-        (("            self._misplaced = TopicRecreatedError(topic)\n", "            return\n"),),
+        (("            self._error = TopicRecreatedError(topic)\n", "            return\n"),),
         "tests/scenarios/losses/test_topics_lost.py::test_logs_remade_meanwhile_stop_it[50-events]",
     ),
     Mutation(

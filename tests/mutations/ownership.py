@@ -110,7 +110,7 @@ OWNING = [
     Mutation(
         "a question to a lost leader is waited for",
         "cqrs_cli/kafka/leaders.py",
-        (("            _look(reader, topic, timeout)\n", "            pass\n"),),
+        (("            _refresh_leaders(reader, topic, timeout)\n", "            pass\n"),),
         "tests/kafka/test_readers.py::test_lost_leader_is_looked_up_again",
     ),
     Mutation(
@@ -146,13 +146,18 @@ OWNING = [
     Mutation(
         "a reader waits until librdkafka looks for its leader",
         "cqrs_cli/kafka/leaders.py",
-        (("        _look(reader, topic, SOON)\n", "        pass\n"),),
+        (("        _refresh_leaders(reader, topic, FIRST_ANSWER_TIMEOUT)\n", "        pass\n"),),
         "tests/kafka/test_leaders.py",
     ),
     Mutation(
         "a question of a client that connects is waited for",
         "cqrs_cli/kafka/leaders.py",
-        (("            return ask(min(_AGAIN, timeout))\n", "            return ask(timeout)\n"),),
+        (
+            (
+                "            return request(min(_FIRST_CALL_TIMEOUT, timeout))\n",
+                "            return request(timeout)\n",
+            ),
+        ),
         "tests/kafka/test_leaders.py",
     ),
     Mutation(
@@ -160,9 +165,10 @@ OWNING = [
         "cqrs_cli/kafka/partition_log.py",
         (
             (
-                "        high = self.watermarks(any, kind)[1]\n"
-                "        return self.watermarks(committed, kind)[1] < high\n",
-                "        return self.watermarks(committed, kind)[1] < self.watermarks(any, kind)[1]\n",
+                "        high = self.watermarks(uncommitted_reader, kind)[1]\n"
+                "        return self.watermarks(committed_reader, kind)[1] < high\n",
+                "        return self.watermarks(committed_reader, kind)[1]"
+                " < self.watermarks(uncommitted_reader, kind)[1]\n",
             ),
         ),
         "tests/kafka/test_partition_log.py::test_appending_is_no_transaction",

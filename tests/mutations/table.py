@@ -60,7 +60,7 @@ RULES = [
         "cqrs_cli/kafka/expected_offsets.py",
         (
             (
-                "        elif end > wanted:\n            self._misplaced = UnreadRecordsError(topic, wanted, end)\n",
+                "        elif end > expected:\n            self._error = UnreadRecordsError(topic, expected, end)\n",
                 "",
             ),
         ),

@@ -20,7 +20,7 @@ from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
-from cqrs_cli.kafka.keys_log import event_opener
+from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.topics.checks import aggregate_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.scans.replay.task import fold_part, total_part
@@ -39,7 +39,7 @@ def history(people: People, connection: Connection, subject: str = "ann") -> Agg
     """Return the events and the state, as `cqrs show --history` has them."""
     aggregate, topics = people.harness.aggregate, people.topics
     places = find_ranges(connection, topics, subject.encode(), "murmur2")
-    opener = event_opener(connection, connection.keys, topics, event_marks(aggregate), subject)
+    opener = event_decryptor(connection, connection.keys, topics, event_marks(aggregate), subject)
     with closing(opener):
         records = read_records(connection, subject.encode(), places, view=opener)
         return fold_history(aggregate, subject, records, lambda folded: True)
@@ -123,8 +123,8 @@ def test_absent_keys_topic_is_said(people: People, connection: Connection) -> No
 def tail(people: People, connection: Connection) -> PartitionTail:
     source = EventPartition("customer", people.topics.events, 0)
     marks = event_marks(people.harness.aggregate)
-    opener = event_opener(connection, connection.keys, source.topics, marks)
-    return PartitionTail(connection, source, 0, print, None, opener=opener)
+    opener = event_decryptor(connection, connection.keys, source.topics, marks)
+    return PartitionTail(connection, source, 0, print, None, decryptor=opener)
 
 
 def polled(reading: PartitionTail, count: int) -> list[Any]:
@@ -222,7 +222,7 @@ def test_trace_opens_events(people: People) -> None:
     people.meet("ann", FIRST)
     marks = event_marks(people.harness.aggregate)
     for connection, wanted in ((people.connection, ANNS_DATA), (people.blind, MASKED)):
-        with closing(event_opener(connection, connection.keys, people.topics, marks)) as opener:
+        with closing(event_decryptor(connection, connection.keys, people.topics, marks)) as opener:
             topics, openers = {"customer": people.topics}, {"customer": opener}
             found = trace_messages(connection, topics, "c-1", 0, print, openers)
         assert [json.loads(one.data) for one in found.messages] == [wanted]

@@ -21,7 +21,7 @@ class Owner:
 
     def __init__(self, connection: Connection, topics: Topics, aggregate: Aggregate) -> None:
         self.connection, self.topics, self.aggregate = connection, topics, aggregate
-        self.positions = dict.fromkeys(range(readers.partitions(connection, topics.commands)), 0)
+        self.positions = dict.fromkeys(range(readers.partition_count(connection, topics.commands)), 0)
         self.states: dict[str, VersionedState] = {}
         self.remembered: dict[tuple[str, str], DedupEntry] = {}
 

@@ -60,7 +60,7 @@ class GrowingCounters:
             done.result(10)
         self._producer = clients.producer(self.connection)  # a client that knows all partitions
         for name in names:
-            eventually(lambda name=name: readers.partitions(self.connection, name) == count)  # type: ignore[misc]
+            eventually(lambda name=name: readers.partition_count(self.connection, name) == count)  # type: ignore[misc]
             readers.bounds(self.connection, name, range(count))
 
     def split(self, *partitions: int) -> None:

@@ -7,7 +7,7 @@ from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.growth import Grow
 from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.lineage_log import read_lineage, wish
+from cqrs_cli.kafka.lineage_log import read_lineage, request_repartitioning
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.scans.replay.fold import NOTHING, Total
 from cqrs_cli.scans.replay.task import ReplayPlan, total_part
@@ -19,7 +19,7 @@ def grow(harness: TopicHarness, count: int) -> None:
     """Repartition the topics, as an operator does. From now on records are sent with the new partition count."""
     with Admin(harness.connection) as admin:
         make_lineage(admin, harness.topics)
-        wish(harness.connection, harness.topics, Grow(harness.partitions, count))
+        request_repartitioning(harness.connection, harness.topics, Grow(harness.partitions, count))
         grow_topics(admin, harness.topics, count)
     harness.partitions = count
     harness.reconnect()

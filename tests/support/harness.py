@@ -145,7 +145,7 @@ class TopicHarness:
         If an owner was killed, its commit is pending until its transaction times out.
         """
         group = clients.consumer(self.connection, group=self.topics.group)
-        found = offsets.committed(group, self.topics.commands, [partition], timeout=60)[partition]
+        found = offsets.committed_offsets(group, self.topics.commands, [partition], timeout=60)[partition]
         group.close()
         return found.offset, parse_claim(found.metadata)
 

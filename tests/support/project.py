@@ -162,7 +162,7 @@ def ids(project: Project, name: str) -> list[str]:
     topic = Topics(name, project.prefix).outcomes
     found = []
     for partition, (start, end) in readers.bounds(
-        project.connection, topic, range(readers.partitions(project.connection, topic))
+        project.connection, topic, range(readers.partition_count(project.connection, topic))
     ).items():
         for records in readers.read(project.connection, topic, partition, start, end):
             found += [str((r.value or b"").split(b'"id":"')[1].split(b'"')[0]) for r in records]

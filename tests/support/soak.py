@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cqrs_cli.failpoints import POINTS, VARIABLE
-from cqrs_cli.kafka.offsets import committed_now
+from cqrs_cli.kafka.offsets import committed_offsets_now
 from tests.support import ROOT
 from tests.support.beside import Beside, write_project
 from tests.support.brokers import Broker, broker
@@ -103,7 +103,7 @@ class Soak:
         Does not wait for pending commits of killed owners.
         """
         partitions = range(self.bank.partitions)
-        standing = committed_now(self.bank.connection, self.bank.topics, partitions)
+        standing = committed_offsets_now(self.bank.connection, self.bank.topics, partitions)
         return sum(one.offset or 0 for one in standing.values())
 
     def kill_worker(self) -> str:

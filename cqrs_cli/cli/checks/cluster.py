@@ -107,7 +107,7 @@ def _newest_of(cli: Cli, settings: "Settings", uri: str, name: str) -> "Iterator
     from cqrs_cli.doctor.checkpoints import check_newest
     from cqrs_cli.errors import ConfigurationError
     from cqrs_cli.kafka.admin.topics import Admin, check_topics
-    from cqrs_cli.kafka.offsets import committed_now
+    from cqrs_cli.kafka.offsets import committed_offsets_now
     from cqrs_cli.kafka.partition_log import PartitionLog
     from cqrs_cli.settings.durations import milliseconds
 
@@ -117,7 +117,8 @@ def _newest_of(cli: Cli, settings: "Settings", uri: str, name: str) -> "Iterator
             found = check_topics(admin, topics)
         numbers, window = range(found.partitions), milliseconds(settings.dedup_window)
         decided = {
-            number: one.offset or 0 for number, one in committed_now(connection, topics, numbers).items()
+            number: one.offset or 0
+            for number, one in committed_offsets_now(connection, topics, numbers).items()
         }
         identities = [shard_identity(found, number, aggregate, window) for number in numbers]
         folder = shard_folder(settings.state_dir, topics).name

@@ -56,7 +56,7 @@ def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
     The command exits with 5 if the keyring lacks a KEK that is in use.
     """
     from cqrs_cli.cli.render.keys import free_master, keys_in_use
-    from cqrs_cli.kafka.kek_usage import masters_in_use
+    from cqrs_cli.kafka.kek_usage import count_kek_usage
     from cqrs_cli.keys.address import ring_at
 
     place = cli.settings.keys()
@@ -67,7 +67,7 @@ def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
     found = {}
     for name in dict.fromkeys(chosen):
         with cli.working(f"reading the keys of {name}"):
-            found[name] = masters_in_use(connection, cli.topics(name))
+            found[name] = count_kek_usage(connection, cli.topics(name))
     result = keys_in_use(ring.names if ring else (), found)
     cli.result(*result)
     cli.flush()
@@ -77,7 +77,7 @@ def keys_status(cli: Cli, aggregates: AggregateNames = None) -> None:
         cli.note("no aggregate has personal fields")
     if ring is not None:
         for name, masters in found.items():
-            ring.check_masters(cli.topics(name).keys, (one for one, use in masters.items() if use.keys))
+            ring.check_masters(cli.topics(name).keys, (one for one, use in masters.items() if use.current))
 
 
 def _change(cli: Cli, how: str, change: "Callable[[Path, str, bytes], str]") -> None:

@@ -43,7 +43,7 @@ def show(
     """
     from cqrs_cli.client import history as queries
     from cqrs_cli.core.sealed_events import event_marks
-    from cqrs_cli.kafka.keys_log import event_opener
+    from cqrs_cli.kafka.keys_log import event_decryptor
 
     topics = cli.topics(aggregate)
     positions = positions_of("--at", at, topics.events)
@@ -55,7 +55,7 @@ def show(
     count = sum(place.end - place.start for place in places)
     with (
         cli.working(f"reading {count:,} events") if count > LONG else nullcontext(),
-        closing(event_opener(connection, connection.keys, topics, event_marks(loaded), id)) as opener,
+        closing(event_decryptor(connection, connection.keys, topics, event_marks(loaded), id)) as opener,
     ):
         records = queries.read_records(connection, key, places, view=opener)
         shown = queries.fold_history(loaded, id, records, within)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cqrs_cli.cli.result import Result, table
 from cqrs_cli.column import Column
-from cqrs_cli.kafka.position_notation import spell_position
+from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _lines(
             yield _Line("green", name, f"the code reads every event, {log.events:,}")
         for bad in log.unreadable:
             more = f" ({counted(bad.times, 'event')} like it there)" if bad.times > 1 else ""
-            yield _Line("red", name, f"{spell_position(bad.partition, bad.offset)}: {bad.reason}{more}")
+            yield _Line("red", name, f"{format_position(bad.partition, bad.offset)}: {bad.reason}{more}")
     if written:
         yield _Line("", "", "written: commit schemas/")
     elif gravest(compared, {}) == "amber":

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.result import Result
-from cqrs_cli.kafka.position_notation import spell_position
+from cqrs_cli.kafka.position_notation import format_position
 
 if TYPE_CHECKING:
     from cqrs_cli.client.queries.dead_letters import FailedCommand
@@ -42,5 +42,5 @@ def _told(one: "FailedCommand") -> tuple[dict[str, Any], str]:
         "type": None if command is None else command.type,
     }
     told = "?" if command is None else f"{command.subject}  {command.type}  {command.id}"
-    line = f"{one.time}  {spell_position(one.partition, one.offset)}  {told}  {one.reason}: {one.message}"
+    line = f"{one.time}  {format_position(one.partition, one.offset)}  {told}  {one.reason}: {one.message}"
     return document, printable(line)

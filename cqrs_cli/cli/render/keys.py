@@ -75,7 +75,7 @@ def keys_in_use(ring: Sequence[str], found: "Mapping[str, Mapping[str, MasterUse
         for aggregate, masters in found.items()
         for name in dict.fromkeys([*ring, *masters])
     ]
-    needed = {name for masters in found.values() for name, use in masters.items() if not use.is_over}
+    needed = {name for masters in found.values() for name, use in masters.items() if not use.is_unused}
     free = [name for name in ring[1:] if name not in needed]
     documents = [row_document(row, _COLUMNS) for row in rows]
     return Result(

@@ -9,7 +9,7 @@ from cqrs_cli.cli.output import printable
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.kafka.position_notation import spell_position
+from cqrs_cli.kafka.position_notation import format_position
 
 
 def record_document(partition: int, record: Record) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def record_line(partition: int, record: Record) -> str:
     """Return time, location, key and the main parts of the message, on one line without control characters."""
     when = rfc3339(record.timestamp)
     key = _shown(record.key)
-    return printable(f"{when}  {spell_position(partition, record.offset)}  {key}  {_summary(record)}")
+    return printable(f"{when}  {format_position(partition, record.offset)}  {key}  {_summary(record)}")
 
 
 def _summary(record: Record) -> str:

@@ -16,7 +16,7 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.position_notation import spell_position
+from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.words import counted
 
 #: The largest number of ids in a line of text; JSON has all ids.
@@ -37,7 +37,7 @@ def sent(one: SentCommand) -> Result:
         "partition": partition,
         "offset": offset,
     }
-    place = f"({spell_position(partition, offset)}), id {composed.id}"
+    place = f"({format_position(partition, offset)}), id {composed.id}"
     return Result(document, f"sent {composed.type} to {composed.subject} {place}")
 
 

@@ -15,7 +15,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.position_notation import spell_position
+from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.topics.topics import Topics
 
 #: The prefix of the headers that a dead letter has in addition to the command's own headers.
@@ -61,7 +61,7 @@ def failed_commands(
             rfc3339(record.timestamp),
             told.get("cqrs.reason", ""),
             told.get("cqrs.message", ""),
-            spell_position(told.get("cqrs.partition", ""), told.get("cqrs.offset", "")),
+            format_position(told.get("cqrs.partition", ""), told.get("cqrs.offset", "")),
             plain,
             command,
         )

@@ -25,7 +25,7 @@ def waiting(
     two partitions, but counts once.
     """
     found: list[Deferral] = []
-    count = readers.partitions(connection, topics.deferred)
+    count = readers.partition_count(connection, topics.deferred)
     keeper = _keeper(connection, topics, partitioner, count)
     for partition in range(count):
         log = PartitionLog(connection, topics, partition)

@@ -33,7 +33,7 @@ def named_payloads(connection: Connection, topics: Topics, questioned: Collectio
     places = [
         (topics.name(kind), partition)
         for kind in _REFERRING
-        for partition in range(readers.partitions(connection, topics.name(kind)))
+        for partition in range(readers.partition_count(connection, topics.name(kind)))
     ]
     wanted = frozenset(questioned)
 

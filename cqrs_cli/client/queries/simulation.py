@@ -29,7 +29,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, offsets
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.keys_log import event_opener
+from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.segments import find_lineage
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
@@ -79,7 +79,7 @@ class Rehearsal:
             key = composed.subject.encode()
             subjects.setdefault(target(deciding.partitioner, key, self.topics.partitions), set()).add(key)
         self._marks = event_marks(aggregate)
-        self._opener = event_opener(connection, connection.keys, topics, self._marks)
+        self._opener = event_decryptor(connection, connection.keys, topics, self._marks)
         self._keys: dict[str, DataKey] = {}  # data keys for the simulated events, by id
         self._batches: dict[int, Batch] = {}
         self._ends: dict[int, int] = {}
@@ -212,7 +212,7 @@ def _waiting(log: PartitionLog, keys: Collection[bytes]) -> list[Deferral]:
 def _undecided(connection: Connection, topics: Topics, ends: Mapping[int, int]) -> int:
     with closing(clients.consumer(connection, group=topics.group, isolation="read_uncommitted")) as client:
         try:
-            positions = offsets.committed(client, topics.commands, ends, _PATIENCE)
+            positions = offsets.committed_offsets(client, topics.commands, ends, _PATIENCE)
         except KafkaException:
             return 0
     return sum(max(0, end - (positions[partition].offset or 0)) for partition, end in ends.items())

@@ -90,7 +90,7 @@ def _partitions(
     missing: dict[str, ConfigurationError] = {}
     for name, of_one in topics.items():
         try:
-            parts[name] = readers.partitions(connection, of_one.commands)
+            parts[name] = readers.partition_count(connection, of_one.commands)
         except ConfigurationError as error:
             missing[name] = error
     return parts, missing

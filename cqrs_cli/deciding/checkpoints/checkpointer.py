@@ -118,7 +118,7 @@ class Checkpointer:
         one.report(error, "no checkpoint is written")
         if one not in self._failing:
             self._failing.add(one)
-            one.notes.append(f"no checkpoint of {one.log.place('commands')} is written: {error}")
+            one.notes.append(f"no checkpoint of {one.log.log_name('commands')} is written: {error}")
 
     def close(self) -> None:
         """Kill the running child process: a checkpoint without a manifest does not count."""

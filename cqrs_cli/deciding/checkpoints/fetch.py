@@ -23,7 +23,7 @@ def fetch_checkpoint(
     `refused`: SHA-256s of data that failed before. `note` gets a line for each checkpoint that is skipped, also after a
     failed download. Raises `UnavailableError` if the store cannot list its checkpoints, or the broker does not answer.
     """
-    checkpoints, place = source.checkpoints(), source.log.place("commands")
+    checkpoints, place = source.checkpoints(), source.log.log_name("commands")
     found = sorted(checkpoints.manifests(note), key=lambda one: one.positions.commands, reverse=True)
     if not found:
         return None

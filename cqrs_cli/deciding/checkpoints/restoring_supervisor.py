@@ -44,7 +44,7 @@ class RestoringSupervisor(DecidingSupervisor):
         if not opened.fresh:
             return opened
         self.measures.enter("restore")
-        path, place = self._source.shard, self._source.log.place("commands")
+        path, place = self._source.shard, self._source.log.log_name("commands")
         with workplace(path, "fetch") as prepared:
             found = self._fetched(FetchRequest(self._source, self._refused, prepared))
             if found is None:
@@ -68,7 +68,7 @@ class RestoringSupervisor(DecidingSupervisor):
         found: Line | None = None
         for line in self._lines(request):
             if line.note or line.error:
-                place = self._source.log.place("commands")
+                place = self._source.log.log_name("commands")
                 self.notes.append(line.note or f"{place}: no checkpoint is used: {line.error}")
             if line.sha256:
                 found = line

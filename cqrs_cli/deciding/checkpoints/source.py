@@ -42,7 +42,7 @@ class CheckpointSource:
 
     def loss(self) -> str:
         """Return the accepted loss in the committed claim, as JSON; empty if there is none."""
-        claim = parse_claim(self.log.committed().metadata)
+        claim = parse_claim(self.log.committed_position().metadata)
         return "" if claim is None or claim.accepted is None else msgspec.json.encode(claim.accepted).decode()
 
     def witness(self, positions: Positions) -> dict[str, Evidence | None]:
@@ -52,7 +52,7 @@ class CheckpointSource:
             at = getattr(positions, kind)
             start, end = self.log.bounds(kind)
             if at > end:
-                raise ContradictionError(f"{self.log.place(kind)} ends at {end}, its shard is at {at}")
+                raise ContradictionError(f"{self.log.log_name(kind)} ends at {end}, its shard is at {at}")
             last = self.log.last_record(kind, start, at) if start < at else None
             found[kind] = None if last is None else evidence(last)
         return found
@@ -76,7 +76,7 @@ class CheckpointSource:
                     self.log.first_record(kind, noted.offset, noted.offset + 1)
                 )
             if not matches:
-                return f"{self.log.place(kind)} does not hold what it held then"
+                return f"{self.log.log_name(kind)} does not hold what it held then"
         return ""
 
 

@@ -21,7 +21,7 @@ from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.recover import will_last
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError, CqrsError
-from cqrs_cli.kafka.clients import unreachable
+from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.ownership.claim import parse_claim
 from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.registry import load
@@ -60,7 +60,7 @@ def build_shard(
             try:
                 holding = plan.read_holding(partition)
                 is_unborn = holding.phase == "wait"  # before a repartitioning this partition does not exist
-                claim = None if is_unborn else parse_claim(log.committed().metadata)
+                claim = None if is_unborn else parse_claim(log.committed_position().metadata)
                 window = plan.deciding.window
                 fold_visible(log, aggregate, cache, claim, window, measures, topic_id, holding)
                 cache.check_keys(claim is not None and claim.accepted is not None)
@@ -89,7 +89,7 @@ def serve_build(plan: Plan, partition: Partition, folder: Path, parent: Pipe) ->
     except CqrsError as error:
         result = error
     except KafkaException as error:
-        result = unreachable(plan.connection, error)
+        result = unreachable_error(plan.connection, error)
     except Exception as bug:
         traceback.print_exc()
         result = CqrsError(f"{partition.aggregate} partition {partition.number}: {type(bug).__name__}: {bug}")

@@ -155,7 +155,7 @@ def _sizes(plan: Plan) -> dict[Partition, int]:
     sizes: dict[Partition, int] = {}
     for name, described in plan.topics.items():
         topics = described.topics
-        there = range(readers.partitions(plan.connection, topics.commands))
+        there = range(readers.partition_count(plan.connection, topics.commands))
         events, outcomes = (
             readers.bounds(plan.connection, topic, there) for topic in (topics.events, topics.outcomes)
         )

@@ -19,7 +19,7 @@ from cqrs_cli.following.gateway.replica import Replica
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topic_identity import same_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.keys_log import event_opener
+from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.tailing import Placed, events_with_data, following
@@ -94,7 +94,7 @@ class AggregateFollower:
 
     def open_events(self, only: str | None = None) -> EventDecryptor:
         """Return a decryptor of personal values, for all events or for the aggregate `only`; close it after use."""
-        return event_opener(self.connection, self.connection.keys, self.topics, self._marks, only)
+        return event_decryptor(self.connection, self.connection.keys, self.topics, self._marks, only)
 
     def log(self, partition: int) -> PartitionLog:
         """Return the logs of one partition."""
@@ -130,7 +130,7 @@ class AggregateFollower:
 
     def _has_grown(self) -> bool:
         """Return True if there are more partitions to follow: added partitions, or pending ones that may be read."""
-        count = readers.partitions(self.connection, self.topics.events)
+        count = readers.partition_count(self.connection, self.topics.events)
         if count > self.partitions or len(self._followed) < self.partitions:
             self._open(count)
         return self._followable().keys() != self._followed

@@ -8,7 +8,7 @@ from typing import Self
 
 from cqrs_cli.client.background_sender import BackgroundSender
 from cqrs_cli.following.gateway.follower import AggregateFollower
-from cqrs_cli.kafka.readers import BELIEVED_AFTER
+from cqrs_cli.kafka.readers import SHORT_LOG_TIMEOUT
 from cqrs_cli.settings.durations import parse_duration
 
 #: Headers of a response to a request that may be retried.
@@ -119,7 +119,9 @@ class GatewayLimits:
     streams: int = 1_000  # concurrent streams; further streams get 503
     lagging: int = 200  # concurrent streams that hold events read from the topic; further streams wait
     connections: int = 2_500  # including idle connections; a further connection closes the longest idle one
-    believed: float = BELIEVED_AFTER  # seconds until a log that ends before a client's position causes a 410
+    believed: float = (
+        SHORT_LOG_TIMEOUT  # seconds until a log that ends before a client's position causes a 410
+    )
 
     def with_connections(self, allowed: int) -> "GatewayLimits":
         """Return these limits with at most `allowed` connections (at least 20); requests get four fifths of them."""

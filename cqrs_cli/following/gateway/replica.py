@@ -64,7 +64,7 @@ class Replica:
 
     def _check(self, bounds: tuple[int, int]) -> None:
         start, end = bounds
-        place = self._log.place("events")
+        place = self._log.log_name("events")
         if self.position > end:
             raise ContradictionError(
                 f"{place} ends at {end}, before the {self.position} that was already folded",

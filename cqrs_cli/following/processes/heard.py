@@ -32,12 +32,12 @@ class HeardReader:
     def __init__(self, connection: Connection, topics: ProcessTopics, aggregates: Iterable[str]) -> None:
         """Raises `ConfigurationError` if a topic does not exist."""
         self._connection, self._topics = connection, topics
-        readers.partitions(connection, topics.positions)
+        readers.partition_count(connection, topics.positions)
         self._sources = [
             EventPartition(name, topic, number)
             for name in sorted(aggregates)
             for topic in (Topics(name, topics.prefix).events,)
-            for number in range(readers.partitions(connection, topic))
+            for number in range(readers.partition_count(connection, topic))
         ]
         self._recorded: dict[bytes, ProcessPosition] = {}
         self._read_to = 0  # offset in the positions topic
@@ -73,8 +73,10 @@ class HeardReader:
         except (KafkaException, readers.MissingError, readers.StalledError) as error:
             self.close()  # after meeting an isolated broker, a client may trust its metadata for minutes
             if isinstance(error, KafkaException):
-                raise clients.failed(self._connection, error, RequiredAcl("Read", "topic", topic)) from error
-            raise clients.unreachable(self._connection, error.message) from error
+                raise clients.to_error(
+                    self._connection, error, RequiredAcl("Read", "topic", topic)
+                ) from error
+            raise clients.unreachable_error(self._connection, error.message) from error
         return found
 
     def _read_positions(self, topic: str) -> None:

@@ -17,9 +17,9 @@ from cqrs_cli.following.processes.explain import blamed_event
 from cqrs_cli.following.processes.heirs import TargetPartitions
 from cqrs_cli.following.processes.load import PROCESSES, LoadedProcess
 from cqrs_cli.following.processes.session import ReactSession
-from cqrs_cli.kafka.event_tail import PartitionTail, Tell
-from cqrs_cli.kafka.keys_log import event_opener
-from cqrs_cli.kafka.position_notation import spell_position
+from cqrs_cli.kafka.event_tail import PartitionTail, ReportProgress
+from cqrs_cli.kafka.keys_log import event_decryptor
+from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.ownership.claim import progressed
 from cqrs_cli.ownership.loop import Loop
@@ -32,7 +32,7 @@ class ReactionContext:
 
     loaded: LoadedProcess
     composer: Composer
-    note: Tell
+    note: ReportProgress
     #: Offset of an event → why a topic rejects its commands
     refused: dict[int, str] = field(default_factory=dict)
     events: int = 0  # events with a reaction
@@ -67,7 +67,7 @@ class ReactLoop(Loop):
         connection = session.plan.connection
         note = self.done.note
         marks, client, payloads = event_marks(self.aggregate), session.consumer, connection.payloads
-        session.opener = event_opener(connection, connection.keys, source.topics, marks)
+        session.opener = event_decryptor(connection, connection.keys, source.topics, marks)
         self.tail = PartitionTail(connection, source, self.at, note, payloads, client, session.opener)
 
     def poll(self) -> list[Record]:
@@ -189,9 +189,9 @@ class ReactLoop(Loop):
 
     def _place(self, record: Record) -> str:
         source = self.session.subscription.source
-        return spell_position(source.partition, record.offset, source.topic)
+        return format_position(source.partition, record.offset, source.topic)
 
     def _way_out(self, record: Record) -> str:
         source, name = self.session.subscription.source, self.loaded.name
-        position = spell_position(source.partition, record.offset, f"{name}:{source.aggregate}")
+        position = format_position(source.partition, record.offset, f"{name}:{source.aggregate}")
         return f"cqrs run --process {name} --skip {position}"

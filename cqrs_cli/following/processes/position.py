@@ -8,7 +8,7 @@ from msgspec import Struct
 from cqrs_cli.deciding.position import check_place
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.kafka.position_notation import spell_position
+from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.ownership.claim import Claim
 
 
@@ -134,7 +134,7 @@ def position_contradiction(state: SourceState) -> CqrsError | None:
 
 def _error(state: SourceState, what: str, onward: int) -> CqrsError:
     onward = min(max(onward, state.start), state.end)
-    place = spell_position(state.source.partition, onward, f"{state.process}:{state.source.aggregate}")
+    place = format_position(state.source.partition, onward, f"{state.process}:{state.source.aggregate}")
     return ContradictionError(
         f"process {state.process}, {state.source.topic} partition {state.source.partition}: {what}",
         f"find out why; to go on from offset {onward}: cqrs run --process {state.process} --accept-loss {place}",
@@ -151,7 +151,7 @@ def check_skip(state: SourceState, skip: int) -> None:
         return
     where = "it is new" if found is None else f"it stands at {found.offset}"
     raise UsageError(
-        f"process {state.process} was not stopped by event {spell_position(state.source.partition, skip)} of"
+        f"process {state.process} was not stopped by event {format_position(state.source.partition, skip)} of"
         f" {state.source.topic}: {where}",
         "leave out --skip: only the event that ended a process can be skipped",
     )

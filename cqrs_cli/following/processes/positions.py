@@ -9,9 +9,9 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, SourceState, position_key, read_position
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.clients import Isolation, consumer, failed
+from cqrs_cli.kafka.clients import Isolation, consumer, to_error
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.offsets import GroupCommit, committed
+from cqrs_cli.kafka.offsets import GroupCommit, committed_offsets
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 
@@ -79,7 +79,7 @@ def source_state(
 def committed_of(group: Consumer, subscription: Subscription) -> GroupCommit:
     """Return the group's offset of a partition with its metadata, which contains the claim; raises `KafkaException`."""
     source = subscription.source
-    return committed(group, source.topic, [source.partition])[source.partition]
+    return committed_offsets(group, source.topic, [source.partition])[source.partition]
 
 
 def source_states(plan: ProcessPlan) -> dict[Subscription, SourceState]:
@@ -95,7 +95,7 @@ def source_states(plan: ProcessPlan) -> dict[Subscription, SourceState]:
                 if subscription.process == process:
                     states[subscription] = source_state(plan, subscription, group, positions)
         except KafkaException as error:
-            raise failed(plan.connection, error, RequiredAcl("Read", "group", topics.group)) from error
+            raise to_error(plan.connection, error, RequiredAcl("Read", "group", topics.group)) from error
         finally:
             group.close()
     return {subscription: states[subscription] for subscription in plan.subscriptions}

@@ -17,7 +17,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.lineage_log import visible_lineage
-from cqrs_cli.kafka.position_notation import parse_place
+from cqrs_cli.kafka.position_notation import parse_position
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_refusal
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import MAX_MESSAGE_BYTES, Topics
@@ -157,7 +157,7 @@ def _places(
     """Parse `PROCESS:AGG:P@OFFSET`."""
     known = {one.place: one for one in subscriptions}
     for text in texts:
-        place, at = text.rpartition("@")[0], parse_place(flag, text)
+        place, at = text.rpartition("@")[0], parse_position(flag, text)
         if place not in known:
             raise UsageError(
                 f"{flag}: {place!r} is not heard in this run", f"it hears {', '.join(sorted(known)[:8])}"

@@ -21,7 +21,7 @@ from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, recorded
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.clients import consumer, is_denied
-from cqrs_cli.kafka.offsets import PENDING_PATIENCE, GroupCommit, committed, is_pending
+from cqrs_cli.kafka.offsets import PENDING_COMMIT_TIMEOUT, GroupCommit, committed_offsets, has_pending_commit
 from cqrs_cli.ownership.open_transactions import settlement
 
 #: (topic, partition).
@@ -111,7 +111,8 @@ class _InDoubtTransaction:
                 if writer.producer_id in starts
             }
             if not opened and not (
-                pending and is_pending(self._connection, self._topics.group, source.topic, source.partition)
+                pending
+                and has_pending_commit(self._connection, self._topics.group, source.topic, source.partition)
             ):
                 return None
             commit = was_reacted(self._traces(opened))
@@ -123,7 +124,9 @@ class _InDoubtTransaction:
         client = consumer(self._connection, group=self._topics.group, isolation="read_uncommitted")
         try:
             source = self._source
-            return committed(client, source.topic, [source.partition], PENDING_PATIENCE)[source.partition]
+            return committed_offsets(client, source.topic, [source.partition], PENDING_COMMIT_TIMEOUT)[
+                source.partition
+            ]
         finally:
             client.close()
 

@@ -22,7 +22,7 @@ from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscr
 from cqrs_cli.following.processes.retire import replace_position
 from cqrs_cli.following.processes.settle import settled_reaction
 from cqrs_cli.following.processes.topics import heard_topics
-from cqrs_cli.kafka.clients import unreachable
+from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.readers import MissingError, StalledError
 from cqrs_cli.ownership.claim import Claim
@@ -102,9 +102,9 @@ class ReactingSupervisor(Supervisor):
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
         if isinstance(error, KafkaException):
-            if error_kind(error) is ErrorKind.MISSING and self.missing.lasts(self.timing.missing):
+            if error_kind(error) is ErrorKind.UNKNOWN_PARTITION and self.missing.lasts(self.timing.missing):
                 raise explain_missing(self.plan, self.subscription) from error
-            error = unreachable(self.plan.connection, error)
+            error = unreachable_error(self.plan.connection, error)
         if isinstance(error, UnavailableError):
             self.block(str(error))
 

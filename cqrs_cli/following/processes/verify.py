@@ -20,7 +20,7 @@ from cqrs_cli.following.processes.plan import CommandsTopic
 from cqrs_cli.following.processes.sent import ProcessCommands, command_digest
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.segments import PartitionCounts, find_chains
+from cqrs_cli.kafka.segments import PartitionCounts, find_partition_counts
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.payloads.download import checked_out, look_up
@@ -96,10 +96,10 @@ def _commands_topics(
     for name in registry.names(settings.aggregates, settings.root):
         topics = Topics(name, settings.topic_prefix)
         try:
-            found[name] = CommandsTopic(topics.commands, readers.partitions(connection, topics.commands))
+            found[name] = CommandsTopic(topics.commands, readers.partition_count(connection, topics.commands))
         except ConfigurationError:
             continue
-        chains[topics.commands] = find_chains(
+        chains[topics.commands] = find_partition_counts(
             connection, topics, settings.partitioner, found[name].partitions
         )
     return found, chains
@@ -189,7 +189,7 @@ def _given(
             one.topic,
             one.partition,
             command_digest(one.topic, one.key, one.value, masks.get(one.topic)),
-            before=chains[one.topic].chain(one.partition)[:-1],
+            before=chains[one.topic].partitions_of(one.partition)[:-1],
         )
         for one in made
     ]

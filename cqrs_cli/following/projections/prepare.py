@@ -25,7 +25,7 @@ from cqrs_cli.following.projections.tables import make_control, make_tables, rea
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection as Cluster
-from cqrs_cli.kafka.event_tail import EventPartition, Tell
+from cqrs_cli.kafka.event_tail import EventPartition, ReportProgress
 from cqrs_cli.kafka.topics.topics import Topics
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def prepare_projection(
     connection: Cluster,
     loaded: LoadedProjection,
     place: DatabaseAddress,
-    note: Tell,
+    note: ReportProgress,
     *,
     rebuild: bool = False,
     patience: float | None = None,
@@ -80,7 +80,7 @@ def prepare_projection(
         engine.dispose()
 
 
-def patiently(work: Callable[[], _T], plan: ProjectionPlan, note: Tell) -> _T:
+def patiently(work: Callable[[], _T], plan: ProjectionPlan, note: ReportProgress) -> _T:
     """Return the result of `work`, retried until the database responds.
 
     Raises `ConfigurationError` if a retry does not help, `UnavailableError` after the plan's timeout (`patience`).

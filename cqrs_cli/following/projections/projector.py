@@ -31,7 +31,7 @@ from cqrs_cli.following.projections.load import PACKAGE, LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.positions import MovedError, move_position, own_position
 from cqrs_cli.following.projections.tables import read_made
-from cqrs_cli.kafka.event_tail import EventPartition, Tail, Tell
+from cqrs_cli.kafka.event_tail import EventPartition, ReportProgress, Tail
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.readers import MissingError
 
@@ -54,7 +54,7 @@ class Projector:
         engine: Engine,
         open_tail: Callable[[EventPartition, int], Tail],
         stopping: threading.Event,
-        note: Tell,
+        note: ReportProgress,
     ) -> None:
         self._plan, self._source, self._loaded, self._engine = plan, source, loaded, engine
         self._open_tail, self._stopping, self._note = open_tail, stopping, note

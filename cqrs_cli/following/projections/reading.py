@@ -15,7 +15,7 @@ def check_position(connection: Connection, name: str, source: EventPartition, po
 
     The mismatch must last for `BELIEVED_AFTER` seconds.
     """
-    deadline = time.monotonic() + readers.BELIEVED_AFTER
+    deadline = time.monotonic() + readers.SHORT_LOG_TIMEOUT
     while True:
         bounds = readers.bounds(connection, source.topic, [source.partition], "read_uncommitted")
         low, high = bounds[source.partition]

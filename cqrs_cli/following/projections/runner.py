@@ -9,8 +9,8 @@ from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.projector import Projector
 from cqrs_cli.following.projections.reading import check_position, projected_topics
-from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail, Tail, Tell
-from cqrs_cli.kafka.keys_log import event_opener
+from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail, ReportProgress, Tail
+from cqrs_cli.kafka.keys_log import event_decryptor
 
 #: Seconds between two calls of `idle`.
 _LOOK_EVERY = 0.2
@@ -20,7 +20,7 @@ def project_partitions(
     plan: ProjectionPlan,
     sources: Iterable[EventPartition],
     loaded: LoadedProjection,
-    note: Tell,
+    note: ReportProgress,
     idle: Callable[[threading.Event], None] = lambda stopping: None,
 ) -> list[ProjectorResult]:
     """Project these partitions and return their results.
@@ -39,10 +39,10 @@ def project_partitions(
         begun.add(source)
         check_position(plan.connection, plan.name, source, start)
         connection, marks = plan.connection, event_marks(loaded.aggregates[source.aggregate])
-        opener = event_opener(connection, connection.keys, source.topics, marks)
+        opener = event_decryptor(connection, connection.keys, source.topics, marks)
         patient = plan.patience is None
         return PartitionTail(
-            connection, source, start, note, connection.payloads, opener=opener, patient=patient
+            connection, source, start, note, connection.payloads, decryptor=opener, wait_for_broker=patient
         )
 
     projectors = [Projector(plan, source, loaded, engine, opened, stopping, note) for source in sources]

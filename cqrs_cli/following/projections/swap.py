@@ -24,13 +24,15 @@ from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.positions import Position, read_positions
 from cqrs_cli.following.projections.prepare import patiently
 from cqrs_cli.following.projections.runner import project_partitions
-from cqrs_cli.kafka.event_tail import EventPartition, Tell
+from cqrs_cli.kafka.event_tail import EventPartition, ReportProgress
 
 #: Folds events into the shadow tables up to these offsets.
 CatchUp = Callable[[Mapping[EventPartition, int]], None]
 
 
-def exchange(live: ProjectionPlan, new: ProjectionPlan, loaded: LoadedProjection, note: Tell) -> None:
+def exchange(
+    live: ProjectionPlan, new: ProjectionPlan, loaded: LoadedProjection, note: ReportProgress
+) -> None:
     """Run `swap_tables`, and fold missing events in this process. Retries while the database is busy or unavailable."""
 
     def catch_up(targets: Mapping[EventPartition, int]) -> None:

@@ -112,7 +112,7 @@ class EventBatches:
             raise self._log.fault("events", record.offset, error) from error
 
     def _place(self, record: Record) -> str:
-        return f"{self._log.place('events')} offset {record.offset}"
+        return f"{self._log.log_name('events')} offset {record.offset}"
 
 
 def event_lines(log: PartitionLog, records: list[Record]) -> "pyarrow.RecordBatch":

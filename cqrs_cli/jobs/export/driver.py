@@ -18,11 +18,11 @@ from cqrs_cli.jobs.engine.partition_job import collector, finish, shipped
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.jobs.export.columns import EventBatches, event_lines, event_schema
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.clients import unreachable
+from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.keys_log import event_opener
+from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.segments import PartitionCounts, find_chains
+from cqrs_cli.kafka.segments import PartitionCounts, find_partition_counts
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.event_decryptor import EventRedactor, EventView
@@ -58,8 +58,8 @@ def plan_export(
     connection: Connection, topics: Topics, package: str, root: Path, partitioner: Partitioner = "murmur2"
 ) -> ExportPlan:
     """Return the plan to export all events that are committed now. Raises `ConfigurationError` if there is no topic."""
-    count = readers.partitions(connection, topics.events)
-    chains = find_chains(connection, topics, partitioner, count)
+    count = readers.partition_count(connection, topics.events)
+    chains = find_partition_counts(connection, topics, partitioner, count)
     bounds = readers.bounds(connection, topics.events, range(count))
     return ExportPlan(connection, topics, package, root, bounds, chains)
 
@@ -107,7 +107,7 @@ def _rows(
             except CqrsError as told:
                 error = told
             except KafkaException as lost:
-                error = unreachable(plan.connection, lost)
+                error = unreachable_error(plan.connection, lost)
             results.add({partition: ExportResult(events, error)})
 
 
@@ -119,7 +119,7 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
     home = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payloads)
     with closing(LogProgress(plan.words, partition)) as teller, closing(_view(plan, aggregate)) as view:
         teller.begin(plan.chains.size(home, plan.bounds))
-        for log, start, end in plan.chains.links(home, plan.bounds):
+        for log, start, end in plan.chains.segments(home, plan.bounds):
             columns = EventBatches(aggregate, log, plan.personal) if format == "parquet" else None
             for records in view.batches(log.partition, teller.follow(log.events(start, end), start, end)):
                 yield event_lines(log, records) if columns is None else columns.batch(records)
@@ -130,5 +130,5 @@ def _view(plan: ExportPlan, aggregate: Aggregate) -> EventView:
     """Return the decryptor of the events' personal fields, or their masker."""
     connection, marks = plan.connection, event_marks(aggregate)
     if plan.personal:
-        return event_opener(connection, connection.keys, plan.topics, marks)
+        return event_decryptor(connection, connection.keys, plan.topics, marks)
     return EventRedactor(marks)

@@ -19,7 +19,7 @@ from cqrs_cli.jobs.engine.staging import LINES, Target, staged
 from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.segments import find_chains
+from cqrs_cli.kafka.segments import find_partition_counts
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
@@ -52,9 +52,9 @@ def plan_replay(
 
     Raises `ConfigurationError` if the events topic is missing, `UsageError` for positions that the topic does not have.
     """
-    count = readers.partitions(connection, topics.events)
-    chains = find_chains(connection, topics, partitioner, count).upto(positions)
-    bounds = readers.bounds(connection, topics.events, chains.homes)
+    count = readers.partition_count(connection, topics.events)
+    chains = find_partition_counts(connection, topics, partitioner, count).as_of(positions)
+    bounds = readers.bounds(connection, topics.events, chains.current_partitions)
     if positions is not None:
         bounds = cut_bounds(topics.events, bounds, positions)
     return ReplayPlan(connection, topics, package, root, bounds, until, chains=chains)

@@ -139,7 +139,7 @@ def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
             )
 
     return guarded(
-        plan.connection, log.place("commands"), work, lambda error: CertifiedPartition(error=error)
+        plan.connection, log.log_name("commands"), work, lambda error: CertifiedPartition(error=error)
     )
 
 

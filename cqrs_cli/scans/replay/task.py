@@ -12,7 +12,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import bulk_consumer
-from cqrs_cli.kafka.keys_log import event_opener
+from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.message_payloads import messages_with_data
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.segments import LogSegment, PartitionCounts
@@ -58,7 +58,7 @@ class ReplayPlan(ReadPlan):
         log = PartitionLog(self.connection, self.topics, self.partition(task))
         if self.chains is None:
             return [LogSegment(log, *self.bounds[log.partition])]
-        return list(self.chains.links(log, self.bounds))
+        return list(self.chains.segments(log, self.bounds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def total_part(plan: ReplayPlan, task: int) -> ReplayResult:
             return ReplayResult(partition, fold.total())
 
     return guarded(
-        plan.connection, log.place("events"), work, lambda error: ReplayResult(partition, error=error)
+        plan.connection, log.log_name("events"), work, lambda error: ReplayResult(partition, error=error)
     )
 
 
@@ -96,7 +96,7 @@ def fold_part(plan: ReplayPlan, task: int) -> tuple[ReplayFold | None, ReplayRes
         return ReplayResult(partition)
 
     result = guarded(
-        plan.connection, log.place("events"), work, lambda error: ReplayResult(partition, error=error)
+        plan.connection, log.log_name("events"), work, lambda error: ReplayResult(partition, error=error)
     )
     return (folds[0] if folds else None), result
 
@@ -144,7 +144,7 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
 def _opener(plan: ReplayPlan, aggregate: Aggregate) -> EventDecryptor:
     """Return the decryptor of events, which redacts without `plan.personal`. Digests are equal: law 7 in `testing`."""
     connection, marks = plan.connection, event_marks(aggregate) if plan.personal else None
-    return event_opener(connection, connection.keys, plan.topics, marks)
+    return event_decryptor(connection, connection.keys, plan.topics, marks)
 
 
 def _place_of(link: int, messages: Sequence[Any]) -> Callable[[int], int]:

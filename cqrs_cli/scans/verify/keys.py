@@ -74,7 +74,7 @@ class LatestKeys:
         partitions.
         """
         with closing(KafkaKeysLog(self._connection, self._topics)) as log:
-            number = self._home.partition % log.partitions()
+            number = self._home.partition % log.partition_count()
             for records in log.read(number, *log.bounds(number)):
                 keys = dict(self._checked(record, number) for record in records)
                 self._store.apply(WriteBatch(self._store.token(), Positions(), Positions(), keys))

@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import HIDDEN_PATIENCE, read_lineage
+from cqrs_cli.kafka.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage
 from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.proof.certificate import (
     Certificate,
@@ -40,7 +40,7 @@ def certify_lineage(
     topics, was = described.topics, None if earlier is None else _kept(earlier)
     if described.lineage_id is None:
         return None
-    counts = read_lineage(connection, topics, described.partitions, HIDDEN_PATIENCE).counts
+    counts = read_lineage(connection, topics, described.partitions, HIDDEN_RECORD_TIMEOUT).counts
     hasher = LogHasher(None if was is None else was.partitions[0].end)
     start, end = readers.bounds(connection, topics.lineage, [0])[0]
     for records in readers.read(connection, topics.lineage, 0, start, end):

@@ -78,7 +78,7 @@ class Parents(NamedTuple):
     def _scope(self, scope: Scope, split: Split, spans: dict[Kind, tuple[int, int]]) -> Scope:
         """Return the scope of a parent. The parent's own verification checks key partitions and event shapes."""
         parent = self._parent(split)
-        claim = parse_claim(parent.committed().metadata)
+        claim = parse_claim(parent.committed_position().metadata)
         return replace(
             scope,
             partition=split.partition,

@@ -57,7 +57,7 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
             return _prove(plan, log, teller)
 
     return guarded(
-        plan.connection, log.place("commands"), work, lambda error: ProofResult(partition, error=error)
+        plan.connection, log.log_name("commands"), work, lambda error: ProofResult(partition, error=error)
     )
 
 
@@ -185,8 +185,8 @@ class _PartitionProof:
             return start
         if end < (read := self.earlier.read[kind]):
             raise ContradictionError(
-                f"{self.log.place(kind)} ends at {end}, and an earlier verify has read it up to {read}: records were "
-                "cut off",
+                f"{self.log.log_name(kind)} ends at {end}, and an earlier verify has read it up to {read}: "
+                "records were cut off",
                 "a broker that has just come back may show less of a log: try again",
             )
         return max(start, read)
@@ -233,7 +233,7 @@ class _PartitionProof:
 
     def _committed(self) -> GroupCommit:
         """Return the group's committed offset; wait for a pending commit."""
-        return self.log.committed_by(self.group, self.plan.patience)
+        return self.log.committed_position_by(self.group, self.plan.patience)
 
     def _bounds(self, kind: Kind) -> tuple[int, int]:
         """Return (start, high watermark)."""

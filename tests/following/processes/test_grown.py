@@ -13,7 +13,7 @@ from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.event_tail import check_sizes
+from cqrs_cli.kafka.event_tail import require_all_partitions
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.following.processes.stage import RunningProcess, Stage, errors, orders, react_here
 from tests.support.waiting import eventually
@@ -134,5 +134,5 @@ def test_process_alone_ends_at_growth(stage: GrowingStage) -> None:
     stage.grow()
     sizes = heard_topics(plan, plan.subscriptions).check()
     with pytest.raises(UnavailableError, match="has 2 partitions now, 1 of them are read"):
-        check_sizes(sizes, [one.source for one in plan.subscriptions])
+        require_all_partitions(sizes, [one.source for one in plan.subscriptions])
     assert errors(react_here(stage.plan())) == []

@@ -69,7 +69,7 @@ def test_status_names_what_it_waits_for(
     stage.place(0, 1)
     process = RunningProcess(stage.plan(once=False))
     why = eventually(lambda: statuses(stage)["order"].waits_for)
-    assert why and why.startswith(f"{stage.topics.positions} partition 0: nothing to read at offset")
+    assert why and why.startswith(f"{stage.topics.positions} partition 0: no record is visible at offset")
     assert place_document(statuses(stage)["order"])["waits_for"] == why
     assert f"checkout < order 0: it waits: {why}" in " ".join(shown(stage, capsys).split())
     stranger.abort_transaction(10)

@@ -13,7 +13,7 @@ from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.lineage_log import wish
+from cqrs_cli.kafka.lineage_log import request_repartitioning
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.following.processes.stage import Stage, placed, records
 from tests.support.checkout import PROCESS, verified
@@ -88,10 +88,10 @@ def test_target_that_has_grown_is_clean(stage: Stage) -> None:
     stage.place(0, 5)
     stage.react()
     topics = Topics("payment", stage.prefix)
-    count = readers.partitions(stage.connection, topics.commands)
+    count = readers.partition_count(stage.connection, topics.commands)
     with Admin(stage.connection) as admin:
         make_lineage(admin, topics)
-        wish(stage.connection, topics, Grow(count, 4 * count))
+        request_repartitioning(stage.connection, topics, Grow(count, 4 * count))
         grow_topics(admin, topics, 4 * count)
     forward(stage, records(stage.connection, topics.commands, 0)[0])
     stage.place(5, 5)

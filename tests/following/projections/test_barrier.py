@@ -12,7 +12,7 @@ from cqrs_cli.following.projections.barrier import ParentBarrier
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.positions import move_position
-from cqrs_cli.kafka.event_tail import check_sizes
+from cqrs_cli.kafka.event_tail import require_all_partitions
 from tests.following.projections.feeding import TOPIC, Logs, opened, plan, recent_orders, source, take
 
 LOGS: Logs = {source(0): [], source(1): []}
@@ -54,8 +54,8 @@ def test_never_grown_asks_nobody(file: DatabaseAddress) -> None:
 
 def test_growth_ends_a_run() -> None:
     sources = [source(0), source(1)]
-    check_sizes({TOPIC: 2}, sources)
+    require_all_partitions({TOPIC: 2}, sources)
     with pytest.raises(
         UnavailableError, match=r"order\.events has 4 partitions now, 2 of them are read; start"
     ):
-        check_sizes({TOPIC: 4}, [*sources, *sources])
+        require_all_partitions({TOPIC: 4}, [*sources, *sources])

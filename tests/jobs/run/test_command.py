@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 def attempts(project: Project, name: str) -> set[int]:
     """Return the attempts in the committed claims."""
-    found = offsets.committed_now(project.connection, Topics(name, project.prefix), range(4)).values()
+    found = offsets.committed_offsets_now(project.connection, Topics(name, project.prefix), range(4)).values()
     return {claim.attempt for one in found if (claim := parse_claim(one.metadata))}
 
 

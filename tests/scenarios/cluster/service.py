@@ -118,7 +118,7 @@ class Service:
         """Return the offsets that the run has committed."""
         topics, partitions = self.harness.topics, range(self.harness.partitions)
         try:
-            found = offsets.committed_now(self.harness.connection, topics, partitions)
+            found = offsets.committed_offsets_now(self.harness.connection, topics, partitions)
         except (UnavailableError, KafkaException):
             return {}
         return {partition: one.offset for partition, one in found.items() if one.offset is not None}

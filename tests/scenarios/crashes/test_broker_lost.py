@@ -80,15 +80,17 @@ def test_writer_begins_nothing_behind_it(mortal: Broker, single_bank: TopicHarne
     before, after = FencedWriter(log, 1_000_000), FencedWriter(log, 1_000_000)
     before.fence()
     before.commit_position(group, 1, "before")
-    eventually(lambda: log.committed() == GroupCommit(1, "before"))  # wait until all markers are written
+    eventually(
+        lambda: log.committed_position() == GroupCommit(1, "before")
+    )  # wait until all markers are written
     mortal.kill()
     mortal.start()
     with pytest.raises(KafkaException, match=r"Connect to|brokers are down"):
         before.commit_position(group, 2, "behind it")
     after.fence()
-    assert log.committed() == GroupCommit(1, "before")
+    assert log.committed_position() == GroupCommit(1, "before")
     after.commit_position(group, 2, "after")
-    assert log.committed_by(group) == GroupCommit(2, "after")  # waits for the marker
+    assert log.committed_position_by(group) == GroupCommit(2, "after")  # waits for the marker
     group.close()
 
 

@@ -67,7 +67,7 @@ def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.T
         decided(project, count, ("counter",))
 
     def submissions() -> list[int]:
-        found = offsets.committed_now(project.connection, Topics("counter", project.prefix), range(4))
+        found = offsets.committed_offsets_now(project.connection, Topics("counter", project.prefix), range(4))
         return [claim.submission for one in found.values() if (claim := parse_claim(one.metadata))]
 
     with cluster(elsewhere, workers=1) as spark:

@@ -10,8 +10,8 @@ from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.kek_usage import masters_in_use
-from cqrs_cli.kafka.keys_log import event_opener
+from cqrs_cli.kafka.kek_usage import count_kek_usage
+from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.scans.erased.prove import prove_erased
@@ -33,7 +33,7 @@ def on_keys(user: User) -> list[RequiredAcl]:
 def names(shop: TopicHarness, connection: Connection) -> str:
     """Return the events as a reader sees them, decrypted."""
     marks = event_marks(shop.aggregate)
-    with closing(event_opener(connection, connection.keys, shop.topics, marks)) as opener:
+    with closing(event_decryptor(connection, connection.keys, shop.topics, marks)) as opener:
         return str([one.value for one in opener.opened(0, shop.records("events"))])
 
 
@@ -70,7 +70,7 @@ def test_owner_wraps_keys_anew(secured: Secured, made: list[User], shop: TopicHa
     quietly(shop.plan())
     ringed(shop, new=b"n" * 64, old=b"m" * 64)
     with running(shop.plan(once=False)):
-        eventually(lambda: masters_in_use(secured.administrator, shop.topics)["old"].keys == 0)
+        eventually(lambda: count_kek_usage(secured.administrator, shop.topics)["old"].current == 0)
 
 
 def test_losing_the_keys_ends_the_run(secured: Secured, made: list[User], shop: TopicHarness) -> None:

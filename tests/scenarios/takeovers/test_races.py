@@ -126,8 +126,8 @@ def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch:
 
 def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness) -> None:
     class Late(PartitionLog):
-        def committed(self) -> GroupCommit:
-            found = super().committed()
+        def committed_position(self) -> GroupCommit:
+            found = super().committed_position()
             store.take_ownership("9.9.other", "")
             return found
 

@@ -21,13 +21,17 @@ COUNTER = ("counter",)
 
 def owners(project: Project) -> set[tuple[str, int]]:
     """Return run and attempt of the committed claims."""
-    found = offsets.committed_now(project.connection, Topics("counter", project.prefix), range(4)).values()
+    found = offsets.committed_offsets_now(
+        project.connection, Topics("counter", project.prefix), range(4)
+    ).values()
     return {(claim.run, claim.attempt) for one in found if (claim := parse_claim(one.metadata))}
 
 
 def claims(project: Project) -> list[int]:
     """Return the claim counter of each partition."""
-    found = offsets.committed_now(project.connection, Topics("counter", project.prefix), range(4)).values()
+    found = offsets.committed_offsets_now(
+        project.connection, Topics("counter", project.prefix), range(4)
+    ).values()
     return [claim.n for one in found if (claim := parse_claim(one.metadata))]
 
 

@@ -9,7 +9,7 @@ from cqrs_cli.client.queries.lineage import CommandNode, EventNode, Lineage
 from cqrs_cli.client.queries.messages import LinkedMessage, data_of, reason_of
 from cqrs_cli.client.queries.trace import TraceResult
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.kafka.position_notation import spell_position
+from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _command_line(node: CommandNode) -> "Text":
     from rich.text import Text
 
     aggregate, partition, offset = node.place
-    place = spell_position(partition, offset)
+    place = format_position(partition, offset)
     sent = node.command or node.dead_letter
     when = rfc3339(node.time[0])[11:]
     if sent is None or not sent.id:

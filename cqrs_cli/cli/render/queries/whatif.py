@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.result import Result
-from cqrs_cli.kafka.position_notation import spell_position
+from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _said(label: "Label") -> str:
 
 
 def _example(one: "HistoryDifference") -> list[str]:
-    place = "" if one.offset is None else f"{spell_position(one.partition, one.offset)}  "
+    place = "" if one.offset is None else f"{format_position(one.partition, one.offset)}  "
     head = f"{place}{one.subject or ''}  {one.type or ''}".rstrip()
     return [head, f"  was   {_short(one.was)}", f"  would {_short(one.would)}"]
 

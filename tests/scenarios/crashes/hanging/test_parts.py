@@ -58,7 +58,7 @@ def doctor(harness: TopicHarness, folder: Path, capfd: pytest.CaptureFixture[str
 
 def test_a_brief_stall_stops_nothing(counters: TopicHarness) -> None:
     def stall() -> None:
-        raise readers.StalledError("nothing to read at offset 3, though the log ends at 4")
+        raise readers.StalledError("no record is visible at offset 3, though the log ends at 4")
 
     counters.send(*increments(5))
     quietly(counters.plan())
