@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from cqrs_cli.keys.event_decryptor import EventDecryptor
     from cqrs_cli.settings.settings import Settings
 
+#: Age in seconds from which `decode` reads the data keys again, because its records may come in any order. A request to
+#: the broker takes ten times as long as decoding an event.
+_MAX_KEY_AGE = 0.1
+
 
 class ProjectAggregates:
     """The aggregates of a project. Each aggregate is loaded when it is first needed."""
@@ -53,7 +57,7 @@ class ProjectAggregates:
             return EventDecryptor(events, marks)
         connection = project_connection(self._settings)
         topics = Topics(aggregate.name, events.removesuffix(f"{aggregate.name}.events"))
-        return event_decryptor(connection, connection.keys, topics, marks)
+        return event_decryptor(connection, connection.keys, topics, marks, max_key_age=_MAX_KEY_AGE)
 
     def of_command(self, command: Command, name: str | None) -> tuple[Aggregate, str]:
         """Return the aggregate that decides the command, and the command's wire type. `name` selects an aggregate.

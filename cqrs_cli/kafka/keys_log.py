@@ -80,7 +80,8 @@ def event_decryptor(
     topics: Topics,
     marks: EventMarks | None,
     only: str | None = None,
+    max_key_age: float | None = None,
 ) -> EventDecryptor:
     """Return the decryptor of an aggregate's events, which reads the keys at the first encrypted member. Close it."""
     keys = None if ring is None else OpenerKeys(ring, KafkaKeysLog(connection, topics))
-    return EventDecryptor(topics.events, marks, keys, only)
+    return EventDecryptor(topics.events, marks, keys, only, max_key_age)

@@ -41,13 +41,20 @@ class EventDecryptor:
 
     An `Erased` takes effect for the whole batch that contains it. `marks`: the personal-data annotations; None for an
     aggregate without personal fields. `keys`: None for a reader without a keyring. `only`: the only aggregate id to
-    decrypt; None for all.
+    decrypt; None for all. `max_key_age`: seconds after which known keys are read again before use; None for a reader
+    that moves forward, and therefore reads the `Erased` of each key that it knows.
     """
 
     def __init__(
-        self, topic: str, marks: EventMarks | None, keys: OpenerKeys | None = None, only: str | None = None
+        self,
+        topic: str,
+        marks: EventMarks | None,
+        keys: OpenerKeys | None = None,
+        only: str | None = None,
+        max_key_age: float | None = None,
     ) -> None:
         self._topic, self._marks, self._keys, self._only = topic, marks, keys, only
+        self._max_key_age = max_key_age
         self._parts: dict[int, PartitionKeys] = {}  # by partition of the keys topic
         self._count = 0  # partitions of the keys topic, 0 until known
         self._lock = threading.Lock()
@@ -155,7 +162,7 @@ class EventDecryptor:
     def _part(self, log: KeysLog, partition: int) -> PartitionKeys:
         self._count = self._count or log.partition_count()
         number = partition % self._count
-        return self._parts.setdefault(number, PartitionKeys(log, number, self._only))
+        return self._parts.setdefault(number, PartitionKeys(log, number, self._only, self._max_key_age))
 
     def _find(self, known: PartitionKeys | None, partition: int, need: KeyUse) -> DataKey | None:
         if known is None or self._keys is None or self._only not in (None, need.subject):

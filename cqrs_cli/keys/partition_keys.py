@@ -1,6 +1,7 @@
 """The keys of a reader: the data keys of one partition of a keys topic, in memory. It writes nothing to disk."""
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -13,6 +14,10 @@ from cqrs_cli.keys.topic import KeyTable, Reading, WrappedKey, read_key
 
 #: Limit of the cache of decrypted data keys, which is emptied when it is full.
 _MOST_AT_HAND = 10_000
+
+#: Age in seconds from which keys are read from the start again: compaction may have removed a tombstone by then. The
+#: keys topic keeps a tombstone for a day (`delete.retention.ms`).
+_REREAD_AFTER = 3600.0
 
 _NOTHING = KeyTable()
 
@@ -68,11 +73,22 @@ class UnresolvedKey(NamedTuple):
 class PartitionKeys:
     """The keys in one partition of the keys topic, read on demand.
 
-    `only`: the only aggregate id whose keys count; None for all.
+    `only`: the only aggregate id whose keys count; None for all. `max_age`: seconds after which known keys are read
+    again before use; None for a reader that moves forward, because it reads the `Erased` of each key that it knows.
+    `clock`: wall-clock time in seconds, because a monotonic clock may stop while the machine is suspended.
     """
 
-    def __init__(self, log: KeysLog, partition: int, only: str | None = None) -> None:
+    def __init__(
+        self,
+        log: KeysLog,
+        partition: int,
+        only: str | None = None,
+        max_age: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._log, self._partition, self._only = log, partition, only
+        self._max_age, self._clock = max_age, clock
+        self._read_at = 0.0  # the time of the last read
         self._known: dict[str, KeyTable] = {}
         self._at_hand: dict[str, DataKey] = {}
         self._read = 0  # the offset up to which the keys were read
@@ -94,6 +110,8 @@ class PartitionKeys:
 
         Raises `ContradictionError` if the topic has no record: compaction leaves at least one, so these keys were lost.
         """
+        if needs:
+            self._refresh()
         unknown = [need for need in needs if self._reading(events, need) == "wait"]
         if not unknown:
             return
@@ -102,11 +120,26 @@ class PartitionKeys:
             raise self._lost(unknown[0])
         self._seen[events] = seen
 
+    def _refresh(self) -> None:
+        """Drop the keys that were erased since the last read, if that is older than `max_age`."""
+        if self._max_age is None or self._end is None:
+            return
+        age = self._clock() - self._read_at
+        if 0 <= age < _REREAD_AFTER:
+            if age >= self._max_age:
+                self.read_on()
+            return
+        self._known = {subject: KeyTable(ended=table.ended) for subject, table in self._known.items()}
+        self._at_hand.clear()
+        self._seen.clear()
+        self._read, self._end = 0, None
+
     def read_on(self) -> bool:
         """Read the keys up to their current end; return False if there is no record at all.
 
         Raises `ContradictionError` if the topic ends before the offset that was read: then keys were lost, not erased.
         """
+        self._read_at = self._clock()
         start, end = self._log.bounds(self._partition)
         if end < self._read:
             raise ContradictionError(
@@ -115,7 +148,10 @@ class PartitionKeys:
             )
         for records in self._log.read(self._partition, max(start, self._read), end):
             for subject, wrapped in self._records(records):
-                self._known[subject] = self._known.get(subject, _NOTHING).with_record(wrapped)
+                before = self._known.get(subject, _NOTHING)
+                self._known[subject] = after = before.with_record(wrapped)
+                if before.current is not None and after.is_over(before.current.kid):
+                    self._at_hand.pop(before.current.kid, None)
         self._read = self._end = end
         return start < end
 

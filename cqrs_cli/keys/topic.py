@@ -103,5 +103,5 @@ class KeyTable(Struct, frozen=True):
         return "erased" if kid in self.ended or is_read else "wait"
 
     def is_over(self, kid: str) -> bool:
-        """True if values with this key are erased. Only for owners, since they know all keys of their partitions."""
+        """True if the key is not in force. Owners know all keys of their partitions, so its values are erased."""
         return self.current is None or self.current.kid != kid

@@ -10,8 +10,9 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.keys.address import KeyRingAddress
+from cqrs_cli.keys.address import KeyRingAddress, ring_at
 from cqrs_cli.keys.event_decryptor import EventDecryptor, OpenerKeys
+from cqrs_cli.keys.partition_keys import KeyUse, PartitionKeys
 from tests.core.personal.customer import CUSTOMER
 from tests.keys.in_memory import ANN, FIRST, MASKED, SECOND, KeysInMemory, data, event
 
@@ -93,6 +94,37 @@ def test_next_key_opens_what_it_sealed(opener: EventDecryptor, keys: KeysInMemor
     records = [event(0, ANN, FIRST), event(1, Erased(FIRST.kid)), event(2, ANN, SECOND)]
     first, _, second = data(opener.opened(0, records))
     assert (first, second) == (MASKED, json.loads(encode_json(ANN)))
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_reader_that_starts_over_forgets(ring: KeyRingAddress, keys: KeysInMemory, compacted: bool) -> None:
+    """It never reads the `Erased`, and after a day not even the tombstone."""
+    now = [0.0]
+    known = PartitionKeys(keys, 0, max_age=0, clock=lambda: now[0])
+    keys.put("c-42", FIRST)
+    keys.put("c-43", SECOND)
+    needs = [KeyUse("c-42", FIRST.kid, 0), KeyUse("c-43", SECOND.kid, 1)]
+
+    def found() -> list[str | None]:
+        known.learn(0, needs)
+        keys = [known.find(ring_at(ring), 0, need) for need in needs]
+        return [None if key is None else key.kid for key in keys]
+
+    assert found() == [FIRST.kid, SECOND.kid]
+    keys.put("c-42", None)
+    if compacted:
+        keys.put("c-1", SECOND)
+        keys.compact()
+        now[0] = 86_400.0
+    assert found() == [None, SECOND.kid]
+
+
+def test_known_keys_are_used_until_old(ring: KeyRingAddress, keys: KeysInMemory) -> None:
+    known = PartitionKeys(keys, 0, max_age=10, clock=lambda: 0.0)
+    keys.put("c-42", FIRST)
+    for offset in range(3):
+        known.learn(0, [KeyUse("c-42", FIRST.kid, offset)])
+    assert keys.asked == 1
 
 
 def test_one_aggregate_needs_its_own_keys(ring: KeyRingAddress, keys: KeysInMemory) -> None:

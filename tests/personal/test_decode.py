@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 import cqrs_cli as cqrs
-from tests.personal.people import FIRST, People
+from tests.personal.people import FIRST, SECOND, People
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -31,3 +32,12 @@ def test_consumers_without_ring_get_placeholders(people: People) -> None:
     people.configure(with_ring=False)
     people.meet("ann", FIRST)
     assert names(people) == [""]
+
+
+def test_erased_values_are_not_decoded(people: People) -> None:
+    people.configure(with_ring=True)
+    people.meet("ann", FIRST)
+    people.meet("bob", SECOND)
+    assert names(people) == ["Ann Smith"] * 2
+    people.erase("ann", FIRST)
+    eventually(lambda: names(people) == ["", "Ann Smith"], 5)

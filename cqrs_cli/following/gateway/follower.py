@@ -55,7 +55,7 @@ class AggregateFollower:
     """The states and newest events of one aggregate, from `start` to `close`, in all partitions including new ones.
 
     States and buffered events contain redacted values in place of personal values, for every reader: the folder holds
-    no personal data. `opener` decrypts events from the topic for requests that may see personal values.
+    no personal data. `opener` decrypts events from the topic for the streams that may see personal values.
 
     The follower's thread calls `arrived` after each batch. `error` is set if an error has ended the follower.
     """
@@ -75,7 +75,10 @@ class AggregateFollower:
         self._described, self._folder, self._note = described, folder, note
         self._marks = event_marks(aggregate)
         self.masker = EventRedactor(self._marks)
-        self.opener = self.open_events()
+        keys = (
+            connection.keys
+        )  # each page of a stream reads them again, because each stream has a position of its own
+        self.opener = event_decryptor(connection, keys, self.topics, self._marks, max_key_age=0)
         self.lineage = FollowedLineage(connection, self.topics, self.log)
         names = {described.topics.name(kind): described.ids[kind] for kind in _SERVED}
         self._same, self._gone = same_topics(connection, names, self._changed), ErrorDuration(2 * _MISSING)
@@ -92,8 +95,8 @@ class AggregateFollower:
         self._closing, self._curious = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"following {aggregate.name}", daemon=True)
 
-    def open_events(self, only: str | None = None) -> EventDecryptor:
-        """Return a decryptor of personal values, for all events or for the aggregate `only`; close it after use."""
+    def open_events(self, only: str) -> EventDecryptor:
+        """Return a decryptor of personal values, for the aggregate `only`; close it after use."""
         return event_decryptor(self.connection, self.connection.keys, self.topics, self._marks, only)
 
     def log(self, partition: int) -> PartitionLog:
