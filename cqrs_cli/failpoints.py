@@ -25,7 +25,7 @@ from cqrs_cli.errors import ConfigurationError
 
 VARIABLE = "CQRS_FAILPOINT"
 
-#: Each failpoint with the state of the protocol there, in the order of the protocol. docs/verification.md repeats it.
+#: Each failpoint with the state of the protocol there, in the order of the protocol. docs/verification.md links here.
 POINTS = {
     "shard.opening": "the shard exists; its marker does not yet name it as in use",
     "checkpoint.fetched": "the data of a checkpoint is downloaded and checked; the shard is not replaced yet",
