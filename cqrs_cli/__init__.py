@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cqrs_cli.core.deferral.later import Later
     from cqrs_cli.core.deferral.requests import Cancel, Release
     from cqrs_cli.core.erasure import Erase
-    from cqrs_cli.core.personal.marks import Personal, personal
+    from cqrs_cli.core.personal.personal_fields import Personal, personal
     from cqrs_cli.core.process import Process, Send
     from cqrs_cli.core.recorded import Recorded
     from cqrs_cli.following.projections.projection import Projection
@@ -63,7 +63,7 @@ _HOMES = {
     "Erased": "cqrs_cli.core.aggregate.erased",
     "Event": _VOCABULARY,
     "Later": "cqrs_cli.core.deferral.later",
-    "Personal": "cqrs_cli.core.personal.marks",
+    "Personal": "cqrs_cli.core.personal.personal_fields",
     "Process": "cqrs_cli.core.process",
     "Projection": "cqrs_cli.following.projections.projection",
     "Recorded": "cqrs_cli.core.recorded",
@@ -73,7 +73,7 @@ _HOMES = {
     "State": _VOCABULARY,
     "decode": "cqrs_cli.client.decode",
     "field": "msgspec",
-    "personal": "cqrs_cli.core.personal.marks",
+    "personal": "cqrs_cli.core.personal.personal_fields",
     "replace": "msgspec.structs",
 }
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Decider, Event
 from cqrs_cli.core.aggregate.erased import Erased
-from cqrs_cli.core.aggregate.invalid import InvalidAggregate, raised
+from cqrs_cli.core.aggregate.errors import InvalidAggregate, raised
 from cqrs_cli.errors import ConfigurationError, UsageError
 
 

@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 
 from cqrs_cli.kafka.embedded import broker as embedded
-from tests.support import brokers, spreading
+from tests.support import brokers, distribution
 from tests.support.patches import no_young_transactions, unwarmed  # noqa: F401
 
 # A JVM of the tests lives for seconds. Without its second compiler, whose work never pays by then, a broker takes two
@@ -58,7 +58,7 @@ hypothesis.settings.load_profile("untimed")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if os.environ.get("PYTEST_XDIST_WORKER"):
-        items.sort(key=spreading.rank)
+        items.sort(key=distribution.rank)
 
 
 def pytest_collection_finish() -> None:
@@ -69,7 +69,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    return spreading.grouped(config, log) if config.getvalue("dist") == "loadgroup" else None
+    return distribution.grouped(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

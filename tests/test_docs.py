@@ -17,9 +17,9 @@ from cqrs_cli.core import decide
 from cqrs_cli.core.lineage import fold_lineage
 from cqrs_cli.core.messages import command as envelope
 from cqrs_cli.core.messages import event, outcome
-from cqrs_cli.core.messages.growth import read_growth
 from cqrs_cli.core.messages.reasons import STATUSES, Reason
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.repartitioning import read_growth
 from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport

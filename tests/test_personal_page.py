@@ -13,7 +13,7 @@ from cqrs_cli.cli.app import PANELS
 from cqrs_cli.cli.context import Call
 from cqrs_cli.cli.render.record import record_document
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.marks import personal_fields
+from cqrs_cli.core.personal.personal_fields import personal_fields
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.kafka.topics.topics import Topics

@@ -137,7 +137,7 @@ def test_broken_code_names_its_line(project: Project, source: str, complaint: st
 
 def test_personal_marks_are_loaded(project: Project) -> None:
     marked = DOOR.replace("open: bool = False", "keeper: Personal[str] = ''")
-    root = project(door=f"from cqrs_cli.core.personal.marks import Personal\n{marked}")
+    root = project(door=f"from cqrs_cli.core.personal.personal_fields import Personal\n{marked}")
     assert registry.load("door", "aggregates", root).has_personal_fields
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.embedded import broker as embedded
-from tests.support.nobody import free_port
+from tests.support.absent_broker import free_port
 from tests.support.page import Page, essence, typed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def opener_of(cli: Cli, aggregate: str) -> "EventDecryptor | None":
     """Return the decryptor of an aggregate's events; None if its code is not available: the events stay encrypted."""
-    from cqrs_cli.core.sealed_events import event_marks
+    from cqrs_cli.core.encrypted_events import event_marks
     from cqrs_cli.kafka.keys_log import event_decryptor
 
     try:

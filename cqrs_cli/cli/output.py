@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cqrs_cli.cli.tracebacks import traced, traced_without_words
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.words import rough_time
+from cqrs_cli.formatting import rough_time
 
 if TYPE_CHECKING:
     import msgspec

@@ -17,14 +17,14 @@ from cqrs_cli.client.pending_outcome import PendingOutcome
 from cqrs_cli.client.project_aggregates import ProjectAggregates, project_connection
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.messages.timestamps import milliseconds_of
-from cqrs_cli.core.personal.words import texts_in, withhold
+from cqrs_cli.core.personal.redaction import texts_in, withhold
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.errors import UnavailableError, UsageError
+from cqrs_cli.formatting import counted
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.settings.settings import load_settings
-from cqrs_cli.words import counted
 
 #: The CloudEvents source of commands that a client sends.
 CLIENT_SOURCE = "/cqrs/client"

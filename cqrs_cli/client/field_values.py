@@ -9,10 +9,10 @@ from msgspec import Raw
 from msgspec.inspect import AnyType, NoneType
 
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.described import TypeNode, tree_of
 from cqrs_cli.core.aggregate.fields import fields_of, spell_type, values_of
-from cqrs_cli.core.personal.marks import personal_fields
-from cqrs_cli.core.personal.words import texts_in, withhold
+from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
+from cqrs_cli.core.personal.personal_fields import personal_fields
+from cqrs_cli.core.personal.redaction import texts_in, withhold
 from cqrs_cli.errors import UsageError
 
 #: `amount=100`, `amount:=100`, `lines[0][sku]=tea`.

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
 from cqrs_cli.core.context import BatchContext, Payloads
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.messages.expected_version import VersionCondition, parse_expected
@@ -20,8 +20,8 @@ from cqrs_cli.core.messages.outcome import Original
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.core.personal.marks import personal_fields
-from cqrs_cli.core.personal.words import withhold_misfit
+from cqrs_cli.core.personal.personal_fields import personal_fields
+from cqrs_cli.core.personal.redaction import withhold_misfit
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.core.stored import DedupEntry
 

@@ -11,7 +11,7 @@ from cqrs_cli.core.fold import VersionedState
 from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.core.messages.payload_reference import MAX_PAYLOAD, PayloadReference
 from cqrs_cli.core.personal.data_keys import KeyOf, no_key, random_key
-from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.core.stored import DedupEntry
 
 #: The limits of one command: the number of its events, and their bytes together.

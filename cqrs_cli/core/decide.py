@@ -11,8 +11,8 @@ from msgspec import UNSET
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
-from cqrs_cli.core.case import DecisionInProgress
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
+from cqrs_cli.core.batch_state import BatchState
 from cqrs_cli.core.checks import (
     check_key,
     check_partition,
@@ -25,16 +25,16 @@ from cqrs_cli.core.checks import (
     without_bytes,
 )
 from cqrs_cli.core.context import BatchContext, DecisionInterrupted, Decisions
+from cqrs_cli.core.decision_in_progress import DecisionInProgress
 from cqrs_cli.core.deferral.requests import REQUESTS
+from cqrs_cli.core.deferral_checks import check_original, check_time
 from cqrs_cli.core.erasure import ERASE
+from cqrs_cli.core.fast_path import plain_checks
 from cqrs_cli.core.handle import Answer, call_decide
 from cqrs_cli.core.messages.command import CommandEnvelope, OrdinaryCommand, read_command
 from cqrs_cli.core.messages.outcome import Original
 from cqrs_cli.core.messages.reasons import STATUSES, CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.overlay import BatchState
-from cqrs_cli.core.plain import plain_checks
-from cqrs_cli.core.waiting import check_original, check_time
 
 _GIVEN_UP = (
     "its dead letter would be too large, the worker died on its bytes, or an operator gave it up: run --fail"

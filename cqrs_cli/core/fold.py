@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event, State
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, written_at
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, written_at
 from cqrs_cli.core.aggregate.upcasting import UpcastError
 from cqrs_cli.core.messages.event import EventEnvelope
-from cqrs_cli.core.personal.words import withhold_misfit
+from cqrs_cli.core.personal.redaction import withhold_misfit
 
 
 class FoldError(Exception):

@@ -5,7 +5,7 @@ from itertools import islice
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Event, Rejected, State
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
 from cqrs_cli.core.context import MAX_EVENTS, BatchContext, OutputRecord
 from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.fold import VersionedState
@@ -20,7 +20,7 @@ from cqrs_cli.core.messages.payload_reference import (
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import utc
-from cqrs_cli.core.personal.words import texts_of, withhold
+from cqrs_cli.core.personal.redaction import texts_of, withhold
 
 #: Bytes to reserve within the broker's limit for a record's headers, batch and fields (Kafka's record format v2).
 RECORD_OVERHEAD = 512

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from cqrs_cli.core.messages.growth import Begun, Grow, Growth, Split
+from cqrs_cli.core.messages.repartitioning import Begun, Grow, Growth, Split
 
 #: The hash of one key: count → the key's partition among `count` partitions.
 Home = Callable[[int], int]

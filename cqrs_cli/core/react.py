@@ -10,7 +10,7 @@ from typing import Any
 from cqrs_cli.core.aggregate.annotations import spell, union_members
 from cqrs_cli.core.aggregate.decider import Command, Event
 from cqrs_cli.core.messages.expected_version import parse_expected
-from cqrs_cli.core.personal.marks import personal_fields
+from cqrs_cli.core.personal.personal_fields import personal_fields
 from cqrs_cli.core.process import Process, Send
 from cqrs_cli.core.recorded import Recorded
 

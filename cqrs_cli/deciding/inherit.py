@@ -8,8 +8,8 @@ from msgspec.structs import replace as changed
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.deferral.entry import Deferral
-from cqrs_cli.core.messages.growth import Split
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
+from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.deferred_fold import entries_of, entry_change

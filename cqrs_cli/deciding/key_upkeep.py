@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions
-from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache

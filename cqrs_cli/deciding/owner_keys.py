@@ -17,12 +17,12 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.event import EventEnvelope
-from cqrs_cli.core.personal.sealed_data import (
+from cqrs_cli.core.personal.encrypted_data import (
     may_look_sealed,
     open_data,
     seal_needed,
 )
-from cqrs_cli.core.personal.sealing import STATE, DataKey, SealPlace
+from cqrs_cli.core.personal.encryption import STATE, DataKey, SealPlace
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.keys.keyring import Keyring

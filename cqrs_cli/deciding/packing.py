@@ -3,9 +3,9 @@
 from typing import Protocol
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
 from cqrs_cli.core.fold import VersionedState
-from cqrs_cli.core.personal.sealing import SealError
+from cqrs_cli.core.personal.encryption import SealError
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ContradictionError
 

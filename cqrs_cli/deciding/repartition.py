@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.lineage import PartitionLineage, adopting_count
-from cqrs_cli.core.messages.growth import Grow
+from cqrs_cli.core.messages.repartitioning import Grow
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.deciding.plan import Plan, partition_seat
 from cqrs_cli.errors import ConfigurationError, UsageError

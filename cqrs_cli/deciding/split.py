@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions
-from cqrs_cli.core.messages.growth import Begun, Split, growth_value
+from cqrs_cli.core.messages.repartitioning import Begun, Split, growth_value
 from cqrs_cli.deciding.deferred_commands import values
 from cqrs_cli.deciding.deferred_fold import entries_of
 from cqrs_cli.deciding.inherit import drop_moved, portions

@@ -12,13 +12,13 @@ from typing import NamedTuple, TypeVar
 
 from cqrs_cli.doctor.check import Check, ok, warn
 from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.formatting import counted, rough_time
 from cqrs_cli.payloads.transfer_pool import TransferPool
 from cqrs_cli.settings.durations import show_duration
 from cqrs_cli.state.checkpoint.checkpoints import Checkpoints
 from cqrs_cli.state.checkpoint.manifest import Manifest
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.storage.folder import open_folder
-from cqrs_cli.words import counted, rough_time
 
 #: Timeout in seconds for an answer of the store.
 STORE_PATIENCE = 30.0

@@ -8,6 +8,7 @@ from pathlib import Path
 from cqrs_cli.core.deferral.deferrals import EARLY
 from cqrs_cli.doctor.check import Check, examined, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.formatting import counted
 from cqrs_cli.kafka.admin.clock import OwnClock, clocks_text, this_clock
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
@@ -20,7 +21,6 @@ from cqrs_cli.kafka.topics.process_topics import ProcessUse
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.settings.durations import milliseconds
-from cqrs_cli.words import counted
 
 #: The roles that are checked by default.
 DEFAULT_ROLES: tuple[Role, ...] = ("send", "run")

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from cqrs_cli.doctor.check import Check, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.formatting import counted
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.kek_usage import count_kek_usage
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import KeyRingAddress, ring_at
 from cqrs_cli.keys.keyring import Keyring
-from cqrs_cli.words import counted
 
 _NAME = "keys"
 

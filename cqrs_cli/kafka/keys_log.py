@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from confluent_kafka import Consumer, KafkaException
 
+from cqrs_cli.core.encrypted_events import EventMarks
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.sealed_events import EventMarks
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import Isolation, bulk_consumer, to_error

@@ -5,8 +5,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from cqrs_cli.core.lineage import LineageError, PartitionLineage, fold_lineage
-from cqrs_cli.core.messages.growth import Grow, Growth, growth_value, read_growth
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.repartitioning import Grow, Growth, growth_value, read_growth
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer

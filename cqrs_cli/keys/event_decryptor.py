@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.sealing import DataKey, SealError
-from cqrs_cli.core.sealed_events import (
+from cqrs_cli.core.encrypted_events import (
     EventMarks,
     MarkedEvent,
     masked_event,
@@ -22,6 +20,8 @@ from cqrs_cli.core.sealed_events import (
     open_event,
     read_marked,
 )
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.encryption import DataKey, SealError
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress, ring_at
 from cqrs_cli.keys.partition_keys import EventsLog, KeysLog, KeyUse, PartitionKeys

@@ -16,7 +16,7 @@ from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from cqrs_cli.core.personal.sealing import DamagedSealError, DataKey, siv
+from cqrs_cli.core.personal.encryption import DamagedSealError, DataKey, siv
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.keys.topic import WrappedKey, unwrap_key, wrap_key
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import KeyTable, Reading, WrappedKey, read_key

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.sealing import DamagedSealError, DataKey, as_text, bound, from_text, library
+from cqrs_cli.core.personal.encryption import DamagedSealError, DataKey, as_text, bound, from_text, library
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV

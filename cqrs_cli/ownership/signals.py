@@ -2,7 +2,7 @@
 
 from confluent_kafka import KafkaException
 
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.write_errors import UnreadRecordsError

@@ -18,7 +18,7 @@ from cqrs_cli.proof.deferred_log import Entry
 from cqrs_cli.proof.documents import deferred_document, fits_document, requested_id, resubmitted_document
 from cqrs_cli.proof.findings import DecidedRange, Findings
 from cqrs_cli.proof.join import find_outcome
-from cqrs_cli.proof.places import OpenDeferral, ProvedPlace, read_place
+from cqrs_cli.proof.positions import OpenDeferral, ProvedPlace, read_place
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Lookup, OutcomeTrace
 

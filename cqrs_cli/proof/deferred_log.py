@@ -19,7 +19,7 @@ from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.fingerprints import FitsCommand
 from cqrs_cli.proof.join import find_outcome
 from cqrs_cli.proof.keys import kids_of_document
-from cqrs_cli.proof.places import ProvedPlace, proved_place
+from cqrs_cli.proof.positions import ProvedPlace, proved_place
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Lookup, OutcomeTrace
 

@@ -16,8 +16,8 @@ from cqrs_cli.core.messages.json import read_members
 from cqrs_cli.core.messages.payload_reference import data_within, with_data
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.marks import personal_fields
 from cqrs_cli.core.personal.masking import mask_data
+from cqrs_cli.core.personal.personal_fields import personal_fields
 from cqrs_cli.proof.fingerprints import FitsCommand
 
 #: Reduces a command's document to the part that is compared.

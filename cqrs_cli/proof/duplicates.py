@@ -5,7 +5,7 @@ from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import DecidedRange, Findings, Losses
 from cqrs_cli.proof.join import find_outcome
-from cqrs_cli.proof.places import ProvedPlace, proved_place
+from cqrs_cli.proof.positions import ProvedPlace, proved_place
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Lookup, OutcomeTrace
 from cqrs_cli.proof.verdict import BLIND

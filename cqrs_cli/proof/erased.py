@@ -12,9 +12,9 @@ from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import parse_timestamp
-from cqrs_cli.core.personal.sealed_data import personal_values
-from cqrs_cli.core.personal.sealing import is_sealed
-from cqrs_cli.core.personal.words import texts_in
+from cqrs_cli.core.personal.encrypted_data import personal_values
+from cqrs_cli.core.personal.encryption import is_sealed
+from cqrs_cli.core.personal.redaction import texts_in
 from cqrs_cli.proof.keys import KeyTrace, key_of_event
 
 #: The bytes that each `Erased` event contains, and few other events.

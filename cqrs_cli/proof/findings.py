@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from cqrs_cli.proof.places import ProvedPlace, read_place
+from cqrs_cli.proof.positions import ProvedPlace, read_place
 
 LogName = Literal["commands", "events", "outcomes", "dead-letters", "deferred"]
 

@@ -6,7 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof.places import ProvedPlace
+from cqrs_cli.proof.positions import ProvedPlace
 from cqrs_cli.proof.traces import LIMIT, DeadLetterTrace, EventsTrace, Index, Lookup, OutcomeTrace
 
 _T = TypeVar("_T")

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.sealing import STATE
+from cqrs_cli.core.personal.encryption import STATE
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.keys.topic import WrappedKey
 from cqrs_cli.proof.deferred_log import DeferredLog

@@ -14,8 +14,8 @@ from msgspec import Raw, Struct
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.aggregate.erased import ERASED, read_erased
 from cqrs_cli.core.messages.event import EventEnvelope
-from cqrs_cli.core.personal.sealed_data import SEAL_MARK, kids_in, personal_values, sealed_members
-from cqrs_cli.core.personal.sealing import (
+from cqrs_cli.core.personal.encrypted_data import SEAL_MARK, kids_in, personal_values, sealed_members
+from cqrs_cli.core.personal.encryption import (
     KID_BYTES,
     DataKey,
     SealError,

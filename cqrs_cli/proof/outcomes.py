@@ -12,7 +12,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.join import find_first_outcome
-from cqrs_cli.proof.places import ProvedPlace, proved_place
+from cqrs_cli.proof.positions import ProvedPlace, proved_place
 from cqrs_cli.proof.scope import Clock, Scope
 from cqrs_cli.proof.split_clock import SplitClock
 from cqrs_cli.proof.traces import OutcomeTrace, Traces, key_of
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 # The message of GAVE_UP, written by `core.deferral.deferrals.Deferrals.put_off`.
 _PUT_OFF = re.compile(r"put off (\d{1,4}) times")
 
-# The message of WRONG_PARTITION if a key has moved, written by `core.overlay.BatchState.forward`.
+# The message of WRONG_PARTITION if a key has moved, written by `core.batch_state.BatchState.forward`.
 _MOVED = re.compile(r"it has moved to partition (\d{1,9}), and is too large to follow")
 
 

@@ -8,25 +8,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof.carried import (
-    BoundedIndex,
-    CheckpointUnusableError,
-    VerificationCheckpoint,
-    check_beginning,
-)
 from cqrs_cli.proof.dead_letters import DeadLetters
 from cqrs_cli.proof.dedup_index import FLUSH_EVERY, DedupIndex
 from cqrs_cli.proof.deferred_log import DeferredLog
 from cqrs_cli.proof.events import Events
 from cqrs_cli.proof.findings import MAX_NAMED, DecidedRange, Findings, LogName, Report
-from cqrs_cli.proof.inherited import FamilyIndex, ParentResults
 from cqrs_cli.proof.join import find_events, join
 from cqrs_cli.proof.key_topic import KeyProof
 from cqrs_cli.proof.outcomes import Outcomes
+from cqrs_cli.proof.parent_results import FamilyIndex, ParentResults
 from cqrs_cli.proof.rules import Rules
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.split_clock import SplitClock
 from cqrs_cli.proof.traces import LIMIT, EventsTrace, Index, Lookup, Traces
+from cqrs_cli.proof.verification_checkpoint import (
+    BoundedIndex,
+    CheckpointUnusableError,
+    VerificationCheckpoint,
+    check_beginning,
+)
 from cqrs_cli.state.store import Store
 
 

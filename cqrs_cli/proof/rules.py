@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 from itertools import chain
 
-from cqrs_cli.proof.carried import VerificationCheckpoint
-from cqrs_cli.proof.checks import check_outcome, given_up
 from cqrs_cli.proof.dead_letters import checksums
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.deferrals import DeferralRules
 from cqrs_cli.proof.duplicates import Duplicates
-from cqrs_cli.proof.erasing import KeyRules
 from cqrs_cli.proof.findings import DecidedRange, Findings, LogName, Losses, Report
-from cqrs_cli.proof.inherited import FamilyIndex, ParentResults
+from cqrs_cli.proof.forwarded_commands import MovedCommands
 from cqrs_cli.proof.join import JoinedCommand
-from cqrs_cli.proof.moved import MovedCommands
+from cqrs_cli.proof.key_rules import KeyRules
+from cqrs_cli.proof.outcome_checks import check_outcome, given_up
+from cqrs_cli.proof.parent_results import FamilyIndex, ParentResults
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import DeadLetterTrace, EventsTrace, Index, OutcomeTrace
+from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint
 from cqrs_cli.proof.versions import Versions
 
 

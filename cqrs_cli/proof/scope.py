@@ -12,7 +12,7 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.proof.documents import MaskDocument
 from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.fingerprints import FitsCommand, fits_whole
-from cqrs_cli.proof.homes import Homes
+from cqrs_cli.proof.key_partitions import Homes
 from cqrs_cli.proof.keys import ActiveKeys
 
 

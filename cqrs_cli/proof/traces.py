@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import Findings, LogName
-from cqrs_cli.proof.places import ProvedPlace
+from cqrs_cli.proof.positions import ProvedPlace
 from cqrs_cli.proof.scope import Scope
 
 #: The upper bound of offsets and versions; a number from here on in a record is invalid.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from cqrs_cli.client.queries.deferred import waiting
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.growth import children_of
+from cqrs_cli.core.messages.repartitioning import children_of
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec import inspect as msgspec_types
 
-from cqrs_cli.core.aggregate.described import TypeNode, tree_of
+from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import CqrsError
 

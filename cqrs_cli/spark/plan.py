@@ -12,7 +12,7 @@ from pathlib import Path
 from cqrs_cli import registry
 from cqrs_cli.client.project_aggregates import project_connection
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.sealed_events import EventMarks, event_marks
+from cqrs_cli.core.encrypted_events import EventMarks, event_marks
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics

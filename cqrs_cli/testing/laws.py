@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, State
 from cqrs_cli.core.aggregate.erased import Erased
-from cqrs_cli.core.aggregate.invalid import raised, raised_at
+from cqrs_cli.core.aggregate.errors import raised, raised_at
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.testing.hash_seed import check_hash_seed
 from cqrs_cli.testing.round_trip import (

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, Rejected, State
-from cqrs_cli.core.aggregate.invalid import raised
+from cqrs_cli.core.aggregate.errors import raised
 from cqrs_cli.core.context import MAX_EVENTS
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.masking import mask

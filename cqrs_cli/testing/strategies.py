@@ -11,7 +11,7 @@ from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.described import TypeNode, tree_of
+from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
 from cqrs_cli.testing.round_trip import TimedCommand, context_of
 
 #: Times have a time zone offset, which is not always zero.

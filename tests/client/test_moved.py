@@ -13,9 +13,9 @@ from cqrs_cli.client.send import send_and_wait
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.growing import SUBJECTS, counters, round_of
 from tests.support import ROOT
-from tests.support.growth import grow, reasons
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
+from tests.support.repartitioning import grow, reasons
 
 pytestmark = pytest.mark.kafka
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from aggregates.counter import Counter
 from cqrs_cli.core import digest
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.sealed_data import seal_data
-from cqrs_cli.core.personal.sealing import DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import seal_data
+from cqrs_cli.core.personal.encryption import DataKey, SealPlace
 from tests.core.personal.customer import Customer
 
 Row = tuple[str, int, bytes]

@@ -10,7 +10,7 @@ import cqrs_cli as cqrs
 from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
-from cqrs_cli.core.aggregate.invalid import InvalidAggregate
+from cqrs_cli.core.aggregate.errors import InvalidAggregate
 from cqrs_cli.core.erasure import Erase, decide_erase, decode_erase
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.masking import mask

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from cqrs_cli.core.lineage import LineageError, PartitionLineage, fold_lineage
-from cqrs_cli.core.messages.growth import Begun, Grow, Growth, Split
-from tests.support.lineages import deciding, lineages, split
+from cqrs_cli.core.messages.repartitioning import Begun, Grow, Growth, Split
+from tests.support.partition_histories import deciding, lineages, split
 
 HASHES = st.integers(0, 2**31 - 1)
 

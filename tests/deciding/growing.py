@@ -5,9 +5,9 @@ from pathlib import Path
 
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support.commands import FAR, Sent, command
-from tests.support.growth import finals, grow, stale, story
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
+from tests.support.repartitioning import finals, grow, stale, story
 
 SUBJECTS = [f"counter-{number}" for number in range(12)]
 

@@ -10,9 +10,9 @@ from msgspec.json import decode
 
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.encrypted_data import open_data
+from cqrs_cli.core.personal.encryption import SealPlace
 from cqrs_cli.core.personal.masking import mask
-from cqrs_cli.core.personal.sealed_data import open_data
-from cqrs_cli.core.personal.sealing import SealPlace
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partition_count, read
 from cqrs_cli.keys.address import KeyRingAddress, ring_at

@@ -23,7 +23,7 @@ from tests.support.brokers import broker
 from tests.support.commands import increments, mixture
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import Process, quietly
-from tests.support.raw import raw
+from tests.support.raw_requests import raw
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

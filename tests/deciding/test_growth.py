@@ -9,9 +9,9 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.growing import SUBJECTS, check, counters, first_rounds, released, round_of
 from tests.support.commands import FAR
-from tests.support.growth import finals, grow, grown_by_hand, lineage, reasons, stale
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
+from tests.support.repartitioning import finals, grow, grown_by_hand, lineage, reasons, stale
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.messages.growth import Split, growth_value
+from cqrs_cli.core.messages.repartitioning import Split, growth_value
 from cqrs_cli.deciding.repartition import repartition
 from cqrs_cli.kafka import clients, segments
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import HIDDEN_RECORD_TIMEOUT, HiddenLineageError, read_lineage
 from cqrs_cli.ownership.timing import Timing
 from tests.deciding.growing import counters
-from tests.support.growth import grow, lineage
 from tests.support.harness import TopicHarness
+from tests.support.repartitioning import grow, lineage
 
 pytestmark = pytest.mark.kafka
 

@@ -6,7 +6,7 @@ from aggregates.counter import decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.growth import Split
+from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.inherit import inherit_keys, portions
 from cqrs_cli.deciding.state_cache import FoldedOfParent, StateCache

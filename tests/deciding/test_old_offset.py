@@ -8,7 +8,7 @@ import pytest
 from tests.support.commands import increments
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import quietly, running
-from tests.support.raw import raw
+from tests.support.raw_requests import raw
 from tests.support.topic_loss import move_group
 from tests.support.waiting import eventually
 

@@ -22,7 +22,7 @@ from cqrs_cli.state.store import Store, WriteBatch
 from tests.support.commands import increments, mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
-from tests.support.stretch import abort
+from tests.support.transactional_topic import abort
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

@@ -21,9 +21,9 @@ from cqrs_cli.ownership.signals import LaterClaim
 from cqrs_cli.ownership.standby import HeartbeatSender
 from cqrs_cli.ownership.timing import Timing
 from tests.deciding.growing import SUBJECTS, counters, round_of
-from tests.support.growth import finals, grow, stale
 from tests.support.harness import TopicHarness
 from tests.support.owners import at_work, quietly, running
+from tests.support.repartitioning import finals, grow, stale
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

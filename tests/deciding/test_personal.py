@@ -8,7 +8,7 @@ import pytest
 from msgspec.json import decode
 
 from cqrs_cli.core.messages.json import read_members
-from cqrs_cli.core.personal.sealing import SealPlace
+from cqrs_cli.core.personal.encryption import SealPlace
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection

@@ -24,9 +24,9 @@ from tests.deciding.personal import (
     register,
 )
 from tests.support.commands import FAR, Sent, command
-from tests.support.growth import grow, stale
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
+from tests.support.repartitioning import grow, stale
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

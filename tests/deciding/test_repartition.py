@@ -18,9 +18,9 @@ from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.ownership.claim import TERMINAL
 from tests.deciding.growing import check, counters, round_of
 from tests.deciding.log_states import claim
-from tests.support.growth import grown_by_hand, lineage
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
+from tests.support.repartitioning import grown_by_hand, lineage
 from tests.support.sampling import sampled
 
 OURS = claim(lineage=1)

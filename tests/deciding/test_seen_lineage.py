@@ -7,9 +7,9 @@ import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.growing import SUBJECTS, check, counters, round_of
-from tests.support.growth import grow, reasons, stale
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
+from tests.support.repartitioning import grow, reasons, stale
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.doctor.check import examined
 from cqrs_cli.doctor.keys import check_masters, check_ring
 from cqrs_cli.kafka import clients

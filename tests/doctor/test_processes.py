@@ -12,7 +12,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.following.processes.stage import Stage
 from tests.support import ROOT
-from tests.support.configuring import configure
+from tests.support.topic_settings import configure
 
 pytestmark = pytest.mark.kafka
 

@@ -13,7 +13,7 @@ from cqrs_cli.kafka.offsets import GroupCommit
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds, first_record, last_record, read
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.support.stretch import Stretch
+from tests.support.transactional_topic import Stretch
 
 pytestmark = pytest.mark.kafka
 

@@ -5,7 +5,7 @@ import pytest
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
-from tests.support.nobody import nobody
+from tests.support.absent_broker import nobody
 from tests.support.waiting import eventually
 
 

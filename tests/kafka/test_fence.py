@@ -11,8 +11,8 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.kafka.writer import FencedWriter
-from tests.support.nobody import nobody
-from tests.support.stretch import Stretch
+from tests.support.absent_broker import nobody
+from tests.support.transactional_topic import Stretch
 
 pytestmark = pytest.mark.kafka
 

@@ -3,7 +3,7 @@
 import pytest
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin, make_extra

@@ -9,7 +9,7 @@ from cqrs_cli.kafka.offsets import GroupCommit, committed_offsets, committed_off
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.kafka.writer import FencedWriter
-from tests.support.stretch import Stretch
+from tests.support.transactional_topic import Stretch
 
 pytestmark = pytest.mark.kafka
 

@@ -21,9 +21,9 @@ from cqrs_cli.kafka.readers import (
     read_with,
     watermarks,
 )
-from tests.support.impatience import impatience
-from tests.support.raw import raw
-from tests.support.stretch import Stretch
+from tests.support.raw_requests import raw
+from tests.support.short_timeouts import impatience
+from tests.support.transactional_topic import Stretch
 
 pytestmark = pytest.mark.kafka
 

@@ -9,7 +9,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.segments import PartitionCounts
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.support.lineages import deciding, lineages
+from tests.support.partition_histories import deciding, lineages
 
 KEYS = st.binary(min_size=1, max_size=8)
 BOUNDS = dict.fromkeys(range(24), (0, 9))

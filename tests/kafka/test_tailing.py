@@ -8,7 +8,7 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.admin.topic_identity import SeenTopic, TopicIdentity
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.tailing import following
-from tests.support.nobody import nobody
+from tests.support.absent_broker import nobody
 from tests.support.waiting import eventually
 
 

@@ -21,8 +21,8 @@ from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
 from cqrs_cli.kafka.transactional import COORDINATOR_TIMEOUT
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, UnreadRecordsError, unwrapped
 from cqrs_cli.kafka.writer import FencedWriter, Written
-from tests.support.stretch import Stretch
-from tests.support.writing import commit
+from tests.support.batch_writing import commit
+from tests.support.transactional_topic import Stretch
 
 pytestmark = pytest.mark.kafka
 

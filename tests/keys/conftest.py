@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.sealed_events import event_marks
+from cqrs_cli.core.encrypted_events import event_marks
 from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.keys.event_decryptor import EventDecryptor, OpenerKeys
 from tests.core.personal.customer import CUSTOMER

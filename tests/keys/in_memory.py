@@ -9,8 +9,8 @@ from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.erased import ERASED
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.sealed_data import seal_data
-from cqrs_cli.core.personal.sealing import DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import seal_data
+from cqrs_cli.core.personal.encryption import DataKey, SealPlace
 from cqrs_cli.keys.address import KeyRingAddress, ring_at
 from cqrs_cli.keys.topic import key_value
 from tests.core.personal.customer import CUSTOMER, Registered

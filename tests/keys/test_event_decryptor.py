@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from cqrs_cli.core.aggregate.erased import Erased
+from cqrs_cli.core.encrypted_events import event_marks
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.keys.address import KeyRingAddress, ring_at
 from cqrs_cli.keys.event_decryptor import EventDecryptor, OpenerKeys

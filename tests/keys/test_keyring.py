@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.keys.keyring import Keyring, load_ring, read_ring
 

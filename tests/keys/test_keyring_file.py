@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.keys.keyring import load_ring
 from cqrs_cli.keys.keyring_file import MASTER_BYTES, free_name, make_ring_file, rotate_ring_file

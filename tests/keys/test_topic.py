@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.personal.sealing import DamagedSealError, DataKey, siv
+from cqrs_cli.core.personal.encryption import DamagedSealError, DataKey, siv
 from cqrs_cli.keys.topic import KeyTable, WrappedKey, key_value, read_key, unwrap_key, wrap_key
 
 MASTER = siv(bytes(range(64)))

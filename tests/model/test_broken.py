@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.model.broken import BREAKS
+from tests.model.broken_rules import BREAKS
 from tests.model.explore import explore
 from tests.model.rules import Rules
 

@@ -14,13 +14,13 @@ WAITING = [
     ),
     Mutation(
         "what is said again looks at its notbefore again",
-        "cqrs_cli/core/waiting.py",
+        "cqrs_cli/core/deferral_checks.py",
         (("envelope.notbefore is not None and case.entry is None", "envelope.notbefore is not None"),),
         _MODEL,
     ),
     Mutation(
         "an id that waits is not known",
-        "cqrs_cli/core/waiting.py",
+        "cqrs_cli/core/deferral_checks.py",
         (
             (
                 "    if (waiting := deferrals.of_id(envelope.subject, envelope.id)) is not None:\n",
@@ -31,13 +31,13 @@ WAITING = [
     ),
     Mutation(
         "a copy of what an owner said is decided",
-        "cqrs_cli/core/waiting.py",
+        "cqrs_cli/core/deferral_checks.py",
         (("original is None and envelope.deferredfrom is not None", "False"),),
         _DECIDING,
     ),
     Mutation(
         "a cancelled command is decided",
-        "cqrs_cli/core/waiting.py",
+        "cqrs_cli/core/deferral_checks.py",
         (("        if entry.cancelled:\n", "        if False:\n"),),
         _MODEL,
     ),
@@ -73,7 +73,7 @@ WAITING = [
     ),
     Mutation(
         "what an owner said again too early is decided",
-        "cqrs_cli/core/waiting.py",
+        "cqrs_cli/core/deferral_checks.py",
         (("            raise waits\n        return None\n", "            pass\n        return None\n"),),
         _DECIDING,
     ),

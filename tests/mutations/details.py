@@ -30,7 +30,7 @@ DETAILS = [
     ),
     Mutation(
         "a command does not see what those before it in the batch changed",
-        "cqrs_cli/core/plain.py",
+        "cqrs_cli/core/fast_path.py",
         (("states.get(subject) or state_of", "state_of"),),
         "tests/core/test_model.py::test_outcomes_equal_the_reference_model",
     ),

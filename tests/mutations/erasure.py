@@ -11,9 +11,9 @@ _FILE = "tests/client/test_erasures.py"
 FORGETTING = [
     Mutation(
         "a misfit of damaged data is quoted",
-        "cqrs_cli/core/personal/words.py",
+        "cqrs_cli/core/personal/redaction.py",
         (("        return UNSEARCHED\n", "        pass\n"),),
-        "tests/core/personal/test_words.py::test_misfit_tells_no_value",
+        "tests/core/personal/test_redaction.py::test_misfit_tells_no_value",
     ),
     Mutation(
         "a reader takes one lost key for an erased one",
@@ -107,19 +107,19 @@ FORGETTING = [
                 "        raise\n    except BaseException",
             ),
         ),
-        "tests/core/personal/test_words.py::test_process_error_has_no_words",
+        "tests/core/personal/test_redaction.py::test_process_error_has_no_words",
     ),
     Mutation(
         "an error of the process is told with what led to it",
-        "cqrs_cli/core/aggregate/invalid.py",
+        "cqrs_cli/core/aggregate/errors.py",
         (("shown.__suppress_context__ = True", "pass"),),
-        "tests/core/personal/test_words.py::test_process_error_has_no_words",
+        "tests/core/personal/test_redaction.py::test_process_error_has_no_words",
     ),
     Mutation(
         "a replay tells the words of an error of the process",
         "cqrs_cli/scans/replay/fold.py",
         (("self._aggregate.raise_shown(error)", "raise"),),
-        "tests/core/personal/test_words.py::test_process_error_has_no_words",
+        "tests/core/personal/test_redaction.py::test_process_error_has_no_words",
     ),
     Mutation(
         "a traceback on the terminal has the words",
@@ -152,13 +152,13 @@ FORGETTING = [
     ),
     Mutation(
         "an upcaster gets null for a declared placeholder",
-        "cqrs_cli/core/personal/sealed_data.py",
+        "cqrs_cli/core/personal/encrypted_data.py",
         (('erased.get(name, b"null") if', 'b"null" if'),),
-        "tests/core/personal/test_sealed_data.py::test_undeclared_placeholder_is_null",
+        "tests/core/personal/test_encrypted_data.py::test_undeclared_placeholder_is_null",
     ),
     Mutation(
         "an event of `decide` with a seal is taken for one that is not sealed",
-        "cqrs_cli/core/overlay.py",
+        "cqrs_cli/core/batch_state.py",
         (("aggregate.quick_encode, aggregate.step_decided", "aggregate.quick_encode, aggregate.step"),),
         "tests/core/personal/test_batches.py::test_decide_may_not_seal",
     ),

@@ -3,19 +3,19 @@
 from tests.mutations.table import Mutation
 
 _KEYS = "tests/proof/test_keys.py"
-_SEALED = "tests/proof/deferred/test_sealed.py"
+_SEALED = "tests/proof/deferred/test_encrypted.py"
 _ERASED = "tests/scans/erased/test_prove.py"
 
 KEYED = [
     Mutation(
         "two keys may seal one aggregate",
-        "cqrs_cli/proof/erasing.py",
+        "cqrs_cli/proof/key_rules.py",
         (("    if before.kid not in (None, key.kid):", "    if False:"),),
         f"{_KEYS}::test_one_key_between_two_ends",
     ),
     Mutation(
         "an ended key may seal on",
-        "cqrs_cli/proof/erasing.py",
+        "cqrs_cli/proof/key_rules.py",
         (("    if key.kid in before.ended:\n        what", "    if False:\n        what"),),
         f"{_KEYS}::test_key_ends_once",
     ),
@@ -51,37 +51,37 @@ KEYED = [
     ),
     Mutation(
         "any command may end a key",
-        "cqrs_cli/proof/erasing.py",
+        "cqrs_cli/proof/key_rules.py",
         (("events.ends != erases or", "False or"),),
         f"{_KEYS}::test_end_of_key_is_of_its_command",
     ),
     Mutation(
         "an erase may leave the key in force",
-        "cqrs_cli/proof/erasing.py",
+        "cqrs_cli/proof/key_rules.py",
         (('if erases and outcome.status == "unchanged"', "if False"),),
         f"{_KEYS}::test_unchanged_erase_has_no_key",
     ),
     Mutation(
         "a sender may seal",
-        "cqrs_cli/proof/erasing.py",
+        "cqrs_cli/proof/key_rules.py",
         (("if _is_opened(outcome) and _has_seals(envelope):", "if False:"),),
         f"{_KEYS}::test_sender_may_not_seal",
     ),
     Mutation(
         "a command is erased whose key is in force",
-        "cqrs_cli/proof/erasing.py",
+        "cqrs_cli/proof/key_rules.py",
         (("    if is_gone and not kids & {*known.ended}:", "    if False:"),),
         f"{_SEALED}::test_erased_command_has_ended_key",
     ),
     Mutation(
         "a command is decided with placeholders",
-        "cqrs_cli/proof/erasing.py",
+        "cqrs_cli/proof/key_rules.py",
         (("    elif kids & {*known.ended} and _is_opened(outcome):", "    elif False:"),),
         f"{_SEALED}::test_decided_command_has_its_key",
     ),
     Mutation(
         "any command may be ERASED",
-        "cqrs_cli/proof/erasing.py",
+        "cqrs_cli/proof/key_rules.py",
         (("if outcome.reason == _GONE and outcome.deferredfrom is None:", "if False:"),),
         f"{_SEALED}::test_erased_command_was_deferred",
     ),

@@ -2,15 +2,15 @@
 
 from tests.mutations.table import Mutation
 
-_MARKS = "tests/core/personal/test_marks.py"
-_SEALING = "tests/core/personal/test_sealing.py"
+_MARKS = "tests/core/personal/test_personal_fields.py"
+_SEALING = "tests/core/personal/test_encryption.py"
 _PROOF = "tests/proof/test_personal.py"
-_WORDS = "tests/core/personal/test_words.py"
+_WORDS = "tests/core/personal/test_redaction.py"
 _TOPIC = "tests/keys/test_topic.py"
 _OPENER = "tests/keys/test_event_decryptor.py"
 
 _BATCHES = "tests/core/personal/test_batches.py"
-_PARKED = "tests/core/personal/test_parked.py"
+_PARKED = "tests/core/personal/test_deferred_commands.py"
 
 ERASING = [
     Mutation(
@@ -33,31 +33,31 @@ ERASING = [
     ),
     Mutation(
         "an export has values that nobody asked for",
-        "cqrs_cli/core/sealed_events.py",
+        "cqrs_cli/core/encrypted_events.py",
         (("        if name in erased or is_sealed(bytes(member))", "        if is_sealed(bytes(member))"),),
-        "tests/core/test_sealed_events.py::test_masks_have_no_value",
+        "tests/core/test_encrypted_events.py::test_masks_have_no_value",
     ),
     Mutation(
         "an event is written as `decide` gave it",
-        "cqrs_cli/core/overlay.py",
+        "cqrs_cli/core/batch_state.py",
         (("data = sealer.sealed_event(event, data, envelope.subject, offset, index)", "pass"),),
         f"{_BATCHES}::test_events_open_at_their_place",
     ),
     Mutation(
         "an erased aggregate keeps its key",
-        "cqrs_cli/core/overlay.py",
+        "cqrs_cli/core/batch_state.py",
         (("            sealer.erased(envelope.subject)", "            pass"),),
         f"{_BATCHES}::test_erase_ends_the_key_for_good",
     ),
     Mutation(
         "a sender may seal members",
-        "cqrs_cli/core/sealer.py",
+        "cqrs_cli/core/batch_encryption.py",
         (("                if has_seals(data):", "                if False:"),),
         f"{_BATCHES}::test_senders_may_not_seal",
     ),
     Mutation(
         "a payload of an event is stored as `decide` gave it",
-        "cqrs_cli/core/overlay.py",
+        "cqrs_cli/core/batch_state.py",
         (
             (
                 "        return data if sealer is None else sealer.sealed_event(event, data, subject, offset, index)",
@@ -80,7 +80,7 @@ ERASING = [
     ),
     Mutation(
         "a mark within a type is passed over",
-        "cqrs_cli/core/personal/marks.py",
+        "cqrs_cli/core/personal/personal_fields.py",
         (("if any(isinstance(part, Mark) for part in _within(inner, set())):", "if False:"),),
         f"{_MARKS}::test_mark_that_cannot_be_kept_is_refused",
     ),
@@ -92,7 +92,7 @@ ERASING = [
     ),
     Mutation(
         "a sealed value opens wherever it stands",
-        "cqrs_cli/core/personal/sealing.py",
+        "cqrs_cli/core/personal/encryption.py",
         (
             ("encrypt(value, bound(place))", "encrypt(value, [])"),
             ("decrypt(closed, bound(place))", "decrypt(closed, [])"),
@@ -101,7 +101,7 @@ ERASING = [
     ),
     Mutation(
         "a value of another key is taken for damage",
-        "cqrs_cli/core/personal/sealing.py",
+        "cqrs_cli/core/personal/encryption.py",
         (("        if kid != self.kid:", "        if False:"),),
         f"{_SEALING}::test_value_of_another_key_names_it",
     ),
@@ -228,15 +228,15 @@ ERASING = [
     ),
     Mutation(
         "who hears personal fields need not hear of erasures",
-        "cqrs_cli/core/hearing.py",
+        "cqrs_cli/core/subscription_rule.py",
         (("    if marked:\n", "    if False:\n"),),
-        "tests/core/test_hearing.py::test_what_is_refused",
+        "tests/core/test_subscription_rule.py::test_what_is_refused",
     ),
     Mutation(
         "a mark is taken off as if nothing was sealed",
-        "cqrs_cli/core/aggregate/shapes.py",
+        "cqrs_cli/core/aggregate/schema_comparison.py",
         (('yield Difference(path, "unmarked"', 'yield Difference(path, "wider"'),),
-        "tests/core/aggregate/test_mark_changes.py::test_mark_may_not_be_taken_off",
+        "tests/core/aggregate/test_annotation_changes.py::test_mark_may_not_be_taken_off",
     ),
     Mutation(
         "a contract does not have the marks",

@@ -4,7 +4,7 @@ from tests.mutations.table import Mutation
 
 _LINEAGE = "tests/core/test_lineage.py"
 _CHECKS = "tests/core/test_checks.py"
-_PROOF = "tests/proof/test_growing.py"
+_PROOF = "tests/proof/test_repartitioning.py"
 _UNBORN = "tests/deciding/test_pending_partitions.py"
 _HANGING = "tests/scenarios/crashes/hanging/test_parts.py"
 
@@ -93,7 +93,7 @@ GROWING = [
     ),
     Mutation(
         "a forward that is too large is written",
-        "cqrs_cli/core/overlay.py",
+        "cqrs_cli/core/batch_state.py",
         (("        if not self.deferrals.may_send(key, value):\n", "        if False:\n"),),
         f"{_CHECKS}::test_forwarding_needs_room",
     ),
@@ -140,7 +140,7 @@ GROWING = [
     ),
     Mutation(
         "a parent may keep what waits of keys that it gave away",
-        "cqrs_cli/proof/homes.py",
+        "cqrs_cli/proof/key_partitions.py",
         (("if at >= split.deferred and had and", "if False and"),),
         f"{_PROOF}::test_children_take_over_what_is_below",
     ),
@@ -152,7 +152,7 @@ GROWING = [
     ),
     Mutation(
         "a child may take over what was deferred behind the split",
-        "cqrs_cli/proof/homes.py",
+        "cqrs_cli/proof/key_partitions.py",
         (("one.deferred > at and one.commands <= command", "False"),),
         f"{_PROOF}::test_later_deferrals_are_not_inherited",
     ),

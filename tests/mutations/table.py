@@ -92,13 +92,13 @@ RULES = [
     ),
     Mutation(
         "event ids are random",
-        "cqrs_cli/core/overlay.py",
+        "cqrs_cli/core/batch_state.py",
         (("write((offset, index,", "write((__import__('random').getrandbits(40), index,"),),
-        "tests/core/test_plain.py::test_both_paths_give_the_same",
+        "tests/core/test_fast_path.py::test_both_paths_give_the_same",
     ),
     Mutation(
         "the plain checks forget what the batch has decided",
-        "cqrs_cli/core/plain.py",
+        "cqrs_cli/core/fast_path.py",
         (("(subject, envelope.id) in remembered or ", ""),),
         "tests/core/test_model.py::test_outcomes_equal_the_reference_model",
     ),
@@ -113,7 +113,7 @@ RULES = [
                 "                ):\n",
             ),
         ),
-        "tests/core/test_plain.py::test_both_paths_give_the_same",
+        "tests/core/test_fast_path.py::test_both_paths_give_the_same",
     ),
     Mutation(
         "repeated commands are not known again after a restart",

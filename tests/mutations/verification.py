@@ -2,7 +2,7 @@
 
 from tests.mutations.table import Mutation
 
-_GROWING = "tests/proof/test_growing.py"
+_GROWING = "tests/proof/test_repartitioning.py"
 
 #: The rules of verification that were added one by one.
 PROVING = [
@@ -16,19 +16,19 @@ PROVING = [
         "an outcome may name a command that was not read",
         "cqrs_cli/proof/verdict.py",
         (("        if named:\n", "        if False:\n"),),
-        "tests/proof/test_unread.py::test_name_of_unread_command_is_found",
+        "tests/proof/test_unreadable_commands.py::test_name_of_unread_command_is_found",
     ),
     Mutation(
         "an outcome may give the type of a command that was not read",
         "cqrs_cli/proof/verdict.py",
         (('outcome.type != "cqrs.failed"', "False"),),
-        "tests/proof/test_unread.py::test_type_of_unread_command_is_found",
+        "tests/proof/test_unreadable_commands.py::test_type_of_unread_command_is_found",
     ),
     Mutation(
         "the names of a command with another key are not compared",
-        "cqrs_cli/proof/checks.py",
+        "cqrs_cli/proof/outcome_checks.py",
         (("    if found != wanted:\n", '    if found != wanted and outcome.reason != "KEY_MISMATCH":\n'),),
-        "tests/proof/test_unread.py::test_names_follow_the_key",
+        "tests/proof/test_unreadable_commands.py::test_names_follow_the_key",
     ),
     Mutation(
         "the dead letter of a given-up command may keep its bytes",
@@ -85,19 +85,19 @@ PROVING = [
     ),
     Mutation(
         "a parent may decide for its child",
-        "cqrs_cli/proof/checks.py",
+        "cqrs_cli/proof/outcome_checks.py",
         (("elif outcome.movedto != heir and not", "elif False and not"),),
         f"{_GROWING}::test_parent_decides_for_its_child",
     ),
     Mutation(
         "a key may move that is at home",
-        "cqrs_cli/proof/checks.py",
+        "cqrs_cli/proof/outcome_checks.py",
         ((" or outcome.movedto is not None:", ":"),),
         f"{_GROWING}::test_key_at_home_has_not_moved",
     ),
     Mutation(
         "homes go by the last count",
-        "cqrs_cli/proof/homes.py",
+        "cqrs_cli/proof/key_partitions.py",
         (
             (
                 "return self._count(lambda split: split.commands <= command)",
@@ -108,7 +108,7 @@ PROVING = [
     ),
     Mutation(
         "events of moved keys may go on",
-        "cqrs_cli/proof/homes.py",
+        "cqrs_cli/proof/key_partitions.py",
         (
             (
                 "return self.among(key, self._count(lambda split: split.events <= at))",
@@ -119,13 +119,13 @@ PROVING = [
     ),
     Mutation(
         "a split parts no log",
-        "cqrs_cli/proof/homes.py",
+        "cqrs_cli/proof/key_partitions.py",
         (("if (command < split.commands) != (at < end):", "if False:"),),
         f"{_GROWING}::test_logs_part_at_the_split",
     ),
     Mutation(
         "a child may decide before it begins",
-        "cqrs_cli/proof/homes.py",
+        "cqrs_cli/proof/key_partitions.py",
         (("return self.lineage.has_begun(self.partition)", "return True"),),
         f"{_GROWING}::test_children_begin_before_they_decide",
     ),
@@ -182,25 +182,25 @@ PROVING = [
     ),
     Mutation(
         "forwarded commands are not counted",
-        "cqrs_cli/proof/moved.py",
+        "cqrs_cli/proof/forwarded_commands.py",
         (("            _count(self._moved, outcome.movedto", "            _count({}, outcome.movedto"),),
         f"{_GROWING}::test_forwarded_commands_are_compared",
     ),
     Mutation(
         "a copy of a forwarded command is a loss",
-        "cqrs_cli/proof/moved.py",
+        "cqrs_cli/proof/forwarded_commands.py",
         (("if came is None or came not in missing:", "if came is None:"),),
         f"{_GROWING}::test_lost_command_is_named",
     ),
     Mutation(
         "a forwarded command is compared by its position and id",
-        "cqrs_cli/proof/moved.py",
+        "cqrs_cli/proof/forwarded_commands.py",
         (('(record.value or b""), digest_size=8', 'b"", digest_size=8'),),
         f"{_GROWING}::test_altered_copy_is_named",
     ),
     Mutation(
         "the copy of a deleted command may have other data",
-        "cqrs_cli/proof/moved.py",
+        "cqrs_cli/proof/forwarded_commands.py",
         (("return same and fits_document(envelope, mark, fits)", "return same"),),
         f"{_GROWING}::test_altered_copy_is_named",
     ),

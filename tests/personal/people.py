@@ -14,8 +14,8 @@ from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.sealed_data import seal_data
-from cqrs_cli.core.personal.sealing import DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import seal_data
+from cqrs_cli.core.personal.encryption import DataKey, SealPlace
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import KEYS_CONFIGS

@@ -13,7 +13,7 @@ from cqrs_cli.client.history import AggregateHistory, find_ranges, fold_history,
 from cqrs_cli.client.queries.simulation import Rehearsal
 from cqrs_cli.client.queries.trace import trace_messages
 from cqrs_cli.core.digest import as_hex
-from cqrs_cli.core.sealed_events import event_marks
+from cqrs_cli.core.encrypted_events import event_marks
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
 from cqrs_cli.jobs.replay.driver import plan_replay

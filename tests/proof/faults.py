@@ -4,7 +4,7 @@ import json
 
 from cqrs_cli.core.messages.record import Record
 from tests.proof.history import History, appended, swapped, with_value
-from tests.support.rewriting import edited
+from tests.support.foreign_records import edited
 
 
 def drop(history: History, log: list[Record], at: int) -> None:

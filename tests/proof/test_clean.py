@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from cqrs_cli.proof import findings
 from tests.proof.history import History, appended, drawn, seeds, wish
-from tests.proof.reading import event_of, letter_of, only, outcome_of
-from tests.support.rewriting import edited
+from tests.proof.violations import event_of, letter_of, only, outcome_of
+from tests.support.foreign_records import edited
 
 
 def test_clean_history_is_counted(history: History) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.proof.history import NOW, History, Wish, wish
-from tests.proof.reading import described, only, remade
-from tests.support.rewriting import edited
+from tests.proof.violations import described, only, remade
+from tests.support.foreign_records import edited
 
 
 def test_command_decided_on_wrong_partition() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from cqrs_cli.core.messages.record import Headers, Record
 from tests.proof.history import History, Wish, appended, wish, with_value
-from tests.proof.reading import described, only, remade
+from tests.proof.violations import described, only, remade
 
 
 def test_dead_letter_with_another_reason(history: History) -> None:

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.entry import read_deferral
-from tests.core.deferral.played import played
+from tests.core.deferral.random_histories import played
 from tests.core.deferral.world import SCENARIOS, TOPIC, World, begun, steps
+from tests.proof.deferral_histories import DECIDED, WAITS, proved, proved_in_pieces, walked
 from tests.proof.history import seeds
-from tests.proof.walking import DECIDED, WAITS, proved, proved_in_pieces, walked
 
 #: The number of histories of each scenario that are verified.
 PROVED = 40

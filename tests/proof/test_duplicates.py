@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.proof.history import WINDOW, History, Wish, wish
-from tests.proof.reading import described, only, places, without
-from tests.support.rewriting import edited
+from tests.proof.violations import described, only, places, without
+from tests.support.foreign_records import edited
 
 
 def test_duplicate_of_another_command(history: History) -> None:

@@ -7,8 +7,8 @@ import pytest
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.scope import check_shape
 from tests.proof.history import History, appended, moved, swapped
-from tests.proof.reading import described, only, places, remade
-from tests.support.rewriting import edited
+from tests.proof.violations import described, only, places, remade
+from tests.support.foreign_records import edited
 
 
 @pytest.mark.parametrize(("number", "at"), [(2, 1), (6, 10)])

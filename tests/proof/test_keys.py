@@ -4,9 +4,9 @@ import pytest
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.scope import PersonalScope, check_shape
-from tests.proof.reading import described, only
-from tests.proof.sealed import KEYS, RING, Sealed, erase, key, says, sealed
-from tests.support.rewriting import edited
+from tests.proof.encrypted_histories import KEYS, RING, Sealed, erase, key, says, sealed
+from tests.proof.violations import described, only
+from tests.support.foreign_records import edited
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 
 from cqrs_cli.proof.scope import Loss
 from tests.proof.history import WINDOW, History, Wish, appended, begun_again, moved, wish
-from tests.proof.reading import described, only, outcome_of
-from tests.support.rewriting import edited
+from tests.proof.violations import described, only, outcome_of
+from tests.support.foreign_records import edited
 
 
 def test_accepted_loss_is_counted(history: History) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.proof.history import History, appended, swapped, with_value
-from tests.proof.reading import described, only, places
-from tests.support.rewriting import edited
+from tests.proof.violations import described, only, places
+from tests.support.foreign_records import edited
 
 
 def test_missing_outcome_is_named(history: History) -> None:

@@ -13,13 +13,13 @@ from cqrs_cli.core.checks import fingerprint_of
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.fingerprint import fingerprint, without_fields
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.marks import Personal
+from cqrs_cli.core.personal.personal_fields import Personal
 from cqrs_cli.proof.documents import fits_document
 from cqrs_cli.proof.fingerprints import MOST_LEFT_OUT, fits_of, fits_whole
 from tests.core.personal.customer import CUSTOMER
 from tests.proof import history
 from tests.proof.history import AGGREGATE, Added, Tally, evolve, wish
-from tests.proof.reading import described
+from tests.proof.violations import described
 
 ORDER = "customer.Order"
 fits = fits_of(CUSTOMER)

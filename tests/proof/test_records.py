@@ -6,7 +6,7 @@ import pytest
 
 from cqrs_cli.core.messages.record import Record
 from tests.proof.history import History, appended, with_value
-from tests.proof.reading import described, places, remade
+from tests.proof.violations import described, places, remade
 
 
 @pytest.mark.parametrize("value", [None, b"", b"[]", b"\xff", b'{"data":' * 100_000])

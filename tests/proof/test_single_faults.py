@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cqrs_cli.core.messages.record import Record
 from tests.proof.faults import FAULTS, swap
 from tests.proof.history import History, drawn, seeds
-from tests.support.rewriting import edited
+from tests.support.foreign_records import edited
 
 
 @pytest.mark.covers("verifiable")

@@ -13,7 +13,7 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.embedded import broker as embedded
 from tests.recipes.page import FILES, on_its_own_broker, open_accounts, shown, type_line
 from tests.support import ROOT
-from tests.support.nobody import free_port
+from tests.support.absent_broker import free_port
 from tests.support.postgres import binaries, postgres
 from tests.support.project import Project
 from tests.support.waiting import eventually

@@ -7,9 +7,9 @@ import pytest
 from cqrs_cli.client.outcomes import OutcomeWaiter
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.growing import SUBJECTS, check, counters, round_of
-from tests.support.growth import finals, grow, lineage, reasons
 from tests.support.java import forgetful
 from tests.support.owners import quietly, running
+from tests.support.repartitioning import finals, grow, lineage, reasons
 from tests.support.traffic import StaleProducer
 from tests.support.waiting import eventually
 

@@ -14,9 +14,9 @@ from cqrs_cli.deciding.repartition import repartition
 from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support import ROOT
-from tests.support.growth import lineage, replayed
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly
+from tests.support.repartitioning import lineage, replayed
 from tests.support.sampling import sampled
 from tests.support.traffic import Client, Document, decided, in_one_go, traffic
 from tests.support.waiting import eventually

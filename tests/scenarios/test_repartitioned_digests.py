@@ -10,9 +10,9 @@ from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support import ROOT
 from tests.support.commands import mixture
-from tests.support.growth import grow, replayed, stale
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
+from tests.support.repartitioning import grow, replayed, stale
 from tests.support.sampling import sampled
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

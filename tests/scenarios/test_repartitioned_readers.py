@@ -13,9 +13,9 @@ from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.growing import SUBJECTS, counters, round_of, told
 from tests.support import ROOT
-from tests.support.growth import grow, grown_by_hand, replayed
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
+from tests.support.repartitioning import grow, grown_by_hand, replayed
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

@@ -12,10 +12,10 @@ import pytest
 
 from cqrs_cli.following.processes.positions import recorded_positions
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
-from tests.support.beside import Companion
 from tests.support.followers import Listener, reactions, rows, served_at, told, write_followers
 from tests.support.harness import TopicHarness
 from tests.support.project import LOCAL, Project, stages
+from tests.support.soak_companions import Companion
 from tests.support.traffic import Client, traffic
 from tests.support.waiting import eventually
 

@@ -8,10 +8,10 @@ import pytest
 from cqrs_cli import failpoints
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.growing import check, counters, round_of
-from tests.support.growth import lineage
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
 from tests.support.project import Project
+from tests.support.repartitioning import lineage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

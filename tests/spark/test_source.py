@@ -9,7 +9,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from tests.spark.feeding import DAWN, append, event, load, options, placed, transaction
 from tests.support.commands import Sent, command
 from tests.support.harness import TopicHarness
-from tests.support.stretch import begin
+from tests.support.transactional_topic import begin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,10 +14,10 @@ from cqrs_cli.status.reader import StatusReader
 from tests.cli.live.terminal import terminal
 from tests.support import AGGREGATES
 from tests.support.commands import Sent, command
-from tests.support.growth import grow
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
-from tests.support.stretch import begin, settled
+from tests.support.repartitioning import grow
+from tests.support.transactional_topic import begin, settled
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

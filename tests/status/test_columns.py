@@ -13,7 +13,7 @@ from cqrs_cli.cli.render.status import status_document, status_text
 from cqrs_cli.status.columns import COLUMNS, Metric, PlaceColumn, Row, View, place_document, row, total
 from cqrs_cli.status.metrics import families
 from cqrs_cli.status.partition import PLACE_KINDS, PlaceStatus
-from tests.support.places import decided, heard, look, projected
+from tests.support.statuses import decided, heard, look, projected
 
 #: The columns with one more, which takes one line.
 MORE = (

@@ -1,7 +1,7 @@
 """The texts about a partition: its names, and remarks for an operator."""
 
 from cqrs_cli.status.partition import idle_places
-from tests.support.places import decided, heard, projected
+from tests.support.statuses import decided, heard, projected
 
 
 def test_places_have_names() -> None:

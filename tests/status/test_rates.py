@@ -7,7 +7,7 @@ import pytest
 from cqrs_cli.ownership.claim import Counts
 from cqrs_cli.status.partition import PlaceOwner, PlaceStatus, Rates
 from cqrs_cli.status.rates import at_rest, rated
-from tests.support.places import decided, heard, look
+from tests.support.statuses import decided, heard, look
 
 QUIET = decided(end=100, position=100, counts=Counts(accepted=80, rejected=20))
 

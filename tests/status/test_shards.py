@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.sealed_data import seal_data
-from cqrs_cli.core.personal.sealing import DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import seal_data
+from cqrs_cli.core.personal.encryption import DataKey, SealPlace
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.kafka.topics.topics import Topics

@@ -32,7 +32,7 @@ from cqrs_cli.state.shard import open_readonly
 from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from tests.support import ROOT
 from tests.support.commands import Sent
-from tests.support.configuring import configure
+from tests.support.topic_settings import configure
 from tests.support.waiting import eventually
 
 Written = tuple[bytes | None, bytes | None, int]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.nobody import free_port
+from tests.support.absent_broker import free_port
 from tests.support.waiting import eventually
 
 #: Options of every program: the machine's configuration is ignored.

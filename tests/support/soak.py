@@ -22,11 +22,11 @@ from pathlib import Path
 from cqrs_cli.failpoints import POINTS, VARIABLE
 from cqrs_cli.kafka.offsets import committed_offsets_now
 from tests.support import ROOT
-from tests.support.beside import Beside, write_project
 from tests.support.brokers import Broker, broker
 from tests.support.commands import endless
 from tests.support.processes import family, jvm, living, python_workers
 from tests.support.project import Project
+from tests.support.soak_companions import Beside, write_project
 from tests.support.waiting import eventually
 
 SENDERS = 3

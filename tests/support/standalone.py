@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cqrs_cli.jobs.engine.spark_archive import spark_archive
 from cqrs_cli.system.java import find_java, spark_environment
-from tests.support.nobody import free_port
+from tests.support.absent_broker import free_port
 from tests.support.processes import family
 from tests.support.waiting import eventually
 

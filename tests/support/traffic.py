@@ -16,8 +16,8 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import target
 from tests.support.commands import FAR, document
-from tests.support.growth import lineage
 from tests.support.harness import TopicHarness
+from tests.support.repartitioning import lineage
 
 #: Accounts of each client, in addition to the account that all clients share.
 OWN = 4

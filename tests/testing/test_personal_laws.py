@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import cqrs_cli as cqrs
-from cqrs_cli.core.personal.marks import Personal
+from cqrs_cli.core.personal.personal_fields import Personal
 from cqrs_cli.testing import BrokenLaw, check_laws, laws, spec
 from tests.core import tally
 from tests.core.personal import customer

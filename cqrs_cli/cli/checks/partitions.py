@@ -52,7 +52,7 @@ def _processes(settings: "Settings") -> "Iterator[LoadedProcess]":
 def judge_places(look: "Look") -> "Iterator[Check]":
     """Yield a warning for each remark, else a summary. Another check reports transactions that hide commands."""
     from cqrs_cli.doctor.check import ok, warn
-    from cqrs_cli.words import counted
+    from cqrs_cli.formatting import counted
 
     warned = False
     for place in look.places:

@@ -13,7 +13,7 @@ from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
-    from cqrs_cli.core.aggregate.described import TypeNode
+    from cqrs_cli.core.aggregate.type_tree import TypeNode
     from cqrs_cli.scaffold import SampleEvent
 
 #: The step before all others where the database's library is missing.
@@ -93,7 +93,7 @@ def add_to_project(
 
 def _heard(aggregate: "Aggregate") -> "SampleEvent":
     """The first of the aggregate's events that a test can make."""
-    from cqrs_cli.core.aggregate.described import tree_of
+    from cqrs_cli.core.aggregate.type_tree import tree_of
     from cqrs_cli.scaffold import SampleEvent
 
     for kind in aggregate.events.values():

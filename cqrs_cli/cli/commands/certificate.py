@@ -12,8 +12,8 @@ from cqrs_cli.cli.options import AggregateName, option
 from cqrs_cli.cli.output import job_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.formatting import counted
 from cqrs_cli.storage.private import replaced
-from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.certify import CertificateResult

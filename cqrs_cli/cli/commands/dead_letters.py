@@ -10,7 +10,7 @@ from cqrs_cli.cli.command_filter import CommandFilter
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, DryRun, moment, option
 from cqrs_cli.errors import UsageError
-from cqrs_cli.words import counted
+from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.client.queries.dead_letters import FailedCommand

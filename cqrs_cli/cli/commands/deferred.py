@@ -9,7 +9,7 @@ from cqrs_cli.cli.command_filter import CommandFilter
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, DryRun, deadline, option
 from cqrs_cli.errors import ConfigurationError, UsageError
-from cqrs_cli.words import counted
+from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +131,7 @@ def _masking(cli: Cli, aggregate: str) -> "Callable[[bytes], bytes]":
     """The function that puts placeholders into the personal fields of a command that waits."""
     from functools import partial
 
-    from cqrs_cli.core.sealed_events import masked_command
+    from cqrs_cli.core.encrypted_events import masked_command
 
     try:
         return partial(masked_command, cli.aggregate(aggregate))

@@ -11,7 +11,7 @@ from cqrs_cli.cli.output import job_text
 from cqrs_cli.cli.personal_values import PersonalValues, check_personal
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.cli.target import target_folder
-from cqrs_cli.words import counted
+from cqrs_cli.formatting import counted
 
 
 @command(

@@ -8,7 +8,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames, DryRun
 from cqrs_cli.cli.result import Result
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.words import counted
+from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.payloads.sweep import Swept

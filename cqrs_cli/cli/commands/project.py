@@ -12,7 +12,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import MetricsAddress, argument, check_sqlalchemy, complete_from, metrics_at, option
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
-from cqrs_cli.words import counted
+from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.cli.render.display import RecordsDisplay

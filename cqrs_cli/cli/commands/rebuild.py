@@ -8,7 +8,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames, StateDir, option
 from cqrs_cli.cli.render.rebuild import rebuilding_text, rebuilt_shards
 from cqrs_cli.errors import ConfigurationError, UsageError
-from cqrs_cli.words import counted
+from cqrs_cli.formatting import counted
 
 
 @command(

@@ -12,7 +12,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames, MetricsAddress, StateDir, complete_from, metrics_at, option
 from cqrs_cli.cli.spark_session import LONG_LIVED, SparkOptions, spark_session
 from cqrs_cli.errors import TakenOverError, UsageError
-from cqrs_cli.words import counted, rough_time
+from cqrs_cli.formatting import counted, rough_time
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -42,7 +42,7 @@ def show(
     Without a keyring, personal fields have redacted values.
     """
     from cqrs_cli.client import history as queries
-    from cqrs_cli.core.sealed_events import event_marks
+    from cqrs_cli.core.encrypted_events import event_marks
     from cqrs_cli.kafka.keys_log import event_decryptor
 
     topics = cli.topics(aggregate)

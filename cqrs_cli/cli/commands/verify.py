@@ -12,7 +12,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames, complete_from, duration, option
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
-from cqrs_cli.words import counted
+from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.following.processes.load import LoadedProcess

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cqrs_cli.cli.result import Result, table
 from cqrs_cli.column import Column
+from cqrs_cli.formatting import counted
 from cqrs_cli.kafka.position_notation import format_position
-from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.doctor.contracts import ContractComparison, Level

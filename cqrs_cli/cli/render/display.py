@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import PLAIN_EVERY
-from cqrs_cli.words import smoothed
+from cqrs_cli.formatting import smoothed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,7 +3,7 @@
 from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.result import Result
 from cqrs_cli.client.queries.personal import PersonalRecords
-from cqrs_cli.words import counted
+from cqrs_cli.formatting import counted
 
 
 def personal_data(aggregate: str, id: str, found: PersonalRecords) -> Result:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.result import Result, listed
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.words import counted
+from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.scans.erased.left import ExpiringRecords

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli.cli.render.verify import violations_text
 from cqrs_cli.cli.result import Result, listed
-from cqrs_cli.words import counted
+from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.following.processes.plan import ProcessProgress

@@ -9,7 +9,7 @@ from cqrs_cli.cli.render.display import JobDisplay
 from cqrs_cli.cli.render.process import listening, reacted_text
 from cqrs_cli.cli.result import Result
 from cqrs_cli.core.messages.reasons import STATUSES
-from cqrs_cli.words import counted
+from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.runs.snapshot import Rebuild, Snapshot

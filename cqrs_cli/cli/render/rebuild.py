@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli.cli.output import share_text
 from cqrs_cli.cli.result import Result
-from cqrs_cli.words import counted
+from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.deciding.plan import Partition

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli.cli.result import Result, table
 from cqrs_cli.column import Column
-from cqrs_cli.words import counted, rough_time
+from cqrs_cli.formatting import counted, rough_time
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -15,9 +15,9 @@ from cqrs_cli.client.send import SentCommand, SentCommands
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, UnavailableError
+from cqrs_cli.formatting import counted
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.position_notation import format_position
-from cqrs_cli.words import counted
 
 #: The largest number of ids in a line of text; JSON has all ids.
 IDS_IN_TEXT = 3

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.output import job_text
 from cqrs_cli.cli.result import Result, listed
-from cqrs_cli.words import counted
+from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.driver import VerifySummary

@@ -9,8 +9,8 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, read_erased
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.sealed_data import personal_values
-from cqrs_cli.core.personal.sealing import is_sealed
+from cqrs_cli.core.personal.encrypted_data import personal_values
+from cqrs_cli.core.personal.encryption import is_sealed
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import record_fault

@@ -16,14 +16,14 @@ from cqrs_cli.core.context import BatchContext, DecisionInterrupted
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.table import DeferralTable
+from cqrs_cli.core.encrypted_events import event_marks, open_event, read_marked
 from cqrs_cli.core.fold import FoldError, VersionedState, fold_event
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import PayloadReference, restored
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.sealing import DataKey
-from cqrs_cli.core.sealed_events import event_marks, open_event, read_marked
+from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, offsets

@@ -14,13 +14,13 @@ from cqrs_cli.core.aggregate.annotations import types_of
 from cqrs_cli.core.aggregate.code_digest import reach_digest
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
 from cqrs_cli.core.aggregate.erased import ERASED, Erased, with_erasing
-from cqrs_cli.core.aggregate.invalid import InvalidAggregate, raised, without_words
+from cqrs_cli.core.aggregate.errors import InvalidAggregate, raised, without_words
 from cqrs_cli.core.aggregate.upcasting import Upcaster, upcasters_of, upcasting
 from cqrs_cli.core.aggregate.values import command_decoder, require_exact, require_finite
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.nesting import check_nesting
-from cqrs_cli.core.personal.marks import MarkError, personal_fields
-from cqrs_cli.core.personal.sealed_data import sealed_as_placeholders
+from cqrs_cli.core.personal.encrypted_data import sealed_as_placeholders
+from cqrs_cli.core.personal.personal_fields import MarkError, personal_fields
 
 _M = TypeVar("_M", bound=Struct)
 

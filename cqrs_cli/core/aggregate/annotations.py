@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, State
-from cqrs_cli.core.aggregate.invalid import InvalidAggregate
+from cqrs_cli.core.aggregate.errors import InvalidAggregate
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 

@@ -11,7 +11,7 @@ import msgspec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.json_schema import aggregate_schema
 from cqrs_cli.core.aggregate.schema import without_prose
-from cqrs_cli.core.aggregate.shapes import Comparison, Difference
+from cqrs_cli.core.aggregate.schema_comparison import Comparison, Difference
 
 Contract = Mapping[str, Any]
 

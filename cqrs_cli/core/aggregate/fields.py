@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import inspect as msgspec_types
 
-from cqrs_cli.core.aggregate.described import TypeNode, is_union, tree_of
+from cqrs_cli.core.aggregate.type_tree import TypeNode, is_union, tree_of
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.marks import marks_of
+from cqrs_cli.core.personal.personal_fields import marks_of
 
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "multiple_of": "a multiple of", "pattern": "like"}
 _LENGTHS = {"min_length": "at least {} long", "max_length": "at most {} long"}

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.described import TypeNode, tree_of
-from cqrs_cli.core.personal.marks import personal_fields
+from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
+from cqrs_cli.core.personal.personal_fields import personal_fields
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -7,9 +7,9 @@ from typing import Any, get_type_hints
 import msgspec
 from msgspec import inspect as msgspec_types
 
-from cqrs_cli.core.aggregate.described import TypeNode, tree_of
-from cqrs_cli.core.aggregate.invalid import InvalidAggregate
-from cqrs_cli.core.personal.marks import personal_fields
+from cqrs_cli.core.aggregate.errors import InvalidAggregate
+from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
+from cqrs_cli.core.personal.personal_fields import personal_fields
 
 _NO_JSON = (msgspec_types.CustomType, msgspec_types.ExtType, msgspec_types.RawType)
 _INEXACT = (

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from cqrs_cli.core.aggregate.decider import Decider, Event
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, InvalidAggregate
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS, InvalidAggregate
 
 #: From the data of an event, a dict, to a current event.
 Upcaster = Callable[[dict[str, Any]], Event]

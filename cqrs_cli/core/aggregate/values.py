@@ -13,7 +13,7 @@ import msgspec
 from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.described import TypeNode, tree_of
+from cqrs_cli.core.aggregate.type_tree import TypeNode, tree_of
 
 _CHECKED = (msgspec_types.DecimalType, msgspec_types.DateTimeType)
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from cqrs_cli.core.personal.sealed_data import has_seals, open_data, seal_needed
-from cqrs_cli.core.personal.sealing import KID_BYTES, SECRET_BYTES, DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import has_seals, open_data, seal_needed
+from cqrs_cli.core.personal.encryption import KID_BYTES, SECRET_BYTES, DataKey, SealPlace
 
 #: Returns the present data key of an aggregate by its id; None if it has no key.
 KeyOf = Callable[[str], DataKey | None]

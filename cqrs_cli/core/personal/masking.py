@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from cqrs_cli.core.messages.json import read_members, write_members
-from cqrs_cli.core.personal.marks import personal_fields
+from cqrs_cli.core.personal.personal_fields import personal_fields
 
 _Message = TypeVar("_Message", bound=Struct)
 

@@ -14,7 +14,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.erasure import ERASE
 from cqrs_cli.core.messages.attributes import HANDED_ON
-from cqrs_cli.core.personal.words import withhold_misfit
+from cqrs_cli.core.personal.redaction import withhold_misfit
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError, UsageError
 from cqrs_cli.following.gateway.answers import outcome_answer

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.encrypted_events import event_marks
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
 from cqrs_cli.following.gateway.feed import EventBuffer, FeedEvent

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.growth import Split
+from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import read_lineage

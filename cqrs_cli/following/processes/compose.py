@@ -13,7 +13,7 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.core.messages.reaction_id import ReactionId, process_source
 from cqrs_cli.core.messages.timestamps import milliseconds_of
-from cqrs_cli.core.personal.words import texts_of, withhold
+from cqrs_cli.core.personal.redaction import texts_of, withhold
 from cqrs_cli.core.process import Send
 from cqrs_cli.core.react import InvalidReaction
 from cqrs_cli.core.recorded import Recorded

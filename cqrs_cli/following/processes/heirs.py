@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.growth import Split
+from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
 from cqrs_cli.kafka import readers

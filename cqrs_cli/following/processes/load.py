@@ -12,9 +12,9 @@ from types import ModuleType
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
-from cqrs_cli.core.hearing import check_hearing
 from cqrs_cli.core.process import Process
 from cqrs_cli.core.react import heard_events
+from cqrs_cli.core.subscription_rule import check_hearing
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, ProcessUse
 from cqrs_cli.kafka.topics.topics import Topics

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from cqrs_cli import failpoints
+from cqrs_cli.core.encrypted_events import event_marks
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.react import InvalidReaction, reaction
 from cqrs_cli.core.recorded import record_event
-from cqrs_cli.core.sealed_events import event_marks
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.processes.compose import ComposedCommand, Composer
 from cqrs_cli.following.processes.explain import blamed_event

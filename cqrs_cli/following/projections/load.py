@@ -12,8 +12,8 @@ from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.annotations import union_members
 from cqrs_cli.core.aggregate.decider import Event
-from cqrs_cli.core.hearing import check_hearing
 from cqrs_cli.core.recorded import Recorded
+from cqrs_cli.core.subscription_rule import check_hearing
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.projections.projection import Projection
 

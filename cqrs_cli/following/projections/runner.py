@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable
 
-from cqrs_cli.core.sealed_events import event_marks
+from cqrs_cli.core.encrypted_events import event_marks
 from cqrs_cli.following.projections.database import open_database
 from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.formatting import counted
 from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, cancel_all
 from cqrs_cli.jobs.engine.partition_job import PartitionResult
 from cqrs_cli.jobs.engine.slots import Slots, slots_now
 from cqrs_cli.ownership.assignment import Share, dealt, moved
-from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import KafkaException
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.sealed_events import event_marks
+from cqrs_cli.core.encrypted_events import event_marks
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.driver_address import driver_place
 from cqrs_cli.jobs.engine.partition_job import collector, finish, shipped

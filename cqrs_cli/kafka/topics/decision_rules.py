@@ -3,8 +3,8 @@
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from cqrs_cli.core.decision_rules import DecisionRules
 from cqrs_cli.core.deferral.deferrals import EARLY, DeferralLimits
-from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_function
 from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.payloads.address import PayloadStoreAddress

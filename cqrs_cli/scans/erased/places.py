@@ -12,7 +12,7 @@ import lmdb
 import msgspec
 
 from cqrs_cli.core.aggregate.decider import State
-from cqrs_cli.core.personal.sealed_data import kids_in
+from cqrs_cli.core.personal.encrypted_data import kids_in
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.plan import KEYS_SUFFIX
 from cqrs_cli.errors import ConfigurationError, CqrsError

@@ -8,7 +8,7 @@ from cqrs_cli.core.deferral.entry import Deferral, read_deferral
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.sealed_data import kids_in
+from cqrs_cli.core.personal.encrypted_data import kids_in
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topic_info import TopicInfo

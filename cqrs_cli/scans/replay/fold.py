@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cqrs_cli.core import digest
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import State
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
+from cqrs_cli.core.aggregate.errors import PROCESS_ERRORS
 from cqrs_cli.core.fold import FoldError, fold_next
 from cqrs_cli.core.messages.event import decode_fact, read_event
 from cqrs_cli.errors import CqrsError

@@ -9,7 +9,7 @@ from typing import IO
 
 import msgspec
 
-from cqrs_cli.core.personal.sealing import SECRET_BYTES, siv
+from cqrs_cli.core.personal.encryption import SECRET_BYTES, siv
 from cqrs_cli.errors import ConfigurationError
 
 #: Buffer size of a file in bytes. Each time that memory is full adds a file; some dozens of files are possible.

@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.sealed_events import event_marks
+from cqrs_cli.core.encrypted_events import event_marks
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.keys_log import event_decryptor

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.proof.carried import VerificationCheckpoint
 from cqrs_cli.proof.traces import time_of
+from cqrs_cli.proof.verification_checkpoint import VerificationCheckpoint
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.trace_index import TraceIndex

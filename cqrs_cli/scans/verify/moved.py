@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.proof.fingerprints import FitsCommand
-from cqrs_cli.proof.moved import lost
+from cqrs_cli.proof.forwarded_commands import lost
 
 
 class LostCommand(NamedTuple):

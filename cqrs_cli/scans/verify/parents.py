@@ -6,15 +6,15 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from cqrs_cli.core.messages.growth import Split
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.proof.findings import LogName
-from cqrs_cli.proof.inherited import ParentResults
-from cqrs_cli.proof.parent import prove_parent
+from cqrs_cli.proof.parent_results import ParentResults
+from cqrs_cli.proof.parent_verification import prove_parent
 from cqrs_cli.proof.partition import Scratch
 from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.scans.verify.scratch import beside

@@ -23,11 +23,11 @@ from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.partitioner import KeyHome, partition_for
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
-from cqrs_cli.proof.carried import CheckpointUnusableError, VerificationCheckpoint
 from cqrs_cli.proof.documents import masking
 from cqrs_cli.proof.fingerprints import fits_of, fits_partly
 from cqrs_cli.proof.partition import Proof
 from cqrs_cli.proof.scope import PersonalScope, Scope, check_shape
+from cqrs_cli.proof.verification_checkpoint import CheckpointUnusableError, VerificationCheckpoint
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.log_teller import LogProgress

@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from cqrs_cli.core.decision_rules import DecisionRules
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.growth import Split
-from cqrs_cli.core.rules import DecisionRules
+from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target
-from cqrs_cli.proof.homes import Homes
+from cqrs_cli.proof.key_partitions import Homes
 from cqrs_cli.proof.traces import LIMIT
 from cqrs_cli.scans.whatif.redeciding import Simulation
 from cqrs_cli.state.lmdb_store import LmdbStore

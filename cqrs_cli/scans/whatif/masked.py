@@ -18,9 +18,9 @@ from cqrs_cli.core.messages.payload_reference import with_data, with_reference
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.data_keys import random_key
+from cqrs_cli.core.personal.encrypted_data import has_seals, open_data, seal_data
+from cqrs_cli.core.personal.encryption import STATE, DataKey, SealPlace
 from cqrs_cli.core.personal.masking import mask_data
-from cqrs_cli.core.personal.sealed_data import has_seals, open_data, seal_data
-from cqrs_cli.core.personal.sealing import STATE, DataKey, SealPlace
 from cqrs_cli.proof.keys import key_of_event
 from cqrs_cli.proof.whatif.decided import DecidedCommand
 

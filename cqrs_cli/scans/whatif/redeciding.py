@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, DecisionInterrupted
 from cqrs_cli.core.decide import Batch
+from cqrs_cli.core.decision_rules import DecisionRules
 from cqrs_cli.core.deferral.entry import Deferral, key_of_place
 from cqrs_cli.core.fold import FoldError, VersionedState, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
@@ -20,8 +21,7 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import restored
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.personal.data_keys import random_key
-from cqrs_cli.core.personal.sealing import DataKey
-from cqrs_cli.core.rules import DecisionRules
+from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding.deferred_fold import entries_of
 from cqrs_cli.deciding.inherit import inherited_entry

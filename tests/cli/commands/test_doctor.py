@@ -16,7 +16,7 @@ from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.system import java, limits
 from tests.support import ROOT
-from tests.support.stretch import begin
+from tests.support.transactional_topic import begin
 
 COUNTER = ROOT / "aggregates" / "counter.py"
 

@@ -19,7 +19,7 @@ from tests.cli.conftest import Cqrs
 from tests.core.personal.batches import context
 from tests.core.personal.customer import CUSTOMER, Registered
 from tests.following.projections.feeding import record
-from tests.support.configuring import configure
+from tests.support.topic_settings import configure
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin, make_extra
 from cqrs_cli.kafka.connection.connection import Connection

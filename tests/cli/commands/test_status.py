@@ -22,7 +22,7 @@ from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import WriteBatch
 from tests.cli.conftest import Cqrs
-from tests.support.stretch import begin, settled
+from tests.support.transactional_topic import begin, settled
 
 pytestmark = pytest.mark.kafka
 

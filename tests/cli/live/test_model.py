@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from cqrs_cli.cli.live.model import Choices, Reasons
 from cqrs_cli.status.columns import COLUMNS
-from tests.support.places import decided, heard, look
+from tests.support.statuses import decided, heard, look
 
 LAGS = {("b", 0): 5, ("a", 1): 0, ("a", 0): 9, ("b", 1): 7}
 PLACES = [decided(number, name, lag=lag) for (name, number), lag in LAGS.items()]

@@ -9,7 +9,7 @@ from cqrs_cli.cli.live.model import Choices
 from cqrs_cli.cli.live.screen import picture
 from cqrs_cli.status.partition import PlaceOwner, Rates
 from cqrs_cli.status.rates import Look
-from tests.support.places import decided, heard, look
+from tests.support.statuses import decided, heard, look
 
 BUSY = decided(3, end=10, position=4, lag=6, oldest=2000, latency=12, rates=Rates(0, 1000, 0))
 NOW = look(*(BUSY if number == 3 else decided(number, rates=Rates(0, 0, 0)) for number in range(20)))

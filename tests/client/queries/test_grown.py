@@ -10,9 +10,9 @@ from cqrs_cli.client.queries.simulation import Rehearsal
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from tests.deciding.growing import SUBJECTS, counters, first_rounds, round_of
-from tests.support.growth import grow
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
+from tests.support.repartitioning import grow
 
 pytestmark = pytest.mark.kafka
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Annotated, Literal
 import msgspec
 import cqrs_cli as cqrs
-from cqrs_cli.core.personal.marks import Personal, personal
+from cqrs_cli.core.personal.personal_fields import Personal, personal
 
 class Colour(enum.Enum):
     {colours}

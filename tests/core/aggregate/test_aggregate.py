@@ -5,7 +5,7 @@ import pytest
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.invalid import InvalidAggregate
+from cqrs_cli.core.aggregate.errors import InvalidAggregate
 
 
 class Crate(msgspec.Struct, frozen=True, omit_defaults=True):

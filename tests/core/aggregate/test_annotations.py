@@ -7,7 +7,7 @@ from typing_extensions import TypeAliasType
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.invalid import InvalidAggregate
+from cqrs_cli.core.aggregate.errors import InvalidAggregate
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from cqrs_cli.core.aggregate.json_schema import (
     message_classes,
     message_schema,
 )
-from cqrs_cli.core.personal.marks import Personal
+from cqrs_cli.core.personal.personal_fields import Personal
 from tests.core.personal.customer import CUSTOMER
 
 TIME = {"type": "string", "format": "date-time"}

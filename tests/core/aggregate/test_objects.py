@@ -10,7 +10,7 @@ from msgspec import Struct, defstruct
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.schema import may_hold_objects
-from cqrs_cli.core.personal.marks import personal
+from cqrs_cli.core.personal.personal_fields import personal
 
 
 @dataclass(frozen=True, slots=True)

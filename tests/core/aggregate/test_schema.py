@@ -9,7 +9,7 @@ from msgspec import defstruct
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.invalid import InvalidAggregate
+from cqrs_cli.core.aggregate.errors import InvalidAggregate
 from cqrs_cli.core.aggregate.schema import (
     changed_fields,
     class_names,

@@ -9,7 +9,7 @@ import pytest
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.invalid import InvalidAggregate
+from cqrs_cli.core.aggregate.errors import InvalidAggregate
 from cqrs_cli.core.fold import FoldError, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.testing import BrokenLaw, laws

@@ -13,6 +13,7 @@ import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import MAX_BYTES
 from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.decision_rules import DecisionRules
 from cqrs_cli.core.deferral.deferrals import DeferralLimits
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.table import DeferralTable
@@ -21,7 +22,6 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import restored
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding import deferred_fold as fold
 from cqrs_cli.deciding.broker_clock import BrokerClock

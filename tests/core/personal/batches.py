@@ -10,8 +10,8 @@ from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.sealed_data import kids_in
-from cqrs_cli.core.personal.sealing import KID_BYTES, SECRET_BYTES, DataKey
+from cqrs_cli.core.personal.encrypted_data import kids_in
+from cqrs_cli.core.personal.encryption import KID_BYTES, SECRET_BYTES, DataKey
 from tests.support.commands import command
 
 AT = 1_000_000

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.personal.marks import Personal, personal
+from cqrs_cli.core.personal.personal_fields import Personal, personal
 
 Mail = Annotated[str, Meta(pattern="@"), personal(erased="x@invalid")]
 

@@ -17,10 +17,10 @@ from cqrs_cli.core.fold import VersionedState, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.payload_reference import find_reference, refer
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.marks import personal
+from cqrs_cli.core.personal.encrypted_data import has_seals, open_data
+from cqrs_cli.core.personal.encryption import SealPlace
 from cqrs_cli.core.personal.masking import mask
-from cqrs_cli.core.personal.sealed_data import has_seals, open_data
-from cqrs_cli.core.personal.sealing import SealPlace
+from cqrs_cli.core.personal.personal_fields import personal
 from tests.core.personal.batches import ANN, PLAIN, context, erase, keys, kids, record, register, verdicts
 from tests.core.personal.customer import CUSTOMER, Customer, Ordered, Registered, evolve
 

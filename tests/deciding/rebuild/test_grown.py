@@ -20,9 +20,9 @@ from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_readonly, open_shard
 from tests.deciding.growing import SUBJECTS, check, counters, first_rounds, released, round_of
-from tests.support.growth import grow, reasons
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
+from tests.support.repartitioning import grow, reasons
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

@@ -19,7 +19,7 @@ from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.following.gateway.token import GatewayTokens, other_token
 from tests.core import tally
 from tests.core.personal.customer import CUSTOMER
-from tests.core.personal.heard import HEARD
+from tests.core.personal.leaking_aggregate import HEARD
 
 ALL, ERASING = "0123456789abcdef", "fedcba9876543210"
 

@@ -13,7 +13,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
 from tests.support import ROOT
-from tests.support.grown import MANY, GrowingCounters
+from tests.support.repartitioned_log import MANY, GrowingCounters
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

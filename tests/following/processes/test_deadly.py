@@ -17,7 +17,7 @@ from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from cqrs_cli.ownership.trials.suspects import Trial
 from tests.following.processes.stage import DyingProcess, Stage, orders, placed
 from tests.support.checkout import PROCESS
-from tests.support.code import write_process
+from tests.support.user_code import write_process
 
 #: The most deaths: before the event is processed alone, and of the event alone.
 MOST = 3 + ATTEMPTS

@@ -17,7 +17,7 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_needs
 from tests.scenarios.secured.acls import granted
 from tests.support import ROOT
-from tests.support.code import write_process
+from tests.support.user_code import write_process
 
 TEXT = (ROOT / "docs/processes.md").read_text(encoding="utf-8")
 PROCESS, TEST = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.messages.growth import Grow, Growth, Split, growth_value
+from cqrs_cli.core.messages.repartitioning import Grow, Growth, Split, growth_value
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.processes.topics import heard_topics
 from cqrs_cli.kafka import clients, readers

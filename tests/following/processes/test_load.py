@@ -5,7 +5,7 @@ import pytest
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.following.processes.load import load_process, process_names
 from tests.support import ROOT
-from tests.support.code import write_process
+from tests.support.user_code import write_process
 
 WHOLE = """
 from collections.abc import Iterator

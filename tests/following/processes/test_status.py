@@ -14,8 +14,8 @@ from cqrs_cli.status.rates import Look
 from cqrs_cli.telemetry.blocked_file import blocked_by
 from tests.following.processes.stage import RunningProcess, Stage, orders, react_here
 from tests.support.checkout import statuses
-from tests.support.impatience import impatience
-from tests.support.stretch import begin
+from tests.support.short_timeouts import impatience
+from tests.support.transactional_topic import begin
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

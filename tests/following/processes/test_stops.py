@@ -10,7 +10,7 @@ from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.following.processes.stage import Stage, orders, placed
 from tests.support.checkout import PROCESS
-from tests.support.code import write_process
+from tests.support.user_code import write_process
 
 pytestmark = pytest.mark.kafka
 

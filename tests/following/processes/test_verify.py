@@ -7,8 +7,8 @@ import pytest
 
 from cqrs_cli.cli.main import main
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.growth import Grow
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.repartitioning import Grow
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin
@@ -17,7 +17,7 @@ from cqrs_cli.kafka.lineage_log import request_repartitioning
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.following.processes.stage import Stage, placed, records
 from tests.support.checkout import PROCESS, verified
-from tests.support.code import write_process
+from tests.support.user_code import write_process
 
 pytestmark = pytest.mark.kafka
 

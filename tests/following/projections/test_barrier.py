@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine
 
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.growth import Grow, Split
+from cqrs_cli.core.messages.repartitioning import Grow, Split
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.projections.barrier import ParentBarrier
 from cqrs_cli.following.projections.databases.address import DatabaseAddress

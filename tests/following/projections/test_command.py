@@ -17,7 +17,7 @@ from cqrs_cli.settings.settings import Settings
 from tests.following.projections.feeding import positions, random_log, rows, told, url_of
 from tests.following.projections.topics import expected, make_orders, write_events, write_logs
 from tests.support import ROOT
-from tests.support.nobody import free_port
+from tests.support.absent_broker import free_port
 from tests.support.project import Project
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually

@@ -20,7 +20,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.feeding import errors, projected, record, rows, take
 from tests.support import ROOT
-from tests.support.code import write_projection
+from tests.support.user_code import write_projection
 
 TEXT = (ROOT / "docs/projections.md").read_text(encoding="utf-8")
 PROJECTION, TEST, READ = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

@@ -7,7 +7,7 @@ import pytest
 
 from aggregates.order import Placed, Shipped
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.growth import Split
+from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.following.projections.databases.address import DatabaseAddress
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.tables import make_control, make_tables

@@ -8,7 +8,7 @@ from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.following.projections.load import load_projection
 from tests.following.projections.feeding import recent_orders
 from tests.support import ROOT
-from tests.support.code import write_projection
+from tests.support.user_code import write_projection
 
 GOOD = """
 from collections.abc import Sequence

@@ -15,8 +15,8 @@ from cqrs_cli.scans.replay.fold import Total
 from cqrs_cli.scans.replay.task import total_part
 from tests.support import ROOT
 from tests.support.eventlog import append, counted
-from tests.support.grown import MANY, GrowingCounters
-from tests.support.growth import replayed
+from tests.support.repartitioned_log import MANY, GrowingCounters
+from tests.support.repartitioning import replayed
 
 pytestmark = pytest.mark.kafka
 

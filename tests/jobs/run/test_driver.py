@@ -20,7 +20,7 @@ from tests.support.commands import Sent, increments
 from tests.support.driver import Context, drive, works
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned_here
-from tests.support.stretch import begin
+from tests.support.transactional_topic import begin
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

@@ -17,7 +17,7 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.runs.endpoint import ALIVE_WITHIN, FRESH_WITHIN, Endpoint
 from cqrs_cli.runs.metrics import Metrics
 from cqrs_cli.runs.snapshot import Snapshot
-from tests.support.listening import anywhere, listening, open_to_others
+from tests.support.listening_sockets import anywhere, listening, open_to_others
 
 HERE = Partition("counter", 0)
 

@@ -8,17 +8,17 @@ from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.sealing import DataKey
+from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import KEYS_CONFIGS
 from cqrs_cli.keys.keyring import Keyring
 from cqrs_cli.keys.topic import key_value
-from tests.proof.sealed import key
+from tests.proof.encrypted_histories import key
 from tests.support.commands import Sent, command
+from tests.support.foreign_records import append
 from tests.support.harness import TopicHarness
-from tests.support.rewriting import append
 from tests.support.topic_loss import delete_topics
 
 RING = Keyring({"2026-11": bytes(64)})

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.verify.verification import call, certified
+from tests.support.foreign_records import append, edited, rewrite
 from tests.support.harness import TopicHarness
-from tests.support.rewriting import append, edited, rewrite
 from tests.support.topic_loss import shorten
 
 

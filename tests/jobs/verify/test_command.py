@@ -14,9 +14,9 @@ from cqrs_cli.proof.findings import Report
 from cqrs_cli.scans.verify.since import HEAD_FILE
 from cqrs_cli.scans.verify.state import ShardComparison
 from tests.jobs.verify.verification import call
+from tests.support.foreign_records import append
 from tests.support.harness import TopicHarness
 from tests.support.results import lines_of
-from tests.support.rewriting import append
 
 
 def test_shard_behind_is_printed_as_behind() -> None:

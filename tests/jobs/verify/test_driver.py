@@ -11,9 +11,9 @@ from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.support.commands import command, mixture
+from tests.support.foreign_records import append
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly, running
-from tests.support.rewriting import append
 from tests.support.topic_loss import forget_group, remake, shorten
 from tests.support.waiting import eventually
 

@@ -13,9 +13,9 @@ from cqrs_cli.kafka.topics.topics import Kind
 from tests.jobs.verify.verification import change, kinds, verified
 from tests.support import ROOT
 from tests.support.commands import command, mixture
+from tests.support.foreign_records import append, edited, rewrite
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
-from tests.support.rewriting import append, edited, rewrite
 from tests.support.sampling import sampled
 
 TESTS = ROOT / "tests"

@@ -11,7 +11,7 @@ from msgspec.structs import replace as replace_struct
 
 from cqrs_cli.core.messages.json import read_members, write_members
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.sealing import SealPlace
+from cqrs_cli.core.personal.encryption import SealPlace
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
 from cqrs_cli.kafka import clients
@@ -20,11 +20,11 @@ from cqrs_cli.keys.address import KeyRingAddress
 from cqrs_cli.state.store import WriteBatch
 from tests.jobs.verify.customers import RING_FILE, customers, decide, erased, put_key, registered, remake_keys
 from tests.jobs.verify.verification import call, certified, shard
-from tests.proof.sealed import key
+from tests.proof.encrypted_histories import key
 from tests.support import ROOT
+from tests.support.foreign_records import edited, rewrite
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
-from tests.support.rewriting import edited, rewrite
 
 pytestmark = pytest.mark.kafka
 

@@ -12,9 +12,9 @@ from cqrs_cli.scans.verify.since import resumed_from
 from tests.deciding.personal import customers, erase, register
 from tests.jobs.verify.customers import put_key
 from tests.support.commands import FAR, command
-from tests.support.growth import grow, stale
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
+from tests.support.repartitioning import grow, stale
 
 pytestmark = pytest.mark.kafka
 

@@ -11,10 +11,10 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.verify.since import resumed_from
 from tests.deciding.growing import counters, grow_twice, round_of
 from tests.jobs.verify.verification import call, certified, verified
-from tests.support.growth import grow
+from tests.support.foreign_records import append, edited
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
-from tests.support.rewriting import append, edited
+from tests.support.repartitioning import grow
 
 pytestmark = pytest.mark.kafka
 

@@ -22,9 +22,9 @@ from cqrs_cli.state.store import WriteBatch
 from tests.jobs.verify.verification import change, shard, verified
 from tests.support import ROOT
 from tests.support.commands import command, mixture
+from tests.support.foreign_records import rewrite
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
-from tests.support.rewriting import rewrite
 
 pytestmark = pytest.mark.kafka
 

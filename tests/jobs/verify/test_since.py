@@ -18,12 +18,12 @@ from cqrs_cli.scans.verify.kept import keep, load_carried
 from cqrs_cli.scans.verify.since import HEAD_FILE, CheckpointScope, resumed_from
 from tests.jobs.verify.verification import verified
 from tests.proof.history import History, drawn
-from tests.proof.pieces import LOGS, Pieces, looks
+from tests.proof.incremental import LOGS, Pieces, looks
 from tests.support import ROOT
 from tests.support.commands import mixture
+from tests.support.foreign_records import append
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
-from tests.support.rewriting import append
 from tests.support.topic_loss import remake
 from tests.support.waiting import eventually
 

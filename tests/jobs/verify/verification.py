@@ -16,8 +16,8 @@ from cqrs_cli.proof.certificate import Certificate
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_shard
 from tests.support import ROOT
+from tests.support.foreign_records import edited
 from tests.support.harness import TopicHarness
-from tests.support.rewriting import edited
 
 
 def verified(harness: TopicHarness, machine: str | None = None) -> VerifySummary:

@@ -9,19 +9,19 @@ import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import MAX_BYTES, BatchContext
 from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.decision_rules import DecisionRules
 from cqrs_cli.core.deferral.deferrals import DeferralLimits
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.proof.whatif.decided import Lookahead, join_history, placed_events, placed_outcomes
 from cqrs_cli.proof.whatif.difference import HistoryDifference
 from cqrs_cli.scans.whatif.family import scratch
 from cqrs_cli.scans.whatif.redeciding import BATCH, Simulation
 from tests.core.deferral.world import World
 from tests.proof import history as tally
+from tests.proof.deferral_histories import records
 from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, Add, Added, History, Tally, home
-from tests.proof.walking import records
 
 RULES = DecisionRules(PARTITION, TOPIC, "", home, None, WINDOW, MAX_BYTES, DeferralLimits(), inf)
 

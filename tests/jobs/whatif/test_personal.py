@@ -14,9 +14,9 @@ from cqrs_cli.proof.whatif.difference import HistoryDifference
 from cqrs_cli.scans.whatif.family import scratch
 from cqrs_cli.scans.whatif.redeciding import Simulation
 from tests.jobs.whatif.histories import RULES, Logs, decided_again
-from tests.proof.deferred.sealed import Parked, later
+from tests.proof.deferred.encrypted_command import Parked, later
+from tests.proof.encrypted_histories import TALLY, Add, Added, Sealed, Tally, erase, evolve, says
 from tests.proof.history import History
-from tests.proof.sealed import TALLY, Add, Added, Sealed, Tally, erase, evolve, says
 
 
 def again(told: History, other: Aggregate = TALLY, **how: Any) -> list[HistoryDifference]:

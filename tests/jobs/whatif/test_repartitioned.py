@@ -9,10 +9,10 @@ from cqrs_cli.jobs.whatif import DecidedAgain, decide_partition_again, plan_what
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.growing import counters, grow_twice, round_of
 from tests.support import AGGREGATES, ROOT
-from tests.support.growth import grow, reasons, stale
+from tests.support.foreign_records import append, edited
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
-from tests.support.rewriting import append, edited
+from tests.support.repartitioning import grow, reasons, stale
 
 pytestmark = pytest.mark.kafka
 

@@ -11,21 +11,21 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from cqrs_cli.core.decision_rules import DecisionRules
 from cqrs_cli.core.deferral.deferrals import DeferralLimits
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
-from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Topics
 from cqrs_cli.proof.whatif.decided import OwnerRecord, placed_outcomes
 from cqrs_cli.scans.whatif.parked import changes_of
 from cqrs_cli.settings.settings import load_settings
-from tests.core.deferral.played import played
+from tests.core.deferral.random_histories import played
 from tests.core.deferral.world import TOPIC, WAY
 from tests.jobs.whatif.histories import decided_again, logs_of
-from tests.proof.grown import Grown
+from tests.proof.deferral_histories import records
 from tests.proof.history import seeds, wish
-from tests.proof.walking import records
+from tests.proof.repartitioned import Grown
 from tests.support import ROOT
 
 
@@ -128,4 +128,4 @@ def test_contexts_have_one_maker() -> None:
         for file in sorted((ROOT / "cqrs_cli").rglob("*.py"))
         if any(f" {name}(" in file.read_text() for name in ("BatchContext", "Deferrals"))
     ]
-    assert makers == ["cqrs_cli/core/rules.py"]
+    assert makers == ["cqrs_cli/core/decision_rules.py"]

@@ -7,7 +7,7 @@ from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import PLAIN_KINDS, TopicPlan, Topics
-from tests.support.configuring import configure
+from tests.support.topic_settings import configure
 
 pytestmark = pytest.mark.kafka
 

@@ -24,7 +24,7 @@ from cqrs_cli.kafka.embedded.broker import Broker
 from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.system import process
 from tests.support.brokers import discard
-from tests.support.listening import listening, open_to_others, working_in
+from tests.support.listening_sockets import listening, open_to_others, working_in
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

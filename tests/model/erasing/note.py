@@ -11,9 +11,9 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED, Erased
 from cqrs_cli.core.checks import fingerprint_of
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.marks import Personal
-from cqrs_cli.core.personal.sealed_data import kids_in, open_data, seal_data
-from cqrs_cli.core.personal.sealing import DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import kids_in, open_data, seal_data
+from cqrs_cli.core.personal.encryption import DataKey, SealPlace
+from cqrs_cli.core.personal.personal_fields import Personal
 from cqrs_cli.keys.topic import KeyTable
 
 

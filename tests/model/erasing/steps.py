@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from cqrs_cli.core.aggregate.erased import ERASED
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.sealing import DamagedSealError
+from cqrs_cli.core.personal.encryption import DamagedSealError
 from cqrs_cli.keys.topic import WrappedKey
 from tests.model.erasing.deciding import decide, recovered
 from tests.model.erasing.note import kid_ended, kid_in, kid_named, open_sealed, open_with, seal, text_of

@@ -6,7 +6,7 @@ import pytest
 
 from tests.model.erasing.promises import explore
 from tests.model.erasing.world import Command, Rules, Scenario
-from tests.model.larger import LARGER
+from tests.model.world_limit import LARGER
 
 pytestmark = pytest.mark.slow
 

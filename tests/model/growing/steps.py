@@ -1,6 +1,6 @@
 """All possible next steps of a world, each with a label."""
 
-from cqrs_cli.core.messages.growth import Grow
+from cqrs_cli.core.messages.repartitioning import Grow
 from tests.model.growing.turn import Steps, Turn, ended
 from tests.model.growing.world import Owner, Partition, Rules, Scenario, World
 

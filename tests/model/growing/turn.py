@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cqrs_cli.core.lineage import PartitionLineage
-from cqrs_cli.core.messages.growth import Begun, Split
+from cqrs_cli.core.messages.repartitioning import Begun, Split
 from tests.model.growing.deciding import Entries, count_of, decide, outcome_of, put, recovered, remaining
 from tests.model.growing.world import Command, Event, Forwarded, Memory, Open, Owner, Rules, Scenario, World
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.entry import Deferral, read_deferral
 from tests.core.deferral.world import RULES, Shard, World, steps
-from tests.proof.walking import DECIDED, WAITS, proved, proved_in_pieces, walked, walked_on
+from tests.proof.deferral_histories import DECIDED, WAITS, proved, proved_in_pieces, walked, walked_on
 
 Change = Callable[[World], World]
 

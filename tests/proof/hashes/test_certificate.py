@@ -20,7 +20,7 @@ from cqrs_cli.proof.certificate import (
     write_certificate,
 )
 from tests.proof.history import moved
-from tests.proof.reading import remade
+from tests.proof.violations import remade
 
 TEXTS = st.none() | st.binary(max_size=3)
 RECORDS = st.builds(

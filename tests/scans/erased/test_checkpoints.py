@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.personal.sealed_data import seal_data
-from cqrs_cli.core.personal.sealing import STATE, SealPlace
+from cqrs_cli.core.personal.encrypted_data import seal_data
+from cqrs_cli.core.personal.encryption import STATE, SealPlace
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, KeyRecord
 from tests.core.personal.customer import Customer
 from tests.jobs.verify.customers import RING
-from tests.proof.sealed import key
+from tests.proof.encrypted_histories import key
 from tests.scans.erased.planted import ANN, found, keep, proved
 from tests.support.harness import TopicHarness
 

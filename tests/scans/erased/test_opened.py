@@ -7,16 +7,16 @@ import pytest
 
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.personal.sealed_data import seal_data
-from cqrs_cli.core.personal.sealing import DataKey, SealPlace
+from cqrs_cli.core.personal.encrypted_data import seal_data
+from cqrs_cli.core.personal.encryption import DataKey, SealPlace
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.state.environment import DATA_FILE
 from tests.core.personal.customer import Customer
 from tests.jobs.verify.customers import put_key
-from tests.proof.sealed import key
+from tests.proof.encrypted_histories import key
 from tests.scans.erased.planted import ANN, entry_of, found, keep, proved, shard
+from tests.support.foreign_records import append, edited, rewrite
 from tests.support.harness import TopicHarness
-from tests.support.rewriting import append, edited, rewrite
 
 pytestmark = pytest.mark.kafka
 

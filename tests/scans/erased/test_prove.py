@@ -14,10 +14,10 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.state.key_cache import KeyCache, KeyOffsets, KeyRecord
 from tests.core.personal.customer import Customer
 from tests.jobs.verify.customers import RING, customers, decide, erased, put_key, registered
-from tests.proof.sealed import key
+from tests.proof.encrypted_histories import key
 from tests.scans.erased.planted import ANN, entry_of, found, keep, proved, shard
+from tests.support.foreign_records import append, edited, rewrite
 from tests.support.harness import TopicHarness
-from tests.support.rewriting import append, edited, rewrite
 
 pytestmark = pytest.mark.kafka
 

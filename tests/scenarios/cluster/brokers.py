@@ -17,8 +17,8 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 from cqrs_cli.kafka.readers import bounds
 from tests.support import ROOT
+from tests.support.absent_broker import free_ports
 from tests.support.containers import find_engine, find_image
-from tests.support.nobody import free_ports
 from tests.support.waiting import eventually
 
 COMPOSE = ROOT / "compose"

@@ -17,8 +17,8 @@ import docker
 import pytest
 
 from tests.support import ROOT
+from tests.support.absent_broker import free_ports
 from tests.support.containers import find_image, run
-from tests.support.nobody import free_ports
 from tests.support.waiting import eventually
 
 PROFILES = "run,process,gateway,projection"

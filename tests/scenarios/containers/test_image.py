@@ -16,8 +16,8 @@ import yaml
 from cqrs_cli import scaffold
 from tests.scenarios.containers.system import PATIENCE, System, orders
 from tests.support import ROOT
+from tests.support.absent_broker import free_ports
 from tests.support.containers import find_image, run
-from tests.support.nobody import free_ports
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually
 

@@ -7,9 +7,9 @@ import pytest
 
 from cqrs_cli.errors import TakenOverError
 from tests.support.commands import mixture
+from tests.support.failpoints import ALWAYS_PASSED
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly
-from tests.support.points import ALWAYS_PASSED
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually
 

@@ -9,9 +9,9 @@ import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
+from tests.support.deadly_commands import HASTY, Submissions, check_traps, step, traps, write_traps
 from tests.support.harness import TopicHarness
 from tests.support.project import Project
-from tests.support.traps import HASTY, Submissions, check_traps, step, traps, write_traps
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -9,9 +9,9 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from cqrs_cli.ownership.trials.slow_command import SlowCommand
 from cqrs_cli.status.aggregates import decided_places
+from tests.support.deadly_commands import HASTY, Submissions, check_traps, step, traps
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process
-from tests.support.traps import HASTY, Submissions, check_traps, step, traps
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -13,9 +13,9 @@ import pytest
 from cqrs_cli.failpoints import VARIABLE
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support.commands import mixture
+from tests.support.failpoints import ALWAYS_PASSED
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
-from tests.support.points import ALWAYS_PASSED
 from tests.support.processes import family, jvm, living
 from tests.support.project import Project
 from tests.support.waiting import eventually

@@ -10,7 +10,7 @@ from cqrs_cli.kafka.topics.topics import KINDS
 from tests.scenarios.erasing.shop import Shop
 from tests.support import ROOT
 from tests.support.brokers import broker
-from tests.support.configuring import configure
+from tests.support.topic_settings import configure
 
 SETTINGS = """
 aggregates = "customers"

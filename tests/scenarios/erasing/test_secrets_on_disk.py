@@ -17,8 +17,8 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.topics.topics import PLAIN_KINDS
 from cqrs_cli.keys.topic import BEAT
 from tests.scenarios.erasing.shop import Shop
-from tests.support.configuring import configure
 from tests.support.project import LOCAL
+from tests.support.topic_settings import configure
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.nightly]

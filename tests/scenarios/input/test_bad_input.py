@@ -16,7 +16,7 @@ from tests.support import ROOT
 from tests.support.commands import STRUCTURED, Sent, command, document
 from tests.support.harness import TopicHarness
 from tests.support.owners import running
-from tests.support.raw import raw as admin
+from tests.support.raw_requests import raw as admin
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

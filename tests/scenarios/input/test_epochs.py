@@ -10,12 +10,12 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.writer import FencedWriter
+from tests.support.batch_writing import commit
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly
-from tests.support.raw import Producer, Raw, raw
+from tests.support.raw_requests import Producer, Raw, raw
 from tests.support.waiting import eventually
-from tests.support.writing import commit
 
 pytestmark = [pytest.mark.kafka, pytest.mark.nightly]
 

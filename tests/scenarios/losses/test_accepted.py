@@ -8,8 +8,8 @@ from cqrs_cli.kafka.topics.topics import Kind
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly, running
-from tests.support.stretch import abort
 from tests.support.topic_loss import forget_group, remake, shorten
+from tests.support.transactional_topic import abort
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

@@ -9,11 +9,11 @@ from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.topics.topics import KINDS
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
-from tests.support.impatience import impatience
 from tests.support.owners import owned, quietly, running
-from tests.support.raw import raw
-from tests.support.stretch import settled
+from tests.support.raw_requests import raw
+from tests.support.short_timeouts import impatience
 from tests.support.topic_loss import forget_group, grow, move_group, remake, shorten
+from tests.support.transactional_topic import settled
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cqrs_cli.core.sealed_events import event_marks
+from cqrs_cli.core.encrypted_events import event_marks
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection

@@ -17,8 +17,8 @@ from cqrs_cli.kafka.topics.topics import Topics
 from tests.scenarios.secured.acls import grant
 from tests.scenarios.secured.broker import SECRET, Secured
 from tests.support import ROOT
-from tests.support.listening import open_to_others
-from tests.support.nobody import free_port
+from tests.support.absent_broker import free_port
+from tests.support.listening_sockets import open_to_others
 from tests.support.processes import family
 from tests.support.project import Project
 

@@ -20,9 +20,9 @@ from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Positions
 from tests.deciding.growing import SUBJECTS
 from tests.support.commands import increments
-from tests.support.growth import grow
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly
+from tests.support.repartitioning import grow
 
 pytestmark = pytest.mark.kafka
 

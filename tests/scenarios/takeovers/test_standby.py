@@ -11,10 +11,10 @@ from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.status.aggregates import decided_places
 from tests.support.commands import increments
+from tests.support.foreign_records import append
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process
-from tests.support.rewriting import append
-from tests.support.standing import AFTER, LONG_AFTER, beating, silent, standing_by
+from tests.support.standby_runs import AFTER, LONG_AFTER, beating, silent, standing_by
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

@@ -5,10 +5,10 @@ import pytest
 from cqrs_cli.ownership.committed_claims import ClaimReader
 from cqrs_cli.ownership.standby import HeartbeatSender
 from tests.support.commands import increments
+from tests.support.failpoints import ALWAYS_PASSED
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process
-from tests.support.points import ALWAYS_PASSED
-from tests.support.standing import LONG_AFTER, beating, has_claimed, standing_by
+from tests.support.standby_runs import LONG_AFTER, beating, has_claimed, standing_by
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

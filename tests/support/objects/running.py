@@ -11,7 +11,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from tests.support import ROOT
-from tests.support.nobody import free_port
+from tests.support.absent_broker import free_port
 
 #: The region of all buckets.
 REGION = "eu-central-1"

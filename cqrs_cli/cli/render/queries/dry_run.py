@@ -9,7 +9,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.result import Result
 from cqrs_cli.core.messages.event import read_event
-from cqrs_cli.words import counted
+from cqrs_cli.formatting import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.client.envelope import ReadyCommand

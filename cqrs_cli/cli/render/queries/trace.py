@@ -9,8 +9,8 @@ from cqrs_cli.client.queries.lineage import CommandNode, EventNode, Lineage
 from cqrs_cli.client.queries.messages import LinkedMessage, data_of, reason_of
 from cqrs_cli.client.queries.trace import TraceResult
 from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.formatting import counted
 from cqrs_cli.kafka.position_notation import format_position
-from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.result import Result
+from cqrs_cli.formatting import counted
 from cqrs_cli.kafka.position_notation import format_position
-from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.engine.staging import Target

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.support.hanging import credulous_broker
-from tests.support.raw import Raw, raw
+from tests.support.hanging_transactions import credulous_broker
+from tests.support.raw_requests import Raw, raw
 
 
 @pytest.fixture(scope="module")

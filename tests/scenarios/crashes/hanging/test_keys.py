@@ -6,11 +6,11 @@ import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.personal import STATE, customers, opened, register
-from tests.support.hanging import Part, decide_hanging
-from tests.support.impatience import impatience
+from tests.support.hanging_transactions import Part, decide_hanging
 from tests.support.owners import quietly, running
-from tests.support.raw import Raw
+from tests.support.raw_requests import Raw
 from tests.support.sampling import sampled
+from tests.support.short_timeouts import impatience
 
 pytestmark = pytest.mark.kafka
 

@@ -16,11 +16,10 @@ from cqrs_cli.kafka.topics.topics import Kind
 from tests.deciding.growing import check, first_rounds, released, round_of
 from tests.deciding.growing import counters as counters_on
 from tests.following.processes.stage import Stage, orders
-from tests.support import ROOT, hanging_growth
+from tests.support import ROOT, hanging_repartitioning
 from tests.support.checkout import verified
 from tests.support.commands import increments
-from tests.support.growth import finals, grow, stale
-from tests.support.hanging import (
+from tests.support.hanging_transactions import (
     Hanging,
     Part,
     ReactionPart,
@@ -28,10 +27,11 @@ from tests.support.hanging import (
     react_hanging,
 )
 from tests.support.harness import TopicHarness
-from tests.support.impatience import impatience
 from tests.support.owners import owned, quietly, running
-from tests.support.raw import Producer, Raw
+from tests.support.raw_requests import Producer, Raw
+from tests.support.repartitioning import finals, grow, stale
 from tests.support.sampling import sampled
+from tests.support.short_timeouts import impatience
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -182,18 +182,18 @@ def test_half_a_reaction_is_settled(connection: Connection, prefix: str, broker:
 
 #: Visible and open parts of the transactions of a repartitioning.
 GROWTHS: dict[str, tuple[Callable[[TopicHarness], Hanging], list[str], list[str]]] = {
-    "no split visible": (hanging_growth.split, [], ["lineage", "position"]),
-    "split missing": (hanging_growth.split, ["position"], ["lineage"]),
-    "claim of a split missing": (hanging_growth.split, ["lineage"], ["position"]),
-    "no beginning visible": (hanging_growth.begin, [], ["entries", "lineage", "position"]),
-    "beginning missing": (hanging_growth.begin, ["entries", "position"], ["lineage"]),
-    "beginning visible": (hanging_growth.begin, ["lineage"], ["entries", "position"]),
-    "entries visible": (hanging_growth.begin, ["entries"], ["lineage", "position"]),
-    "claim of a beginning missing": (hanging_growth.begin, ["entries", "lineage"], ["position"]),
-    "no moved command visible": (hanging_growth.forward, [], ["commands", "outcomes", "position"]),
-    "moved commands missing": (hanging_growth.forward, ["outcomes", "position"], ["commands"]),
-    "moved commands visible": (hanging_growth.forward, ["commands"], ["outcomes", "position"]),
-    "moved commands left": (hanging_growth.forward, [], ["commands"]),
+    "no split visible": (hanging_repartitioning.split, [], ["lineage", "position"]),
+    "split missing": (hanging_repartitioning.split, ["position"], ["lineage"]),
+    "claim of a split missing": (hanging_repartitioning.split, ["lineage"], ["position"]),
+    "no beginning visible": (hanging_repartitioning.begin, [], ["entries", "lineage", "position"]),
+    "beginning missing": (hanging_repartitioning.begin, ["entries", "position"], ["lineage"]),
+    "beginning visible": (hanging_repartitioning.begin, ["lineage"], ["entries", "position"]),
+    "entries visible": (hanging_repartitioning.begin, ["entries"], ["lineage", "position"]),
+    "claim of a beginning missing": (hanging_repartitioning.begin, ["entries", "lineage"], ["position"]),
+    "no moved command visible": (hanging_repartitioning.forward, [], ["commands", "outcomes", "position"]),
+    "moved commands missing": (hanging_repartitioning.forward, ["outcomes", "position"], ["commands"]),
+    "moved commands visible": (hanging_repartitioning.forward, ["commands"], ["outcomes", "position"]),
+    "moved commands left": (hanging_repartitioning.forward, [], ["commands"]),
 }
 
 
@@ -211,12 +211,12 @@ def test_half_a_growth_is_settled(
     single = counters_on(connection, prefix, tmp_path, 1)
     first_rounds(single)
     grow(single, 2)
-    hanging_growth.reach(single, broker, made)
+    hanging_repartitioning.reach(single, broker, made)
     made(single).leave(connection, broker, visible, hidden)
     with impatience(), running(single.plan()) as owner:
         assert owner.error() is None
         assert any("KAFKA-20734" in note for note in owner.notes())
-    rounds = (0, 2, 3, 1) if made is hanging_growth.forward else (0, 3, 1)
+    rounds = (0, 2, 3, 1) if made is hanging_repartitioning.forward else (0, 3, 1)
     single.send(*(stale(one, 1) for one in [*round_of(3), *released(1)]))
     with running(single.plan(once=False)):
         eventually(lambda: len(finals(single)) == 12 * (len(rounds) + 1))

@@ -1,0 +1,106 @@
+"""Redacts texts that are written to public places: outcomes, dead letters and logs.
+
+A text of an aggregate's code or of a sender may contain a personal value verbatim. Then the whole text is redacted. A
+reworded value is not detected.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.personal.encrypted_data import personal_values
+from cqrs_cli.core.personal.personal_fields import personal_fields
+
+#: The minimal length of a value to search for, in characters: shorter values occur in any text.
+SHORTEST = 3
+
+#: Replaces a text with a personal value.
+WITHHELD = "withheld: a personal value stands in the message"
+
+#: Replaces a text about data whose personal values cannot be determined.
+UNSEARCHED = (
+    "withheld: the data cannot be read, or have a member twice, and a personal value may stand in the message"
+)
+
+#: Types whose values have different texts in JSON and in Python.
+_TWO_TEXTS = (bytes, date, datetime, time, timedelta, Decimal, UUID)
+
+
+def withhold(said: str, values: Iterable[str], instead: str = WITHHELD) -> str:
+    """Return the text, or `instead` if it contains one of the values, in upper or lower case."""
+    folded = said.casefold()
+    return instead if any(value.casefold() in folded for value in values) else said
+
+
+def withhold_misfit(said: str, cls: type[Struct], data: bytes) -> str:
+    """Return the decoder's message about data that do not match their class, redacted if it may contain personal data.
+
+    A decoder reports the first wrong member before it reads the following members. So it may quote a value from data
+    that are damaged after this member, or that contain the member twice; the values of such data cannot be searched.
+    """
+    if not personal_fields(cls):
+        return said
+    try:
+        json.loads(data, object_pairs_hook=_each_once)
+    except (ValueError, RecursionError):
+        return UNSEARCHED
+    return withhold(said, texts_in(cls, data))
+
+
+def texts_of(*messages: Struct) -> set[str]:
+    """Return the personal values of messages as texts, without redacted values."""
+    found = set[str]()
+    for message in messages:
+        for field in personal_fields(type(message)):
+            value = getattr(message, field.name)
+            if value is not UNSET and value != field.placeholder():
+                found |= _texts(msgspec.to_builtins(value, builtin_types=_TWO_TEXTS))
+    return found
+
+
+def texts_in(cls: type[Struct], data: bytes) -> set[str]:
+    """Return the personal values in the JSON of a message as texts. The data need not match the class."""
+    try:
+        values = personal_values(cls, data).values()
+        return set[str]().union(*(_texts(msgspec.json.decode(value)) for value in values))
+    except (ValueError, RecursionError):  # from msgspec: then the decoder has read no value either
+        return set()
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> None:
+    names = [name for name, _ in pairs]
+    if len(names) > len(set(names)):
+        raise ValueError("a member stands there twice")
+
+
+def _texts(value: Any) -> set[str]:
+    found = (text.strip() for leaf in _leaves(value) for text in _spelled(leaf))
+    return {text for text in found if len(text) >= SHORTEST}
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield the values in lists and dicts at any depth, and the keys of dicts."""
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case dict() as some:
+                waiting += [*some.keys(), *some.values()]
+            case list() | tuple() | set() | frozenset() as some:
+                waiting += some
+            case None | bool():
+                pass
+            case leaf:
+                yield leaf
+
+
+def _spelled(leaf: Any) -> Iterator[str]:
+    yield str(leaf)
+    if isinstance(leaf, _TWO_TEXTS):
+        yield encode_json(leaf).decode().strip('"')

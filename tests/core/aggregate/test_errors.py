@@ -1,0 +1,47 @@
+"""The message about an exception in an aggregate's code."""
+
+import inspect
+from collections.abc import Callable
+
+import pytest
+
+from cqrs_cli.core.aggregate.errors import raised, raised_at
+
+PACKAGE = __name__.rpartition(".")[0]
+
+
+def error_of(code: Callable[[], object]) -> Exception:
+    with pytest.raises(Exception) as failure:
+        code()
+    return failure.value
+
+
+def here(function: Callable[[], object], line: int) -> str:
+    """Return file and line of a function's line, counted from its `def`."""
+    return f"test_errors.py:{inspect.getsourcelines(function)[1] + line}"
+
+
+def divide() -> None:
+    raise ZeroDivisionError("by nobody")
+
+
+def divide_elsewhere() -> None:
+    exec(compile("raise ZeroDivisionError('by nobody')", "<string>", "exec"), globals())  # noqa: S102
+
+
+def test_innermost_line_of_the_package_counts() -> None:
+    """Code that was generated at run time, such as a dataclass's `__init__`, has no line in a file."""
+    for function in (divide, divide_elsewhere):
+        said = raised(error_of(function), PACKAGE)
+        assert said == f"{here(function, 1)}: ZeroDivisionError: by nobody"
+
+
+def test_error_from_elsewhere_has_no_place() -> None:
+    error = error_of(divide)
+    assert raised(error) == raised(error, "elsewhere") == "ZeroDivisionError: by nobody"
+    assert raised_at(error.__traceback__, "elsewhere") == raised_at(None, PACKAGE) == ""
+
+
+def test_error_is_told_by_its_words_alone() -> None:
+    assert raised(KeyError()) == "KeyError"
+    assert raised(SyntaxError("bad", ("file.py", 3, 1, "x"))) == "SyntaxError: bad"

@@ -1,0 +1,45 @@
+"""The records of the lineage topic."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.messages.repartitioning import Begun, Grow, Growth, Split, growth_value, read_growth
+
+NUMBERS = st.integers(0, 2**53)
+RECORDS = st.one_of(
+    st.builds(Grow, NUMBERS, NUMBERS, st.text(), st.text()),
+    st.builds(Split, *[NUMBERS] * 8),
+    st.builds(Begun, NUMBERS),
+)
+
+
+@given(RECORDS)
+def test_records_are_read_back(record: Growth) -> None:
+    assert read_growth(growth_value(record)) == record
+
+
+def test_counts_are_from_and_to() -> None:
+    assert json.loads(growth_value(Split(1, 4, 12, 5120, 9310, 5098, 77, 9))) == {
+        "split": {
+            "partition": 1,
+            "from": 4,
+            "to": 12,
+            "commands": 5120,
+            "events": 9310,
+            "outcomes": 5098,
+            "deferred": 77,
+            "clock": 9,
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, b"", b"{}", b"[" * 9999, b'{"begun":{"partition":1},"grow":{"from":1,"to":2}}', b'{"split":{}}'],
+)
+def test_other_records_are_refused(value: bytes | None) -> None:
+    with pytest.raises(ValueError):
+        read_growth(value)

@@ -1,0 +1,149 @@
+"""Encrypted values can be decrypted with their key, for their field, and not otherwise."""
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.personal.encryption import (
+    STATE,
+    DamagedSealError,
+    DataKey,
+    NotSealedError,
+    OtherKeyError,
+    SealPlace,
+    as_text,
+    from_text,
+    is_sealed,
+    kid_of,
+    siv,
+)
+
+KEY = DataKey.of_random(bytes(range(72)))
+PLACE = SealPlace("customer", "c-42", "3/18274/0", "name")
+SEALED = KEY.seal(b'"Ann"', PLACE)
+
+#: Appendix A of RFC 5297: key, associated data, plaintext, output.
+VECTORS = {
+    "A.1": (
+        "fffefdfcfbfaf9f8f7f6f5f4f3f2f1f0f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff",
+        ["101112131415161718191a1b1c1d1e1f2021222324252627"],
+        "112233445566778899aabbccddee",
+        "85632d07c6e8f37f950acd320a2ecc9340c02b9690c4dc04daef7f6afe5c",
+    ),
+    "A.2": (
+        "7f7e7d7c7b7a79787776757473727170404142434445464748494a4b4c4d4e4f",
+        [
+            "00112233445566778899aabbccddeeffdeaddadadeaddadaffeeddccbbaa99887766554433221100",
+            "102030405060708090a0",
+            "09f911029d74e35bd84156c5635688c0",
+        ],
+        "7468697320697320736f6d6520706c61696e7465787420746f20656e6372797074207573696e67205349562d414553",
+        "7bdb6e3b432667eb06f4d14bff2fbd0fcb900f2fddbe404326601965c889bf17"
+        "dba77ceb094fa663b7a3f748ba8af829ea64ad544a272e9c485b62a3fd5c0d",
+    ),
+}
+
+values = st.binary(min_size=1, max_size=100)
+keys = st.binary(min_size=72, max_size=72).map(DataKey.of_random)
+parts = st.text("ab/", max_size=3)
+places = st.builds(SealPlace, parts, parts, st.just(STATE) | parts, parts)
+
+
+@pytest.mark.parametrize("vector", VECTORS)
+def test_cipher_gives_the_vectors_of_the_rfc(vector: str) -> None:
+    key, bound, plain, output = VECTORS[vector]
+    parts = [bytes.fromhex(one) for one in bound]
+    assert siv(bytes.fromhex(key)).encrypt(bytes.fromhex(plain), parts).hex() == output
+
+
+@given(keys, values, places)
+def test_sealed_value_opens(key: DataKey, value: bytes, place: SealPlace) -> None:
+    sealed = key.seal(value, place)
+    assert key.open(sealed, place) == value
+    assert key.seal(value, place) == sealed and is_sealed(sealed) and kid_of(sealed) == key.kid
+
+
+@given(values, places, places)
+def test_moved_value_never_opens(value: bytes, here: SealPlace, there: SealPlace) -> None:
+    if here == there:
+        return
+    with pytest.raises(DamagedSealError, match=f"with key {KEY.kid}, which it names"):
+        KEY.open(KEY.seal(value, here), there)
+
+
+@given(keys, keys, values)
+def test_value_of_another_key_names_it(one: DataKey, other: DataKey, value: bytes) -> None:
+    if one.kid == other.kid:
+        return
+    with pytest.raises(OtherKeyError) as refused:
+        other.open(one.seal(value, PLACE), PLACE)
+    assert refused.value.kid == one.kid
+
+
+def test_another_secret_under_the_id_is_damage() -> None:
+    with pytest.raises(DamagedSealError):
+        DataKey(KEY.kid, bytes(64)).open(SEALED, PLACE)
+
+
+@given(st.integers(0, len(from_text(SEALED[12:-2].decode())) - 1), st.integers(1, 255))
+def test_altered_value_never_opens(at: int, change: int) -> None:
+    data = bytearray(from_text(SEALED[12:-2].decode()))
+    data[at] ^= change
+    with pytest.raises(OtherKeyError if at < 8 else DamagedSealError):
+        KEY.open(b'{"$sealed":"%b"}' % as_text(bytes(data)).encode(), PLACE)
+
+
+@pytest.mark.parametrize(
+    "sealed",
+    [
+        b"null",
+        b'"AAAA"',
+        b"{}",
+        b'{"$sealed":1}',
+        b'{"$sealed":"AAAA"}',
+        SEALED[:-2] + b'="}',
+        SEALED[:-2] + b'!"}',
+        SEALED[:-1] + b',"more":1}',
+        b'{"$sealed":"' + as_text(bytes(24)).encode() + b'"}',
+    ],
+)
+def test_other_shapes_are_not_sealed(sealed: bytes) -> None:
+    with pytest.raises(NotSealedError):
+        KEY.open(sealed, PLACE)
+
+
+def test_equal_values_do_not_show() -> None:
+    assert KEY.seal(b'"Ann"', PLACE._replace(subject="c-43"))[30:] != SEALED[30:]
+
+
+def test_changed_state_is_sealed_anew() -> None:
+    key, place = DataKey.of_random(bytes(range(72))), PLACE._replace(place=STATE)
+    first = key.seal(b'"Ann"', place)
+    assert key.seal(b'"Ann"', place) is first
+    assert key.open(key.seal(b'"Bob"', place), place) == b'"Bob"'
+
+
+def test_secret_is_not_shown() -> None:
+    assert repr(KEY) == f"DataKey('{KEY.kid}')"
+
+
+@pytest.mark.parametrize("size", [0, 71, 73])
+def test_key_needs_all_its_random_bytes(size: int) -> None:
+    with pytest.raises(ValueError, match="72 random bytes"):
+        DataKey.of_random(bytes(size))
+
+
+@pytest.mark.program
+def test_missing_library_is_named() -> None:
+    """A new process is used, so that the library cannot be loaded yet."""
+    program = (
+        "import sys; sys.modules['cryptography'] = None\n"
+        "from cqrs_cli.core.personal.encryption import siv\n"
+        "try: siv(bytes(64))\n"
+        "except Exception as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "pip install 'cqrs-cli[personal]'" in done.stdout

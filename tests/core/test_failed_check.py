@@ -1,0 +1,53 @@
+"""Commands that fail a check: the tracebacks that are kept in addition to the outcome."""
+
+import traceback
+from contextlib import suppress
+
+from cqrs_cli.core.context import BatchContext, Decisions
+from cqrs_cli.core.failed_check import note_refusal
+from cqrs_cli.core.messages.outcome import WrittenVerdict
+from cqrs_cli.core.messages.reasons import CheckFailed, Reason
+from tests.core.tally import command, record
+
+
+class Hidden(Exception):
+    """An exception that cannot be formatted."""
+
+    @property
+    def __suppress_context__(self) -> bool:  # type: ignore[override]
+        raise RuntimeError("not to be seen")
+
+
+def tracebacks(*errors: Exception) -> dict[str, str]:
+    """Return the kept tracebacks of errors that `decide` raised at one line, by line and type."""
+    done, context = Decisions(0), BatchContext(0, lambda _: None, lambda *_: None, lambda: 0)
+    for error in errors:
+        with suppress(Exception):
+            raise error
+        refused = CheckFailed(Reason.HANDLER_ERROR, f"tally.py:7: {type(error).__name__}: {error}")
+        refused.__cause__ = error
+        note_refusal(done, context, record(0, command()), WrittenVerdict(status=""), refused)
+    assert done.reasons == {"HANDLER_ERROR": len(errors)} and len(done.dead_letters) == len(errors)
+    return done.raised
+
+
+def test_words_make_no_other_kind() -> None:
+    first, again = KeyError("KeyError 1"), KeyError("KeyError 2")
+    assert tracebacks(first, again) == {"tally.py:7: KeyError": "".join(traceback.format_exception(first))}
+
+
+def test_end_of_long_traceback_is_kept() -> None:
+    kept = tracebacks(ValueError("x" * 20_000 + "y"))["tally.py:7: ValueError"]
+    assert kept == "x" * 9_998 + "y\n"
+
+
+def test_error_that_cannot_be_shown_is_counted() -> None:
+    assert tracebacks(Hidden("once")) == {}
+
+
+def test_only_errors_of_the_code_are_kept() -> None:
+    done, context = Decisions(0), BatchContext(0, lambda _: None, lambda *_: None, lambda: 0)
+    refused = CheckFailed(Reason.BUSINESS_RULE, "no")
+    refused.__cause__ = KeyError("why")
+    note_refusal(done, context, record(0, command()), WrittenVerdict(status=""), refused)
+    assert done.raised == {}

@@ -1,0 +1,109 @@
+"""Histories of an aggregate with personal fields: encrypted events, erasures, and the matching keys topic."""
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.personal.encrypted_data import seal_data
+from cqrs_cli.core.personal.encryption import DataKey, SealPlace
+from cqrs_cli.core.personal.personal_fields import Personal
+from cqrs_cli.keys.keyring import Keyring
+from cqrs_cli.keys.topic import WrappedKey
+from cqrs_cli.proof.findings import Report
+from cqrs_cli.proof.fingerprints import fits_of
+from cqrs_cli.proof.keys import ActiveKeys
+from cqrs_cli.proof.partition import Proof
+from cqrs_cli.proof.scope import PersonalScope
+from cqrs_cli.state.store import Store
+from tests.proof import history
+from tests.proof.history import Wish, with_value
+
+RING = Keyring({"m": bytes(64)})
+KEYS = "tally.keys"
+
+
+class Add(cqrs.Command):
+    n: int
+    who: Personal[str] = ""
+
+
+class Added(cqrs.Event):
+    by: int
+    who: Personal[str] = ""
+
+
+class Tally(cqrs.State):
+    total: int = 0
+    who: Personal[str] = ""
+
+
+def decide(command: Add, tally: Tally) -> Iterator[Added]:
+    yield from (Added(number, command.who) for number in range(command.n))
+
+
+def evolve(tally: Tally, event: Added) -> Tally:
+    return Tally(tally.total + event.by, event.who)
+
+
+TALLY = Aggregate.of("tally", cqrs.Decider(decide, evolve, Tally()))
+
+
+def key(number: int) -> DataKey:
+    return DataKey.of_random(bytes([number]) * 72)
+
+
+def says(n: int, who: str, subject: str = "a", id: str = "") -> Wish:
+    return Wish(n, subject, id, attributes=(("data", {"n": n, "who": who}),))
+
+
+def erase(subject: str = "a", id: str = "") -> Wish:
+    return Wish(0, subject, id, attributes=(("type", "cqrs.Erase"), ("data", {})))
+
+
+class Sealed(history.History):
+    """A history with the matching keys topic, by aggregate. The data keys are `key(1)`, `key(2)` and so on."""
+
+    aggregate = TALLY
+
+    def decide(self, refused: frozenset[int] = frozenset(), window: int = history.WINDOW) -> None:
+        self.new_key = map(key, count(1)).__next__
+        self.since: list[Record] = []  # events that came while the keys were read
+        super().decide(refused, window)
+        there = {subject: one for subject, one in self.decided.keys.items() if one is not None}
+        self.keys = {subject: RING.wrap(KEYS, subject, one) for subject, one in there.items()}
+
+    def prove(
+        self, seen: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
+    ) -> Report:
+        personal = PersonalScope(ActiveKeys("tally", self.keys.get, unwrapped))
+        return super().prove(seen, on_disk, **{"fits": fits_of(TALLY), "personal": personal, **scope})
+
+    def conclude(self, proof: Proof, store: Store) -> None:
+        noted = {subject: saved.state for subject, saved in store.items()}
+        names = noted | self.keys
+        proof.keys.conclude(((name, noted.get(name, b""), self.keys.get(name)) for name in names), self.since)
+
+
+def unwrapped(subject: str, wrapped: WrappedKey) -> DataKey:
+    return RING.unwrap(KEYS, subject, wrapped)
+
+
+def sealed(record: Record, by: DataKey, place: str = "") -> Record:
+    """Return the event encrypted with a key."""
+    event = json.loads(record.value or b"")
+    data = json.dumps(event["data"]).encode()
+    at = SealPlace("tally", event["subject"], place or event["id"], "")
+    event["data"] = json.loads(seal_data(Added, data, by, at))
+    return with_value(record, json.dumps(event).encode())
+
+
+def erased(subject: str, kid: str) -> bytes:
+    """Return the value of an `Erased` event."""
+    names = {"id": "1/9/0", "type": "cqrs.Erased", "subject": subject, "time": "", "causationid": "c"}
+    return json.dumps(
+        {**names, "aggregateversion": 9, "eventindex": 0, "eventcount": 1, "data": {"key": kid}}
+    ).encode()

@@ -1,0 +1,146 @@
+"""Histories that are verified in pieces: each verify continues from the checkpoint of the previous verify on disk."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from cqrs_cli.core.fold import decode_event
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.proof.findings import LogName, Report
+from cqrs_cli.proof.partition import Proof, Scratch
+from cqrs_cli.proof.scope import Loss, Scope
+from cqrs_cli.proof.verification_checkpoint import CheckpointUnusableError
+from cqrs_cli.scans.verify.kept import begin_folder, leave, load_carried
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.store import Store
+from cqrs_cli.state.trace_index import TraceIndex
+from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, History, home
+from tests.proof.violations import event_of, letter_of, outcome_of
+
+#: A folder in memory, where a sync costs nothing, if it exists.
+IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+LOGS: tuple[LogName, ...] = ("outcomes", "events", "dead-letters")
+
+
+@dataclass
+class Look:
+    """The range of one verify: the offsets committed before and after it read, and `[start, end)` of each log."""
+
+    before: int | None
+    after: int | None
+    ends: Mapping[LogName, int]
+    starts: Mapping[LogName, int] = field(default_factory=dict)
+    loss: Loss | None = None
+
+
+class Pieces:
+    """The verifies of one history."""
+
+    def __init__(self, history: History, folder: Path) -> None:
+        self.again: list[str] = []  # the reasons why a verify started from the beginning again
+        self._history = history
+        self._folder = folder
+        self._count = 0
+
+    def verify(self, look: Look) -> Report:
+        before = self._folder / str(self._count) if self._count else None
+        self._count += 1
+        after = self._folder / str(self._count)
+        history = self._history
+        scope = Scope(
+            *("tally", TOPIC, PARTITION, dict.fromkeys(LOGS, 0) | dict(look.starts), WINDOW, home),
+            loss=look.loss,
+            command_at=history.command_at,
+            decode_event=partial(decode_event, AGGREGATE),
+        )
+        topics = Topics(history.commands, history.outcomes, history.events, history.letters)
+        try:
+            return prove_piece(scope, topics, look, before, after)
+        except CheckpointUnusableError as error:
+            self.again.append(str(error))
+            return prove_piece(scope, topics, look, None, after)
+
+
+class Topics(NamedTuple):
+    """All records of a partition. `deferred` is None while an owner is active."""
+
+    commands: Sequence[Record]
+    outcomes: Sequence[Record]
+    events: Sequence[Record]
+    letters: Sequence[Record]
+    deferred: Sequence[Record] | None = None
+
+
+def prove_piece(
+    scope: Scope,
+    topics: Topics,
+    look: Look,
+    before: Path | None,
+    after: Path,
+    conclude: Callable[[Proof, Store], object] = lambda *_: None,
+) -> Report:
+    """Run one verify, which continues from the folder `before` and writes the folder `after`."""
+    earlier = None if before is None else load_carried(before)
+    with ExitStack() as stack:
+        folders = begin_folder(after, before)
+        indexes = [stack.enter_context(closing(TraceIndex(path))) for path in folders.traces]
+        store = LmdbStore(folders.store, scope.window, map_size=4 << 20)
+        stack.callback(store.abandon)
+        scratch = Scratch(indexes[0], indexes[1], indexes[2], store, flush_every=3)
+        proof = Proof(scope, scratch, earlier)
+        steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read)
+        logs = (topics.outcomes, topics.events, topics.letters)
+        for kind, step, records in zip(LOGS, steps, logs, strict=True):
+            first = max(scope.starts[kind], 0 if earlier is None else earlier.read[kind])
+            step(one for one in records if first <= one.offset < look.ends[kind])
+        proof.deferred.read(topics.deferred or ())
+        decided = proof.decided(look.before, look.after, start := look.starts.get("commands", 0))
+        first = max(start, 0 if earlier is None else earlier.commands)
+        end = proof.until(decided)
+        proof.conclude((one for one in topics.commands if first <= one.offset < end), decided, look.ends)
+        if topics.deferred is not None:
+            proof.conclude_deferred(one for one in topics.commands if one.offset >= decided.surely)
+        assert proof.carried is not None
+        conclude(proof, store)
+        store.close()
+        leave(after, proof.carried, indexes)
+        return proof.report()
+
+
+_COMMAND_OF: dict[LogName, Callable[[Record], int]] = {
+    "outcomes": outcome_of,
+    "events": event_of,
+    "dead-letters": letter_of,
+}
+
+
+def looks(history: History, cuts: Sequence[int], ahead: Sequence[int] = (0, 0, 0, 0)) -> list[Look]:
+    """Return the ranges of several verifies of a correct history. The last verify reads all of it.
+
+    Each earlier verify runs when the commands up to a cut are decided, while an owner is active. `ahead` has the number
+    of commands that the owner decides during the verify, and for each log, how many of them are in it already.
+    """
+    offsets = [record.offset for record in history.commands]
+    offsets += range(offsets[-1] + 1, offsets[-1] + 1 + sum(ahead) + 1)
+    found = []
+    for cut in sorted(cuts):
+        ends = {
+            kind: _end(history, kind, offsets[cut + more]) for kind, more in zip(LOGS, ahead[1:], strict=True)
+        }
+        committed = offsets[min(len(history.commands), cut + max(ahead))]
+        found.append(Look(offsets[cut], committed, ends))
+    return [*found, whole(history)]
+
+
+def _end(history: History, kind: LogName, command: int) -> int:
+    log = {"outcomes": history.outcomes, "events": history.events}.get(kind, history.letters)
+    later = [record.offset for record in log if _COMMAND_OF[kind](record) >= command]
+    return later[0] if later else log[-1].offset + 1 if log else 0
+
+
+def whole(history: History) -> Look:
+    return Look(history.committed, history.committed, dict.fromkeys(LOGS, 10**6))

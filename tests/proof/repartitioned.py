@@ -1,0 +1,209 @@
+"""Partitions in memory that grow from 1 to 2 to 4: the records of their owners, and the verification of each.
+
+A key is a number, which is its hash.
+"""
+
+import dataclasses
+import json
+from collections import defaultdict
+from contextlib import ExitStack, closing
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from msgspec.structs import replace
+
+from cqrs_cli.core.context import BatchContext, OutputRecord
+from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.core.fold import VersionedState, decode_event
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.repartitioning import Begun, Grow, Split
+from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.deciding.inherit import inherited_entry
+from cqrs_cli.proof.findings import LogName, Report
+from cqrs_cli.proof.key_partitions import Homes
+from cqrs_cli.proof.parent_results import ParentResults
+from cqrs_cli.proof.parent_verification import prove_parent
+from cqrs_cli.proof.partition import Proof, Scratch
+from cqrs_cli.proof.scope import Scope
+from cqrs_cli.state.memory import MemoryStore
+from cqrs_cli.state.trace_index import TraceIndex
+from tests.proof.history import AGGREGATE, NOW, TOPIC, WINDOW, Wish, document
+from tests.support.foreign_records import edited
+
+Log = defaultdict[int, list[Record]]
+
+
+def among(key: bytes, count: int) -> int:
+    return int(key) % count
+
+
+class Grown:
+    """One aggregate's partitions. All owners share a memory, so a target partition knows what its parent knew."""
+
+    def __init__(self) -> None:
+        self.lineage = PartitionLineage((1,))
+        self.logs: dict[LogName, Log] = {
+            kind: defaultdict(list) for kind in ("commands", "outcomes", "events", "dead-letters", "deferred")
+        }
+        self._states: dict[str, VersionedState] = {}
+        self._ids: dict[tuple[str, str], tuple[int, DedupEntry]] = {}
+        self._entries: dict[int, list[Deferral]] = defaultdict(list)
+        self._time = NOW
+
+    def decide(self, partition: int, *wishes: Wish, **faults: Any) -> None:
+        """Send commands to a partition, and let its owner decide all its commands.
+
+        `faults` change the owner's context.
+        """
+        for each in wishes:
+            id = each.id or f"c{len(self.logs['commands'][partition])}.{partition}"
+            self._send(partition, each.subject.encode(), document(each, id))
+        context = dataclasses.replace(self._context(partition), **faults)
+        decided = decide_batch(AGGREGATE, self._undecided(partition), context)
+        self._states |= decided.states
+        self._ids |= {key: (partition, one) for key, one in decided.remembered.items()}
+        self._append("outcomes", partition, decided.outcomes)
+        self._append("events", partition, decided.events)
+        for value, key, timestamp, headers in decided.dead_letters:
+            log = self.logs["dead-letters"][partition]
+            log.append(Record(len(log), timestamp, key, value, headers))
+        self._keep(partition, *(one for one in decided.deferred.values() if one is not None))
+        for forward in decided.forwards:
+            self._send(forward.partition, forward.key, forward.value)
+
+    def split(self, partition: int, after: int) -> None:
+        """Let a partition decide its commands and split, and activate its targets."""
+        self.decide(partition)
+        before = self.lineage.count(partition)
+        assert before is not None
+        self.lineage = self.lineage.with_record(Grow(self.lineage.counts[-1], after))
+        commands, events, outcomes, deferred = (
+            self._end(kind, partition) for kind in ("commands", "events", "outcomes", "deferred")
+        )
+        clock = self._clock(partition)
+        growth = Split(partition, before, after, commands, events, outcomes, deferred, clock)
+        self.lineage = self.lineage.with_record(growth)
+        for child in range(after):
+            if self.lineage.phase(child, after) == "adopt":
+                self._keep(child, *self._inherited_entries(partition, after, child))
+                self.lineage = self.lineage.with_record(Begun(child))
+
+    def prove(self, partition: int) -> Report:
+        with ExitStack() as stack:
+            folder, store = Path(stack.enter_context(TemporaryDirectory())), MemoryStore(WINDOW)
+            inherited = None
+            if ancestry := self.lineage.ancestry(partition):
+                inherited = ParentResults()
+                for split in ancestry:
+                    parent = self._scope(split.partition, homes=None, for_child=True)
+                    traces = _scratch(stack, folder / str(split.partition), store)
+                    read = partial(self._below, split, partition)
+                    inherited = prove_parent(split, parent, traces, inherited, read)
+            homes = Homes(self.lineage, partition, among)
+            proof = Proof(
+                self._scope(partition, homes=homes), _scratch(stack, folder / "own", store), None, inherited
+            )
+            proof.outcomes.read(self.logs["outcomes"][partition])
+            proof.events.read(self.logs["events"][partition])
+            proof.dead_letters.read(self.logs["dead-letters"][partition])
+            proof.deferred.read(self.logs["deferred"][partition])
+            end = self._end("commands", partition)
+            proof.conclude(iter(self.logs["commands"][partition]), proof.decided(end, end, 0))
+            proof.conclude_deferred(())
+            return proof.report()
+
+    def edit(self, partition: int, at: int, data: dict[str, Any]) -> None:
+        """Alter the data of an outcome."""
+        log = self.logs["outcomes"][partition]
+        log[at] = edited(log[at], data)
+
+    def change_split(self, **ends: int) -> None:
+        """Alter the record of the first split."""
+        first, *others = self.lineage.splits
+        splits = (replace(first, **ends), *others)
+        self.lineage = PartitionLineage(self.lineage.counts, splits, self.lineage.begun)
+
+    def found(self) -> list[str]:
+        """Return the violations of all partitions."""
+        reports = {partition: self.prove(partition) for partition in range(self.lineage.counts[-1])}
+        return [
+            f"{kind} {number}@{offset} {what}"
+            for number, one in reports.items()
+            for kind, offset, what in one.violations
+        ]
+
+    def _clock(self, partition: int) -> int:
+        """Return the greatest timestamp of a partition's decisions, including imported decisions."""
+        inherited = [split.clock for split in self.lineage.ancestry(partition)]
+        return max([0, *inherited, *(one.timestamp for one in self.logs["outcomes"][partition])])
+
+    def _scope(self, partition: int, **more: Any) -> Scope:
+        starts: dict[LogName, int] = dict.fromkeys(self.logs, 0)
+        read = partial(decode_event, AGGREGATE)
+        return Scope("tally", TOPIC, partition, starts, WINDOW, decode_event=read, **more)
+
+    def _context(self, partition: int) -> BatchContext:
+        homes = Homes(self.lineage, partition, among)
+        at = self._end("commands", partition)
+        return BatchContext(
+            partition,
+            self._states.get,
+            lambda *key: self._remembered(partition, key),
+            lambda: 0,
+            lambda key: homes.home(key, at),
+            TOPIC,
+            WINDOW,
+            heir_of=lambda key: homes.heir(key, at),
+        )
+
+    def _remembered(self, partition: int, key: tuple[str, str]) -> DedupEntry | None:
+        by, found = self._ids.get(key, (partition, None))
+        return found if found is None or by == partition else replace(found, partition=by)
+
+    def _undecided(self, partition: int) -> list[Record]:
+        ids = [json.loads(one.value or b"")["id"] for one in self.logs["outcomes"][partition]]
+        decided = {int(id.split("/")[1]) for id in ids}
+        return [one for one in self.logs["commands"][partition] if one.offset not in decided]
+
+    def _below(self, split: Split, child: int, kind: LogName) -> list[list[Record]]:
+        end = getattr(split, kind)
+        count = self.lineage.first_count(child)
+        log = self.logs[kind][split.partition]
+        return [[one for one in log if one.offset < end and among(one.key or b"0", count) == child]]
+
+    def _inherited_entries(self, parent: int, count: int, child: int) -> list[Deferral]:
+        found = [one for one in self._entries[parent] if among(one.subject.encode(), count) == child]
+        return [inherited_entry(one, parent) for one in found]
+
+    def _keep(self, partition: int, *entries: Deferral) -> None:
+        for one in entries:
+            log = self.logs["deferred"][partition]
+            log.append(Record(len(log), 0, one.key.encode(), one.value()))
+            self._entries[partition].append(one)
+
+    def _send(self, partition: int, key: bytes, value: bytes) -> None:
+        self._time += 1
+        log = self.logs["commands"][partition]
+        log.append(Record(self._end("commands", partition), self._time, key, value, [*HEADERS]))
+
+    def _append(self, kind: LogName, partition: int, outputs: list[OutputRecord]) -> None:
+        for value, key, timestamp in outputs:
+            log = self.logs[kind][partition]
+            log.append(Record(self._end(kind, partition), timestamp, key, value, [*HEADERS]))
+
+    def _end(self, kind: LogName, partition: int) -> int:
+        log = self.logs[kind][partition]
+        return log[-1].offset + 1 if log else 0
+
+
+def _scratch(stack: ExitStack, folder: Path, store: MemoryStore) -> Scratch:
+    indexes = []
+    for name in "oel":
+        (folder / name).mkdir(parents=True)
+        indexes.append(stack.enter_context(closing(TraceIndex(folder / name))))
+    return Scratch(indexes[0], indexes[1], indexes[2], store)

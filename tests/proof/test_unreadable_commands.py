@@ -1,0 +1,76 @@
+"""Outcomes name the commands that could be read, and name nothing of unreadable commands."""
+
+from typing import Any
+
+import pytest
+
+from tests.proof.history import History, Wish, wish
+from tests.proof.violations import described, only, without
+from tests.support.foreign_records import edited
+
+
+@pytest.fixture
+def unread() -> History:
+    """Three unreadable commands: not JSON, without a key, given up.
+
+    Two commands whose keys differ from their subjects.
+    """
+    wishes = [Wish(0, value=b"\xff"), Wish(0, key=b""), wish(1), Wish(0, key=b"b"), Wish(0, key=b"\xff")]
+    return History(wishes, refused=frozenset([2]))
+
+
+def test_unread_commands_are_clean(unread: History) -> None:
+    assert unread.violations() == []
+
+
+@pytest.mark.covers("verifiable")
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("member", ["subject", "causationid", "correlationid"])
+def test_name_of_unread_command_is_found(unread: History, at: int, member: str) -> None:
+    unread.outcomes[at] = edited(unread.outcomes[at], None, **{member: "a"})
+    reason = ("INVALID_ENVELOPE", "KEY_MISSING", "TOO_LARGE")[at]
+    assert f" is {reason}, and names {member} of a command that was not read" in only(unread)
+
+
+def test_type_of_unread_command_is_found(unread: History) -> None:
+    unread.outcomes[0] = edited(unread.outcomes[0], type="tally.Add.failed")
+    assert only(unread) == "outcomes 0 has the type 'tally.Add.failed' of a command that was not read"
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "what"),
+    [
+        (0, {"expected": "1"}, "is INVALID_ENVELOPE, and says that version 1 was expected"),
+        (2, {"expected": "1"}, "is TOO_LARGE, and says that version 1 was expected"),
+        (3, {"expected": "1"}, "is KEY_MISMATCH, and says that version 1 was expected"),
+        (1, {"fingerprint": 1}, "is KEY_MISSING, and has the fingerprint of a command that was read"),
+        (3, {"fingerprint": None}, "has no fingerprint"),
+    ],
+)
+def test_member_of_unread_command_is_found(unread: History, at: int, data: dict[str, Any], what: str) -> None:
+    removed = [name for name, value in data.items() if value is None]
+    forged = edited(unread.outcomes[at], {name: value for name, value in data.items() if value is not None})
+    unread.outcomes[at] = without(forged, *removed)
+    assert f"outcomes {unread.outcomes[at].offset} {what}" in described(unread)
+
+
+def test_missing_name_is_found_without_command(history: History) -> None:
+    history.outcomes[0] = edited(history.outcomes[0], causationid=None, correlationid=None)
+    del history.commands[0], history.events[:2]
+    found = "outcomes 0 is accepted, and does not name the causationid and correlationid of its command"
+    assert found in described(history)
+
+
+def test_all_names_are_found_missing(history: History) -> None:
+    names = dict.fromkeys(("subject", "causationid", "correlationid"))
+    history.outcomes[3] = edited(history.outcomes[3], **names)
+    missing = "and does not name the subject and causationid and correlationid of its command"
+    assert f"outcomes 4 is BUSINESS_RULE, {missing}" in described(history)
+
+
+@pytest.mark.parametrize(("at", "subject"), [(3, None), (4, "a")])
+def test_names_follow_the_key(unread: History, at: int, subject: str | None) -> None:
+    """A key that is text may be another command's subject. Then subject and cause are named, otherwise not."""
+    names = dict.fromkeys(("causationid", "correlationid"), None if subject is None else f"c{at}")
+    unread.outcomes[at] = edited(unread.outcomes[at], None, subject=subject, **names)
+    assert "has subject, causationid and correlationid" in only(unread)

@@ -1,0 +1,159 @@
+"""Leaves the transaction of a partition's writer hanging, as Kafka does when it omits markers (KAFKA-20734)."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from confluent_kafka import TopicPartition
+from msgspec.structs import replace
+
+from cqrs_cli.core.context import Decisions, OutputRecord
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.react import reaction
+from cqrs_cli.core.recorded import record_event
+from cqrs_cli.following.processes.position import position_key
+from cqrs_cli.following.processes.supervisor import reacting
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.writer import KEY_CAUSE
+from cqrs_cli.keys.address import ring_at
+from tests.following.processes.stage import Stage, records
+from tests.support.brokers import broker
+from tests.support.commands import Sent
+from tests.support.harness import TopicHarness
+from tests.support.raw_requests import Raw, raw
+from tests.support.waiting import eventually
+
+
+@contextmanager
+def credulous_broker(folder: Path) -> Iterator[Connection]:
+    """Run a broker that does not verify the partitions of transactions, like all brokers before Kafka 3.6."""
+    with broker(folder) as credulous:
+        with raw(credulous.connection) as its:
+            its.configure_broker("transaction.partition.verification.enable", "false")
+        yield credulous.connection
+
+
+#: A part of an owner's transaction. Each part gets its own end marker, or none.
+Part = Literal["events", "outcomes", "keys", "position"]
+
+#: A part of a transaction of the process manager between orders and payments.
+ReactionPart = Literal["payment", "order", "positions", "group"]
+
+
+class Output(NamedTuple):
+    """The records of a transaction in one partition."""
+
+    topic: str
+    partition: int
+    records: Sequence[OutputRecord]
+    headers: Sequence[tuple[str, bytes]] = HEADERS
+
+
+class Hanging(NamedTuple):
+    """A transaction: its records by part, and the offset of `group`, whose part is named by `repeated`."""
+
+    transactional_id: str
+    group: str
+    outputs: Mapping[str, Output]
+    place: TopicPartition
+    repeated: str = "position"
+
+    def leave(
+        self, connection: Connection, broker: Raw, visible: Collection[str], hidden: Collection[str]
+    ) -> None:
+        """Write the transaction with some parts committed and others left open.
+
+        The broker must accept records of a transaction that it does not know.
+        """
+        self._commit(connection, visible)
+        eventually(lambda: broker.state(self.transactional_id) in ("Empty", "CompleteCommit"))
+        hanging = broker.writer(self.transactional_id)
+        for part in self.outputs.keys() & set(hidden):
+            topic, partition, written, headers = self.outputs[part]
+            id = self.transactional_id
+            assert broker.produce_outputs(topic, partition, written, hanging, id, headers) == 0
+        if self.repeated in hidden:
+            broker.commit_pending(self.group, self.place, hanging, self.transactional_id)
+
+    def _commit(self, connection: Connection, visible: Collection[str]) -> None:
+        writer = clients.producer(connection, transactional_id=self.transactional_id)
+        writer.init_transactions(10)
+        if not visible:
+            return
+        group = clients.consumer(connection, group=self.group)
+        writer.begin_transaction()
+        for part in self.outputs.keys() & set(visible):
+            topic, partition, written, headers = self.outputs[part]
+            for value, key, timestamp in written:
+                writer.produce(topic, value, key, partition, timestamp=timestamp, headers=[*headers])
+        if self.repeated in visible:
+            writer.send_offsets_to_transaction([self.place], group.consumer_group_metadata())
+        writer.commit_transaction(10)
+        group.close()
+
+
+def decide_hanging(
+    harness: TopicHarness,
+    broker: Raw,
+    commands: Collection[Sent],
+    visible: Collection[Part],
+    hidden: Collection[Part],
+) -> None:
+    """Send commands and write their decisions, with some parts of the transaction committed and others left open."""
+    harness.send(*commands)
+    count, decided, topics = len(commands), harness.decided_in_one_go(), harness.topics
+    outputs = {
+        "events": Output(topics.events, 0, decided.events[-count:]),
+        "outcomes": Output(topics.outcomes, 0, decided.outcomes[-count:]),
+    }
+    if decided.keys:
+        outputs["keys"] = _keys(harness, decided, harness.records("commands")[-count:])
+    _, claim = harness.standing()
+    end = harness.records("commands")[-1].offset + 1
+    place = TopicPartition(topics.commands, 0, end, "" if claim is None else claim.metadata())
+    hanging = Hanging(topics.transactional_id(0), topics.group, outputs, place)
+    hanging.leave(harness.connection, broker, visible, hidden)
+
+
+def _keys(harness: TopicHarness, decided: Decisions, commands: Sequence[Record]) -> Output:
+    """Return the data keys that commands to new subjects have created."""
+    assert harness.connection.keys is not None
+    ring, topic = ring_at(harness.connection.keys), harness.topics.keys
+    subjects = [(one.key or b"").decode() for one in commands]
+    made = {one: key for one, key in decided.keys.items() if key is not None and one in subjects}
+    written = [(encode_json(ring.wrap(topic, one, key)), one.encode(), 0) for one, key in made.items()]
+    return Output(topic, 0, written, [(KEY_CAUSE, b"%d" % commands[0].offset)])
+
+
+def react_hanging(
+    stage: Stage, broker: Raw, visible: Collection[ReactionPart], hidden: Collection[ReactionPart]
+) -> None:
+    """Write the process manager's commands for new events, with some parts committed and others left open."""
+    plan, before = stage.plan(), stage.position()
+    assert before is not None
+    subscription = next(one for one in plan.subscriptions if one.source.topic == stage.events)
+    doing = reacting(plan, [subscription], 0, threading.Event())[0].reacting
+    sent_to: dict[str, list[OutputRecord]] = defaultdict(list)
+    now = int(time.time() * 1000)
+    for one in records(stage.connection, stage.events, 0):
+        if one.offset >= before.offset:
+            event = record_event(doing.loaded.sources["order"], one.value, stage.events, 0, one.offset)
+            for sent in doing.composer.compose(event, reaction(doing.loaded.process, event)):
+                sent_to[sent.topic].append((sent.value, sent.key, now))
+            end = one.offset + 1
+    after = replace(before, offset=end)
+    sent_to[stage.topics.positions] = [(after.encode(), position_key(subscription.source), now)]
+    named = {"payment": stage.topic("commands"), "order": stage.topic("commands", "order")}
+    topic_of = {**named, "positions": stage.topics.positions}
+    outputs = {part: Output(topic, 0, sent_to[topic]) for part, topic in topic_of.items()}
+    place = TopicPartition(stage.events, 0, end, after.claim.metadata())
+    id = stage.topics.transactional_id(stage.events, 0)
+    hanging = Hanging(id, stage.topics.group, outputs, place, "group")
+    hanging.leave(stage.connection, broker, visible, hidden)

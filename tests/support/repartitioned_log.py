@@ -1,0 +1,86 @@
+"""An events log of counters whose partitions are added while a test writes it, as owners would."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # it is a public name
+
+from cqrs_cli.core.lineage import PartitionLineage
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.repartitioning import Begun, Grow, Growth, Split, growth_value
+from cqrs_cli.kafka import clients, readers
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.topics import KINDS, LINEAGE_CONFIGS, Topics
+from tests.support.eventlog import counted, create
+from tests.support.partition_histories import deciding
+from tests.support.waiting import eventually
+
+
+class GrowingCounters:
+    """Counters in topics of `count` partitions. `lineage` has the contents of the lineage topic."""
+
+    def __init__(self, connection: Connection, topics: Topics, count: int) -> None:
+        self.connection, self.topics = connection, topics
+        self.lineage = PartitionLineage((count,))
+        self.versions: Counter[str] = Counter()
+        self._events: Counter[int] = Counter()
+        self._producer = clients.producer(connection)
+        create(connection, topics, count)
+
+    def home(self, subject: str) -> int:
+        """Return the partition that decides a key now."""
+        (found,) = deciding(self.lineage, lambda count: target("murmur2", subject.encode(), count))
+        return found
+
+    def count(self, *subjects: str) -> None:
+        """Append an event of each counter to the current partition of its key."""
+        for subject in subjects:
+            home = self.home(subject)
+            self.versions[subject] += 1
+            value = counted(subject, self.versions[subject], id=f"{home}/{self._events[home]}/0")
+            self._producer.produce(self.topics.events, value, subject, home, headers=HEADERS)  # type: ignore[arg-type]
+            self._events[home] += 1
+        assert self._producer.flush(30) == 0
+
+    def end(self, partition: int) -> int:
+        """Return the end of a partition's events."""
+        return readers.bounds(self.connection, self.topics.events, [partition])[partition][1]
+
+    def grow(self, count: int) -> None:
+        """Write the repartition request and extend the topics. No partition is split yet."""
+        if not self.lineage.has_grown:
+            with Admin(self.connection) as admin:
+                admin.create(self.topics.lineage, 1, 1, LINEAGE_CONFIGS)
+        self._note(Grow(self.lineage.counts[-1], count))
+        admin_client = AdminClient(self.connection.librdkafka())
+        names = [self.topics.name(kind) for kind in KINDS]
+        for done in admin_client.create_partitions([NewPartitions(name, count) for name in names]).values():
+            done.result(10)
+        self._producer = clients.producer(self.connection)  # a client that knows all partitions
+        for name in names:
+            eventually(lambda name=name: readers.partition_count(self.connection, name) == count)  # type: ignore[misc]
+            readers.bounds(self.connection, name, range(count))
+
+    def split(self, *partitions: int) -> None:
+        """Split these partitions, or all partitions that have not split yet."""
+        for one in partitions or self._all("settle"):
+            before, after = self.lineage.count(one), self.lineage.next_count(one, self.lineage.counts[-1])
+            assert before is not None and after is not None
+            self._note(Split(one, before, after, 0, self.end(one), 0, 0, 0))
+            for child in self._all("adopt"):
+                self._note(Begun(child))
+
+    def _all(self, phase: str) -> Iterable[int]:
+        last = self.lineage.counts[-1]
+        return [one for one in range(last) if self.lineage.phase(one, last) == phase]
+
+    def _note(self, growth: Growth) -> None:
+        self.lineage = self.lineage.with_record(growth)
+        self._producer.produce(self.topics.lineage, growth_value(growth))
+        assert self._producer.flush(30) == 0
+
+
+#: Ids of counters, which are spread over all of 16 partitions.
+MANY = [f"c-{number}" for number in range(60)]
