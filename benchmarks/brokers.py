@@ -19,9 +19,8 @@ from confluent_kafka.admin import AdminClient
 from benchmarks.environment import AGGREGATES, Arena
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
-from cqrs_cli.kafka.embedded import files, ivy, jars, process
+from cqrs_cli.kafka.embedded import files, jars, process
 from cqrs_cli.kafka.embedded.files import BrokerState
-from cqrs_cli.kafka.embedded.release import EMBEDDED
 from cqrs_cli.system.java import find_java
 from cqrs_cli.system.process import end
 
@@ -91,7 +90,7 @@ def three_brokers() -> Iterator[tuple[Arena, Brokers]]:
 
 def _start(root: Path, started: dict[int, BrokerState]) -> None:
     java = find_java()
-    library = jars.ensure(ivy.fetcher(java, EMBEDDED), lambda text: print(text, file=sys.stderr))
+    library = jars.ensure(lambda text: print(text, file=sys.stderr))
     cluster = urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
     ports = {node: process.choose_ports(None) for node in _NODES}
     voters = ",".join(f"{node}@127.0.0.1:{controller}" for node, (_, controller) in ports.items())

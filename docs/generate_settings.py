@@ -42,7 +42,7 @@ exist are changed with Kafka's own tools, the number of partitions by `cqrs repa
 
 ENDING = """\
 Two variables are not settings: `CQRS_CACHE_DIR` is where the embedded Kafka is kept, for all projects of a user, and
-`CQRS_IVY_SETTINGS` names the Ivy settings of who downloads it through a mirror.
+`CQRS_MAVEN_MIRROR` names a Maven repository (`https:`, `http:` or `file:`) for its download, instead of Maven Central.
 """
 
 

@@ -20,7 +20,7 @@ LEAST_SPARK = (4, 1)
 LITTLE_ROOM = 1 << 30  # bytes
 
 #: Environment variables that are not settings.
-_OTHER_VARIABLES = {"CQRS_CACHE_DIR", "CQRS_IVY_SETTINGS"}
+_OTHER_VARIABLES = {"CQRS_CACHE_DIR", "CQRS_MAVEN_MIRROR"}
 
 
 def check_java() -> Iterator[Check]:

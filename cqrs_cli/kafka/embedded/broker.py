@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.embedded import files, ivy, jars
+from cqrs_cli.kafka.embedded import files, jars
 from cqrs_cli.kafka.embedded import process as broker_process
 from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.kafka.embedded.jars import Note
@@ -55,7 +55,7 @@ def start_broker(
     if running is not None:
         return running
     java = find_java()
-    library = jars.ensure(ivy.fetcher(java, release), note, progress, release=release)
+    library = jars.ensure(note, progress, release=release)
     home = files.broker_folder(root)
     with _alone(home, note):
         state = files.read_state(home)

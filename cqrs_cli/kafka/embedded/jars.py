@@ -6,11 +6,12 @@ then renamed: an interrupted download leaves no folder that a command would use.
 
 import hashlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
+from cqrs_cli.kafka.embedded.download import OnCount, download
+from cqrs_cli.kafka.embedded.release import EMBEDDED, Jar, KafkaRelease
 from cqrs_cli.system.cache import user_cache
 from cqrs_cli.system.lock import file_lock
 
@@ -18,10 +19,8 @@ from cqrs_cli.system.lock import file_lock
 DOWNLOAD_PATIENCE = 1800.0
 
 Note = Callable[[str], None]
-#: Called with (jars found, jars downloaded, bytes downloaded) so far.
-OnCount = Callable[[int, int, int], None]
-#: Fills an empty folder.
-Fetch = Callable[[Path, OnCount], None]
+#: Downloads jars into an empty folder.
+Download = Callable[[Collection[Jar], Path, OnCount], None]
 
 
 def cache_folder(release: KafkaRelease = EMBEDDED) -> Path:
@@ -30,11 +29,11 @@ def cache_folder(release: KafkaRelease = EMBEDDED) -> Path:
 
 
 def ensure(
-    fetch: Fetch,
     note: Note,
     progress: Note | None = None,
     folder: Path | None = None,
     release: KafkaRelease = EMBEDDED,
+    fetch: Download = download,
 ) -> Path:
     """Return the folder with all jars; download them if it is missing or incomplete.
 
@@ -61,19 +60,19 @@ def ensure(
     return folder
 
 
-def wrong_jars(folder: Path, wanted: Mapping[str, str]) -> list[str]:
+def wrong_jars(folder: Path, wanted: Collection[Jar]) -> list[str]:
     """Return the jars that are missing, or differ from their checksum."""
-    return [name for name, digest in wanted.items() if _digest(folder / name) != digest]
+    return [jar.name for jar in wanted if _digest(folder / jar.name) != jar.sha256]
 
 
-def _replace(folder: Path, wanted: Mapping[str, str], fetch: Fetch, report: "_Report") -> None:
+def _replace(folder: Path, wanted: Collection[Jar], fetch: Download, report: "_Report") -> None:
     """Replace the folder. Call it under the lock, since it deletes the folders of interrupted commands."""
     fresh = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
     try:
-        report.begin()
-        fetch(fresh, report.at)
+        report.start()
+        fetch(wanted, fresh, report.count)
         wrong = wrong_jars(fresh, wanted)
         if wrong:
             what = f"{len(wrong)} of {len(wanted)} fetched jars of Kafka are not the right ones: {wrong[0]}"
@@ -102,14 +101,13 @@ class _Report:
         self._total = len(release.jars)
         self._lines = 0
 
-    def begin(self) -> None:
+    def start(self) -> None:
         what = f"{self._total} jars, about {self._release.megabytes} MB"
         self._note(f"fetching Apache Kafka {self._release.version}, once: {what}")
 
-    def at(self, found: int, fetched: int, size: int) -> None:
-        state = f"{fetched} of {self._total} jars, {size / 1e6:.0f} MB" if fetched else f"{found} jars found"
-        text = f"fetching Apache Kafka {self._release.version}: {state}"
-        lines = (found + fetched) * 3 // self._total
+    def count(self, jars: int, size: int) -> None:
+        text = f"fetching Apache Kafka {self._release.version}: {jars} of {self._total} jars, {size / 1e6:.0f} MB"
+        lines = jars * 3 // self._total
         if self._progress is not None:
             self._progress(text)
         elif lines > self._lines:

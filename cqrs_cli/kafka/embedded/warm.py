@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cqrs_cli.kafka.embedded import ivy, jars, process
+from cqrs_cli.kafka.embedded import jars, process
 from cqrs_cli.kafka.embedded.jars import Note
 from cqrs_cli.system.class_archive import WRITE_WITHIN
 from cqrs_cli.system.process import end
@@ -19,7 +19,7 @@ def warm_broker(java: Path, note: Note, progress: Note | None = None) -> Path:
     `note` and `progress` report the one-time download, see `jars.ensure`. Raises the errors of `jars.ensure`, of
     `ClassArchive.write` and of a broker's start.
     """
-    library = jars.ensure(ivy.fetcher(java), note, progress)
+    library = jars.ensure(note, progress)
     return process.broker_archive(java, library).write(partial(_live, java, library), note)
 
 

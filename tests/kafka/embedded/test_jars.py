@@ -1,17 +1,21 @@
 import hashlib
 import multiprocessing
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.embedded import jars
-from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
+from cqrs_cli.kafka.embedded.download import OnCount
+from cqrs_cli.kafka.embedded.release import EMBEDDED, Jar, KafkaRelease
 from tests.support.releases import OLDEST
 
-CONTENT = {"a.jar": b"first", "b.jar": b"second", "c.jar": b"third"}
-WANTED = {name: hashlib.sha256(data).hexdigest() for name, data in CONTENT.items()}
-RELEASE = KafkaRelease("1.2.3", log4j="4.5.6", megabytes=43, jars=WANTED)
+CONTENT = {"a-1.jar": b"first", "b-1.jar": b"second", "c-1.jar": b"third"}
+WANTED = tuple(
+    Jar(f"org.sample:{name[0]}:1", hashlib.sha256(data).hexdigest()) for name, data in CONTENT.items()
+)
+RELEASE = KafkaRelease("1.2.3", megabytes=43, jars=WANTED)
 
 
 class Mirror:
@@ -21,19 +25,18 @@ class Mirror:
         self.served = served
         self.asked = 0
 
-    def __call__(self, folder: Path, at: jars.OnCount) -> None:
+    def __call__(self, wanted: Collection[Jar], folder: Path, on_count: OnCount) -> None:
         self.asked += 1
-        at(len(self.served), 0, 0)
         for number, (name, data) in enumerate(self.served.items(), start=1):
             (folder / name).write_bytes(data)
-            at(len(self.served), number, number * 1_000_000)
+            on_count(number, number * 1_000_000)
 
 
-def ensure(folder: Path, mirror: jars.Fetch) -> Path:
-    return jars.ensure(mirror, lambda _: None, folder=folder, release=RELEASE)
+def ensure(folder: Path, mirror: jars.Download) -> Path:
+    return jars.ensure(lambda _: None, folder=folder, release=RELEASE, fetch=mirror)
 
 
-def unreachable(folder: Path, at: jars.OnCount) -> None:
+def unreachable(wanted: Collection[Jar], folder: Path, on_count: OnCount) -> None:
     raise AssertionError("the network was asked")
 
 
@@ -53,19 +56,19 @@ def test_a_complete_cache_needs_no_network(cache: Path) -> None:
 
 
 def test_a_missing_jar_is_mended(cache: Path) -> None:
-    (cache / "b.jar").unlink()
+    (cache / "b-1.jar").unlink()
     assert not jars.wrong_jars(ensure(cache, Mirror()), WANTED)
 
 
 def test_a_truncated_jar_is_mended(cache: Path) -> None:
-    (cache / "b.jar").write_bytes(b"sec")
-    assert jars.wrong_jars(cache, WANTED) == ["b.jar"]
+    (cache / "b-1.jar").write_bytes(b"sec")
+    assert jars.wrong_jars(cache, WANTED) == ["b-1.jar"]
     assert not jars.wrong_jars(ensure(cache, Mirror()), WANTED)
 
 
 def test_an_interrupted_download_leaves_nothing(tmp_path: Path) -> None:
-    def interrupted(folder: Path, at: jars.OnCount) -> None:
-        (folder / "a.jar").write_bytes(b"fir")
+    def interrupted(wanted: Collection[Jar], folder: Path, on_count: OnCount) -> None:
+        (folder / "a-1.jar").write_bytes(b"fir")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -82,10 +85,10 @@ def test_half_a_download_is_not_taken(tmp_path: Path) -> None:
 
 
 def test_other_bytes_are_refused(cache: Path) -> None:
-    (cache / "c.jar").unlink()
-    with pytest.raises(UnavailableError, match=r"1 of 3 .*: b\.jar"):
-        ensure(cache, Mirror({**CONTENT, "b.jar": b"tampered"}))
-    assert (cache / "a.jar").read_bytes() == CONTENT["a.jar"]
+    (cache / "c-1.jar").unlink()
+    with pytest.raises(UnavailableError, match=r"1 of 3 .*: b-1\.jar"):
+        ensure(cache, Mirror({**CONTENT, "b-1.jar": b"tampered"}))
+    assert (cache / "a-1.jar").read_bytes() == CONTENT["a-1.jar"]
 
 
 def test_unwritable_cache_is_a_configuration_error(tmp_path: Path) -> None:
@@ -95,10 +98,10 @@ def test_unwritable_cache_is_a_configuration_error(tmp_path: Path) -> None:
 
 
 def _fetch_and_count(folder: Path, count: Path) -> None:
-    def fetch(part: Path, at: jars.OnCount) -> None:
+    def fetch(wanted: Collection[Jar], part: Path, on_count: OnCount) -> None:
         with count.open("a") as file:
             file.write("asked\n")
-        Mirror()(part, at)
+        Mirror()(wanted, part, on_count)
 
     ensure(folder, fetch)
 
@@ -117,17 +120,15 @@ def test_simultaneous_commands_fetch_once(tmp_path: Path) -> None:
 
 def test_progress_off_terminal_is_short(tmp_path: Path) -> None:
     notes: list[str] = []
-    jars.ensure(Mirror(), notes.append, folder=tmp_path / "kafka", release=RELEASE)
+    jars.ensure(notes.append, folder=tmp_path / "kafka", release=RELEASE, fetch=Mirror())
     assert notes[0] == "fetching Apache Kafka 1.2.3, once: 3 jars, about 43 MB"
-    assert notes[1] == "fetching Apache Kafka 1.2.3: 3 jars found"
     assert notes[-1] == "fetching Apache Kafka 1.2.3: 3 of 3 jars, 3 MB"
 
 
 def test_terminal_shows_every_change(tmp_path: Path) -> None:
     shown: list[str] = []
-    jars.ensure(Mirror(), lambda _: None, shown.append, tmp_path / "kafka", RELEASE)
+    jars.ensure(lambda _: None, shown.append, tmp_path / "kafka", RELEASE, Mirror())
     assert shown == [
-        "fetching Apache Kafka 1.2.3: 3 jars found",
         "fetching Apache Kafka 1.2.3: 1 of 3 jars, 1 MB",
         "fetching Apache Kafka 1.2.3: 2 of 3 jars, 2 MB",
         "fetching Apache Kafka 1.2.3: 3 of 3 jars, 3 MB",
@@ -136,10 +137,10 @@ def test_terminal_shows_every_change(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("release", [OLDEST, EMBEDDED], ids=lambda release: release.version)
 def test_releases_name_broker_and_logging(release: KafkaRelease) -> None:
-    kafka, log4j = release.version, release.log4j
-    needed = {f"kafka_2.13-{kafka}.jar", f"kafka-server-{kafka}.jar", f"log4j-slf4j-impl-{log4j}.jar"}
-    assert needed <= release.jars.keys()
-    assert {len(digest) for digest in release.jars.values()} == {64}
+    names = {jar.coordinates.split(":")[1] for jar in release.jars}
+    assert {"kafka_2.13", "kafka-server", "log4j-slf4j-impl"} <= names
+    assert f"org.apache.kafka:kafka_2.13:{release.version}" in {jar.coordinates for jar in release.jars}
+    assert {len(jar.sha256) for jar in release.jars} == {64}
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from cqrs_cli.kafka.embedded import ivy, jars
-from cqrs_cli.system import java
+from cqrs_cli.kafka.embedded import jars
 from tests.scenarios.containers.system import System
 from tests.support.containers import build_image, find_engine
 
@@ -38,7 +37,7 @@ def image(engine: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="session")
 def kafka_jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for `CQRS_CACHE_DIR` that every user may read: a container may have no network to download the jars."""
-    found = jars.ensure(ivy.fetcher(java.find_java()), print)
+    found = jars.ensure(print)
     cache = tmp_path_factory.mktemp("jars")
     shutil.copytree(found, cache / found.name)
     for path in (*cache.parents[:2], cache, *cache.rglob("*")):

@@ -14,7 +14,7 @@ from tests.support import ROOT
 
 #: Prefixes of variables that would reveal the tests' installation. The paths of caches and mirrors may stay.
 OURS = ("CQRS_", "PYTHON", "PYSPARK", "SPARK", "VIRTUAL_ENV", "XDG_", "PIPX_", "UV_", "JAVA_HOME")
-KEPT = {"CQRS_CACHE_DIR", "CQRS_IVY_SETTINGS"}
+KEPT = {"CQRS_CACHE_DIR", "CQRS_MAVEN_MIRROR"}
 
 #: Timeout in seconds of a command. It covers unpacking PySpark, 450 MB.
 PATIENCE = 900

@@ -14,7 +14,7 @@ from typing import Any
 
 from cqrs_cli.kafka.admin.client import connect
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.embedded import ivy, jars
+from cqrs_cli.kafka.embedded import jars
 from cqrs_cli.kafka.embedded import process as broker_process
 from cqrs_cli.system import process
 from cqrs_cli.system.java import find_java
@@ -135,7 +135,7 @@ class Secured:
 def secured(folder: Path) -> Iterator[Secured]:
     """Run the broker while the block lasts."""
     java = find_java()
-    library = jars.ensure(ivy.fetcher(java), lambda _: None)
+    library = jars.ensure(lambda _: None)
     cluster_id = broker_process.format_data(java, library, folder)
     free = [port for _ in range(3) for port in broker_process.choose_ports(None)]
     ports = dict(zip(("PLAINTEXT", "CONTROLLER", "SASL", "MUTUAL", "ELSEWHERE"), free, strict=False))
