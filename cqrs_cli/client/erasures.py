@@ -13,7 +13,8 @@ from cqrs_cli.client.compose import SOURCE
 from cqrs_cli.client.envelope import ReadyCommand, write_command
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.erased import ERASED
-from cqrs_cli.core.erasure import ERASE
+from cqrs_cli.core.erasure import ERASE, Erase
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import ConfigurationError, UsageError
 
@@ -22,21 +23,24 @@ ERASURES = "erasures.ndjson"
 
 
 class Erasure(Struct, frozen=True, omit_defaults=True):
-    """A line of the file: the erased aggregate, the time, and the id of its deleted data key, if known.
+    """A line of the file: the aggregate, the time, the id of the command, and the id of the data key that it deletes.
 
-    For example `{"aggregate": "customer", "id": "c-42", "time": "2026-11-21T01:02:03.000Z", "key": "…"}`.
+    For example `{"aggregate": "customer", "id": "c-42", "time": "2026-11-21T01:02:03.000Z", "command": "…", "key":
+    "…"}`. Without `key` the key is not known, unless another line has the key of the same command. With null the
+    aggregate had no key.
     """
 
     aggregate: str
     id: str
     at: str | UnsetType = msgspec.field(default=UNSET, name="time")
-    key: str | UnsetType = UNSET
+    command: str | UnsetType = UNSET
+    key: str | UnsetType | None = UNSET
 
     @classmethod
-    def now(cls, aggregate: str, aggregate_id: str, key: str | None = None) -> "Erasure":
-        """Return the line of an aggregate that was erased just now."""
+    def now(cls, command: ReadyCommand, key: str | UnsetType | None) -> "Erasure":
+        """Return the line of an erase command of this moment."""
         moment = rfc3339(time.time_ns() // 1_000_000)
-        return cls(aggregate, aggregate_id, moment, UNSET if key is None else key)
+        return cls(command.aggregate, command.subject, moment, command.id, key)
 
 
 def require_personal(aggregate: Aggregate) -> None:
@@ -48,29 +52,48 @@ def require_personal(aggregate: Aggregate) -> None:
         )
 
 
-def erase_command(aggregate: str, aggregate_id: str) -> ReadyCommand:
-    """Return the command that erases the personal fields of one aggregate."""
-    return write_command(aggregate, aggregate_id, ERASE, b"{}", SOURCE)
+def erase_command(aggregate: str, aggregate_id: str, key: str | None = None) -> ReadyCommand:
+    """Return the command that erases the personal fields of one aggregate; `key`: if this is its data key."""
+    return write_command(aggregate, aggregate_id, ERASE, encode_json(Erase(key)), SOURCE)
 
 
-def read_erasures(lines: Iterable[bytes]) -> Iterator[Erasure]:
-    """Yield the erasures in the lines of the file, each aggregate once.
+def repeated_erasures(lines: Iterable[bytes]) -> list[ReadyCommand]:
+    """Return the commands that repeat the erasures in the lines of the file, each data key once.
 
-    The lines may also be output of `cqrs tail -o json`. Raises `UsageError` with the number of an invalid line.
+    Without the key, a command would also erase a person who has come back since, with a new key. The lines may also be
+    output of `cqrs tail -o json`. Raises `UsageError` with the number of an invalid line, and of a line without a key.
     """
-    seen = set[tuple[str, str]]()
+    keys, known, unknown = dict[tuple[str, str, str], None](), set[str](), dict[int, Erasure]()
+    for number, one in _read_erasures(lines):
+        if one.key is UNSET:
+            unknown[number] = one
+            continue
+        if one.command is not UNSET:
+            known.add(one.command)
+        if one.key is not None:
+            keys[one.aggregate, one.id, one.key] = None
+    for number, one in unknown.items():
+        if one.command not in known:
+            raise UsageError(
+                f"line {number} has no key, so it would also erase data that {one.aggregate} {one.id} got later",
+                f"remove the line; if the data are to be erased, then: cqrs erase {one.aggregate} {one.id}",
+            )
+    return [erase_command(*erasure) for erasure in keys]
+
+
+def _read_erasures(lines: Iterable[bytes]) -> Iterator[tuple[int, Erasure]]:
+    """Yield the lines with their numbers."""
     for number, line in enumerate(lines, 1):
         if line.isspace():
             continue
         try:
             found = msgspec.convert(_members(line), Erasure)
-        except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
+        except (ValueError, TypeError, KeyError, RecursionError):  # msgspec's errors are ValueErrors
             raise UsageError(
-                f"line {number} is not an erasure", 'it is like {"aggregate":"customer","id":"c-42"}'
+                f"line {number} is not an erasure",
+                'it is like {"aggregate":"customer","id":"c-42","key":"…"}',
             ) from None
-        if (found.aggregate, found.id) not in seen:
-            seen.add((found.aggregate, found.id))
-            yield found
+        yield number, found
 
 
 def _members(line: bytes) -> Any:
@@ -82,7 +105,7 @@ def _members(line: bytes) -> Any:
     if message.get("type") != ERASED:
         raise ValueError(f"it is no {ERASED}")
     aggregate = str(message.get("source")).removeprefix("/cqrs/")
-    return {"aggregate": aggregate, "id": message.get("subject")}
+    return {"aggregate": aggregate, "id": message.get("subject"), "key": message["data"]["key"]}
 
 
 class ErasureFile:

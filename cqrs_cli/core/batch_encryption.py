@@ -7,7 +7,7 @@ from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.erased import Erased
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decision_in_progress import DecisionInProgress
-from cqrs_cli.core.erasure import decide_erase
+from cqrs_cli.core.erasure import Erase, decide_erase
 from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.core.messages.payload_reference import payload_folder, refer, with_data, with_reference
 from cqrs_cli.core.messages.reasons import CheckFailed, Reason
@@ -83,10 +83,10 @@ class BatchEncryption:
         self._done.payloads[apart] = sealed
         return with_reference(document, payload_folder(self._context.topic), apart)
 
-    def erase(self, subject: str) -> tuple[Erased, ...]:
+    def erase(self, subject: str, command: Erase) -> tuple[Erased, ...]:
         """Return the events of an `Erase`."""
         key = self._keys.in_force(subject)
-        return decide_erase(None if key is None else key.kid)
+        return decide_erase(command, None if key is None else key.kid)
 
     def erased(self, subject: str) -> None:
         """Drop the key of an aggregate, for which an `Erased` is written."""

@@ -28,7 +28,7 @@ from cqrs_cli.core.context import BatchContext, DecisionInterrupted, Decisions
 from cqrs_cli.core.decision_in_progress import DecisionInProgress
 from cqrs_cli.core.deferral.requests import REQUESTS
 from cqrs_cli.core.deferral_checks import check_original, check_time
-from cqrs_cli.core.erasure import ERASE
+from cqrs_cli.core.erasure import Erase
 from cqrs_cli.core.fast_path import plain_checks
 from cqrs_cli.core.handle import Answer, call_decide
 from cqrs_cli.core.messages.command import CommandEnvelope, OrdinaryCommand, read_command
@@ -155,6 +155,6 @@ class Batch(BatchState):
         if envelope.type in REQUESTS:
             self.told["target"] = self.deferrals.request(envelope.subject, envelope.id, command)
             return ()
-        if self.sealer is not None and envelope.type == ERASE:
-            return self.sealer.erase(envelope.subject)
+        if self.sealer is not None and isinstance(command, Erase):
+            return self.sealer.erase(envelope.subject, command)
         return call_decide(self.aggregate, case.record, envelope, command, case.before)

@@ -8,20 +8,24 @@ from cqrs_cli.core.aggregate.values import command_decoder
 ERASE = "cqrs.Erase"
 
 
-class Erase(Command):
+class Erase(Command, omit_defaults=True):
     """Erase all personal fields of this aggregate, in its state, its events and its deferred commands.
 
-    The aggregate continues, and gets a new key for new personal data.
+    The aggregate continues, and gets a new key for new personal data. `key`: the id of the data key to delete; if the
+    aggregate has another key, nothing is erased. Without it, the present key is deleted.
     """
+
+    key: str | None = None
 
 
 decode_erase = command_decoder(Erase)
 
 
-def decide_erase(key: str | None) -> tuple[Erased, ...]:
+def decide_erase(command: Erase, key: str | None) -> tuple[Erased, ...]:
     """Return the events of an `Erase`; `key` is the id of the aggregate's present data key.
 
-    Without a key no value is encrypted, so the outcome is `unchanged`. With a key there is always an event, also if it
-    is the aggregate's first event: a deferred command may be encrypted with the key.
+    Without a key no value is encrypted, so the outcome is `unchanged`; so it is if the command names another key. Else
+    there is always an event, also if it is the aggregate's first event: a deferred command may be encrypted with the
+    key.
     """
-    return () if key is None else (Erased(key),)
+    return () if key is None or command.key not in (None, key) else (Erased(key),)

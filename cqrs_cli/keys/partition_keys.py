@@ -165,9 +165,13 @@ class PartitionKeys:
             return None
         return self._at_hand.get(need.kid) or self.in_force(ring, need.subject)
 
+    def wrapped(self, subject: str) -> WrappedKey | None:
+        """Return the encrypted data key of an aggregate, as far as the keys were read; None if it has no key."""
+        return self._known.get(subject, _NOTHING).current
+
     def in_force(self, ring: Keyring, subject: str) -> DataKey | None:
         """Return the data key of an aggregate, as far as the keys were read; None if it has no key."""
-        wrapped = self._known.get(subject, _NOTHING).current
+        wrapped = self.wrapped(subject)
         if wrapped is None:
             return None
         if len(self._at_hand) >= _MOST_AT_HAND:

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
-from cqrs_cli.core.erasure import ERASE
+import msgspec
+
+from cqrs_cli.core.erasure import ERASE, Erase
 from cqrs_cli.core.messages.command import CommandEnvelope, command_or_none
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.messages.record import Record
@@ -15,6 +17,8 @@ from cqrs_cli.proof.traces import EventsTrace, OutcomeTrace
 
 #: The prefix of the erase command's outcome types.
 _ERASE = f"{ERASE}."
+
+read_erase = msgspec.json.Decoder(Erase).decode
 
 #: The reason of a deferred command whose data key was deleted before it was resubmitted.
 _GONE = Reason.ERASED.name
@@ -60,11 +64,11 @@ class KeyRules:
         erases = outcome.type.startswith(_ERASE)
         if events is not None and (events.ends != erases or (erases and events.count != 1)):
             yield f"is {outcome.type}, and its command has {'the end of a key' if events.ends else 'other events'}"
-        if erases and outcome.status == "unchanged" and known.kid is not None:
-            yield f"is unchanged, and key {known.kid} of {outcome.subject!r} is in force"
+        envelope = command_or_none(record)
+        if erases and envelope is not None:
+            yield from _of_erase(outcome, events, known, envelope)
         if outcome.reason == _GONE and outcome.deferredfrom is None:
             yield "is ERASED, and its command was never deferred"
-        envelope = command_or_none(record)
         if envelope is None:
             if outcome.reason == _GONE and self._is_whole and not known.ended:
                 yield f"is ERASED, and no key of {outcome.subject!r} has ended"
@@ -73,6 +77,20 @@ class KeyRules:
                 yield f"is {outcome.result}, and its sender has sealed its command"
         elif self._is_whole:
             yield from _of_again(outcome, envelope, known)
+
+
+def _of_erase(
+    outcome: OutcomeTrace, events: EventsTrace | None, known: KeyTrace, envelope: CommandEnvelope
+) -> Iterator[str]:
+    """Yield the violations in the outcome of an `Erase`, by the key that the command names."""
+    try:
+        named = read_erase(bytes(envelope.data)).key
+    except ValueError:  # a payload, or data that the owner has rejected
+        return
+    if outcome.status == "unchanged" and known.kid is not None and named in (None, known.kid):
+        yield f"is unchanged, and key {known.kid} of {outcome.subject!r} is in force"
+    if events is not None and events.ends and named not in (None, events.kid):
+        yield f"is {outcome.result}, and its command names key {named}, not key {events.kid}"
 
 
 def _of_again(outcome: OutcomeTrace, envelope: CommandEnvelope, known: KeyTrace) -> Iterator[str]:

@@ -1,37 +1,61 @@
 """The file of erasures: how it is written, and how it is read after a backup was restored."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from cqrs_cli.client.erasures import Erasure, ErasureFile, erase_command, read_erasures, require_personal
+from cqrs_cli.client.erasures import Erasure, ErasureFile, erase_command, repeated_erasures, require_personal
 from cqrs_cli.errors import ConfigurationError, UsageError
 from tests.core import tally
 from tests.core.personal.customer import CUSTOMER
 
 
-def printed(kind: str = "cqrs.Erased", subject: str = "c-2") -> bytes:
+def printed(kind: str = "cqrs.Erased", subject: str = "c-2", key: str = "AAAAAAAAAAA") -> bytes:
     """Return an event as `cqrs tail -o json` prints it."""
-    message = {"type": kind, "source": "/cqrs/customer", "subject": subject, "data": {"key": "AAAAAAAAAAA"}}
+    message = {"type": kind, "source": "/cqrs/customer", "subject": subject, "data": {"key": key}}
     return json.dumps(
         {"partition": 0, "offset": 7, "timestamp": 1, "key": subject, "message": message}
     ).encode()
 
 
+def repeated(lines: Iterable[bytes]) -> list[tuple[str, object]]:
+    """Return the ids and the data of the commands that repeat these erasures."""
+    return [(one.subject, json.loads(one.value)["data"]) for one in repeated_erasures(lines)]
+
+
 def test_lines_are_read_back(tmp_path: Path) -> None:
     kept = ErasureFile(tmp_path / "erasures.ndjson")
     assert kept.path.read_bytes() == b""
-    for one in (Erasure.now("customer", "c-1", "AAAAAAAAAAA"), Erasure.now("customer", "c-2")):
-        kept.append(one)
+    command = erase_command("customer", "c-1")
+    kept.append(Erasure.now(command, "AAAAAAAAAAA"))
     again = ErasureFile(kept.path)
-    again.append(Erasure("customer", "ü\n"))
-    first, second, third = map(json.loads, kept.path.read_text().splitlines())
-    assert first == {"aggregate": "customer", "id": "c-1", "time": first["time"], "key": "AAAAAAAAAAA"}
-    assert first["time"].endswith("Z") and second.keys() == {"aggregate", "id", "time"}
-    assert third == {"aggregate": "customer", "id": "ü\n"}
+    again.append(Erasure("customer", "ü\n", key="BBBBBBBBBBB"))
+    first, second = map(json.loads, kept.path.read_text().splitlines())
+    names = {"aggregate": "customer", "id": "c-1", "command": command.id, "key": "AAAAAAAAAAA"}
+    assert first == {**names, "time": first["time"]} and first["time"].endswith("Z")
+    assert second == {"aggregate": "customer", "id": "ü\n", "key": "BBBBBBBBBBB"}
     with kept.path.open("rb") as lines:
-        assert [one.id for one in read_erasures(lines)] == ["c-1", "c-2", "ü\n"]
+        assert repeated(lines) == [("c-1", {"key": "AAAAAAAAAAA"}), ("ü\n", {"key": "BBBBBBBBBBB"})]
+
+
+@pytest.mark.parametrize(("key", "erased"), [("AAAAAAAAAAA", [("c-1", {"key": "AAAAAAAAAAA"})]), (None, [])])
+def test_later_line_has_the_key(key: str | None, erased: list[object]) -> None:
+    """The aggregate had no key when its command was sent."""
+    command = erase_command("customer", "c-1")
+    lines = [msgspec.json.encode(Erasure.now(command, one)) for one in (msgspec.UNSET, key)]
+    assert repeated(lines) == erased
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"aggregate":"customer","id":"c-1"}', b'{"aggregate":"customer","id":"c-1","command":"7"}']
+)
+def test_line_without_key_is_refused(line: bytes) -> None:
+    """It would also erase a person who has come back."""
+    with pytest.raises(UsageError, match=r"^line 2 has no key.*cqrs erase customer c-1"):
+        repeated([printed(), line])
 
 
 def test_files_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
@@ -41,11 +65,12 @@ def test_files_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
         ErasureFile(tmp_path / "nowhere" / "erasures")
 
 
-def test_each_aggregate_is_erased_once() -> None:
-    lines = [b'{"aggregate":"customer","id":"c-2"}', b"\n", printed(), printed(subject="c-3"), printed()]
-    assert [(one.aggregate, one.id) for one in read_erasures(lines)] == [
-        ("customer", "c-2"),
-        ("customer", "c-3"),
+def test_each_key_is_erased_once() -> None:
+    lines = [printed(), b"\n", printed(key="BBBBBBBBBBB"), printed(subject="c-3"), printed()]
+    assert repeated(lines) == [
+        ("c-2", {"key": "AAAAAAAAAAA"}),
+        ("c-2", {"key": "BBBBBBBBBBB"}),
+        ("c-3", {"key": "AAAAAAAAAAA"}),
     ]
 
 
@@ -54,7 +79,7 @@ def test_each_aggregate_is_erased_once() -> None:
 )
 def test_other_lines_are_named(line: bytes) -> None:
     with pytest.raises(UsageError, match=r"^line 2 is not an erasure"):
-        list(read_erasures([printed(), line]))
+        repeated_erasures([printed(), line])
 
 
 def test_commands_are_for_personal_aggregates() -> None:

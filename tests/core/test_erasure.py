@@ -34,15 +34,21 @@ def folding(fold: Callable[..., Customer]) -> Aggregate:
 
 
 def test_erase_names_the_key_that_it_ends() -> None:
-    assert decide_erase("AAAAAAAAAAA") == (Erased("AAAAAAAAAAA"),)
+    for command in (Erase(), Erase("AAAAAAAAAAA")):
+        assert decide_erase(command, "AAAAAAAAAAA") == (Erased("AAAAAAAAAAA"),)
 
 
 def test_erase_without_a_key_changes_nothing() -> None:
-    assert decide_erase(None) == ()
+    assert decide_erase(Erase(), None) == ()
 
 
-def test_erase_has_no_fields() -> None:
+def test_erase_spares_a_later_key() -> None:
+    assert decide_erase(Erase("AAAAAAAAAAA"), "BBBBBBBBBBB") == ()
+
+
+def test_erase_may_name_a_key() -> None:
     assert decode_erase(b"{}") == Erase()
+    assert decode_erase(b'{"key":"AAAAAAAAAAA"}') == Erase("AAAAAAAAAAA")
     with pytest.raises(ValidationError, match="unknown field"):
         decode_erase(b'{"now":true}')
 

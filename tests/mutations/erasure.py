@@ -128,6 +128,12 @@ FORGETTING = [
         "tests/cli/test_tracebacks.py::test_no_value_in_what_is_shown",
     ),
     Mutation(
+        "an erase deletes a later key than the key that it names",
+        "cqrs_cli/core/erasure.py",
+        (("if key is None or command.key not in (None, key)", "if key is None"),),
+        "tests/core/test_erasure.py::test_erase_spares_a_later_key",
+    ),
+    Mutation(
         "a printed event of another kind erases",
         "cqrs_cli/client/erasures.py",
         (('    if message.get("type") != ERASED:\n', "    if False:\n"),),

@@ -58,8 +58,14 @@ KEYED = [
     Mutation(
         "an erase may leave the key in force",
         "cqrs_cli/proof/key_rules.py",
-        (('if erases and outcome.status == "unchanged"', "if False"),),
+        (('if outcome.status == "unchanged" and known.kid is not None', "if False"),),
         f"{_KEYS}::test_unchanged_erase_has_no_key",
+    ),
+    Mutation(
+        "an erase may delete a key that it does not name",
+        "cqrs_cli/proof/key_rules.py",
+        (("if events is not None and events.ends and named not in (None, events.kid):", "if False:"),),
+        f"{_KEYS}::test_erase_deletes_the_key_it_names",
     ),
     Mutation(
         "a sender may seal",

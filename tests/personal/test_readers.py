@@ -10,6 +10,7 @@ import pytest
 
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.history import AggregateHistory, find_ranges, fold_history, read_records
+from cqrs_cli.client.queries.personal import present_key
 from cqrs_cli.client.queries.simulation import Rehearsal
 from cqrs_cli.client.queries.trace import trace_messages
 from cqrs_cli.core.digest import as_hex
@@ -237,3 +238,14 @@ def test_dry_run_decides_on_plain_values(people: People) -> None:
     with closing(Rehearsal(people.connection, *arguments)) as rehearsal:
         (event,) = rehearsal.decide(command).events
     assert json.loads(event)["data"] == {"name": "Ann Brown", "mail": "ann@work", "plan": "free"}
+
+
+def test_present_key_needs_no_ring(people: People) -> None:
+    def present() -> str | None:
+        return present_key(people.blind, people.topics, "ann", "murmur2")
+
+    people.meet("ann", FIRST)
+    people.meet("bob", SECOND)
+    assert present() == FIRST.kid
+    people.erase("ann", FIRST)
+    assert present() is None

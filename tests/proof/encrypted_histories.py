@@ -60,8 +60,9 @@ def says(n: int, who: str, subject: str = "a", id: str = "") -> Wish:
     return Wish(n, subject, id, attributes=(("data", {"n": n, "who": who}),))
 
 
-def erase(subject: str = "a", id: str = "") -> Wish:
-    return Wish(0, subject, id, attributes=(("type", "cqrs.Erase"), ("data", {})))
+def erase(subject: str = "a", id: str = "", key: DataKey | None = None) -> Wish:
+    data = {} if key is None else {"key": key.kid}
+    return Wish(0, subject, id, attributes=(("type", "cqrs.Erase"), ("data", data)))
 
 
 class Sealed(history.History):

@@ -139,6 +139,17 @@ def test_unchanged_erase_has_no_key() -> None:
     assert f"outcomes 1 is unchanged, and key {key(1).kid} of 'a' is in force" in described(told)
 
 
+def test_erase_may_spare_a_later_key() -> None:
+    assert described(Sealed([says(1, "Ann"), erase(key=key(2)), erase(key=key(1)), says(1, "Ann")])) == []
+
+
+def test_erase_deletes_the_key_it_names() -> None:
+    told = Sealed([says(1, "Ann"), erase(key=key(1))])
+    told.commands[1] = edited(told.commands[1], {"key": key(2).kid})
+    wanted = f"outcomes 1 is accepted, and its command names key {key(2).kid}, not key {key(1).kid}"
+    assert wanted in described(told)
+
+
 def test_sender_may_not_seal() -> None:
     told = Sealed([says(1, "Ann")])
     told.commands[0] = edited(told.commands[0], {"who": {"$sealed": "x"}})

@@ -7,9 +7,11 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import DryRun, argument, complete_aggregate, duration, option
-from cqrs_cli.errors import CqrsError, NoOutcomeError, UsageError
+from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 
 if TYPE_CHECKING:
+    from msgspec import UnsetType
+
     from cqrs_cli.client.erasures import ErasureFile
     from cqrs_cli.client.queries.personal import PersonalRecords
     from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -78,31 +80,47 @@ def _erase(cli: Cli, aggregate: str, id: str, kept: "ErasureFile") -> None:
     from cqrs_cli.cli.commands.send import send_one_composed
     from cqrs_cli.client.erasures import Erasure, erase_command
 
-    send_one_composed(cli, erase_command(aggregate, id))
-    kept.append(Erasure.now(aggregate, id))
+    composed = erase_command(aggregate, id)
+    kept.append(Erasure.now(composed, _present_key(cli, aggregate, id)))
+    send_one_composed(cli, composed)
 
 
 def _erase_and_wait(cli: Cli, aggregate: "Aggregate", id: str, kept: "ErasureFile", patience: float) -> None:
+    """Append the erasure to the file, erase, and append the key that was deleted if the first line has another key."""
     from cqrs_cli.cli.commands.send import send_one_and_print_outcome
     from cqrs_cli.cli.render.erase import words_of_plain
     from cqrs_cli.client.erasures import Erasure, erase_command
 
     composed = erase_command(aggregate.name, id)
-    try:
-        send_one_and_print_outcome(cli, composed, patience)
-    except (NoOutcomeError, KeyboardInterrupt):  # it may still be decided
-        kept.append(Erasure.now(aggregate.name, id))
-        raise
-    found = None
+    key = _present_key(cli, aggregate.name, id)
+    kept.append(Erasure.now(composed, key))
+    send_one_and_print_outcome(cli, composed, patience)
     try:
         found = _records(cli, aggregate, id)
     except CqrsError as error:  # a user who may send need not be one who may read
         cli.note(f"its events were not looked at: {error.message}", "warning")
-    finally:
-        key = None if found is None else found.ended.get(composed.id)
-        kept.append(Erasure.now(aggregate.name, id, key))
-    if found is not None and found.plain:
+        return
+    if (ended := found.ended.get(composed.id)) != key:
+        kept.append(Erasure.now(composed, ended))
+    if found.plain:
         cli.note(words_of_plain(found.plain), "warning")
+
+
+def _present_key(cli: Cli, aggregate: str, id: str) -> "str | UnsetType":
+    """Return the id of the aggregate's data key for the file of erasures.
+
+    The key is unset if it cannot be read. It is also unset if there is none, because earlier commands, which are not
+    decided yet, may create a key.
+    """
+    from msgspec import UNSET
+
+    from cqrs_cli.client.queries.personal import present_key
+
+    try:
+        return present_key(cli.connection(), cli.topics(aggregate), id, cli.settings.partitioner) or UNSET
+    except ConfigurationError as error:
+        cli.note(f"its data key was not read: {error.message}", "warning")
+        return UNSET
 
 
 def _records(cli: Cli, aggregate: "Aggregate", id: str) -> "PersonalRecords":
@@ -115,13 +133,12 @@ def _records(cli: Cli, aggregate: "Aggregate", id: str) -> "PersonalRecords":
 
 def _erase_again(cli: Cli, file: str, patience: float | None) -> None:
     from cqrs_cli.cli.commands.send_file import send_commands
-    from cqrs_cli.client.erasures import erase_command, read_erasures, require_personal
+    from cqrs_cli.client.erasures import repeated_erasures, require_personal
     from cqrs_cli.client.send import opened_lines
 
     with opened_lines(file) as lines:
-        erasures = list(read_erasures(lines))
-    names = {one.aggregate for one in erasures}
+        commands = repeated_erasures(lines)
+    names = {one.aggregate for one in commands}
     for name in sorted(names):
         require_personal(cli.aggregate(name))
-    commands = [erase_command(one.aggregate, one.id) for one in erasures]
     send_commands(cli, commands, names, patience)

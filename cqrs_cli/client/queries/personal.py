@@ -1,6 +1,7 @@
 """Counts of the records of one aggregate with personal fields, before and after it is erased."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from cqrs_cli.client.history import find_ranges
@@ -14,8 +15,10 @@ from cqrs_cli.core.personal.encryption import is_sealed
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import record_fault
+from cqrs_cli.kafka.keys_log import KafkaKeysLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.keys.partition_keys import PartitionKeys
 from cqrs_cli.payloads.download import checked_out
 
 
@@ -59,6 +62,22 @@ def personal_records(
     mine = waiting(connection, topics, partitioner, lambda entry: entry.subject == aggregate_id)
     found.deferred = len(mine)
     return found
+
+
+def present_key(
+    connection: Connection, topics: Topics, aggregate_id: str, partitioner: Partitioner
+) -> str | None:
+    """Return the id of the aggregate's data key; None if it has no key. Needs no keyring."""
+    key = aggregate_id.encode(errors="surrogateescape")
+    with closing(KafkaKeysLog(connection, topics)) as log:
+        count = log.partition_count()
+        ranges = find_ranges(connection, topics, key, partitioner)
+        for partition in {place.partition % count for place in ranges}:
+            keys = PartitionKeys(log, partition, aggregate_id)
+            keys.read_on()
+            if (wrapped := keys.wrapped(aggregate_id)) is not None:
+                return wrapped.kid
+    return None
 
 
 def _count(found: PersonalRecords, aggregate: Aggregate, event: EventEnvelope) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.erased import ERASED, read_erased
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.event import EventEnvelope
@@ -73,6 +74,17 @@ class HistoricKeys:
                 self.in_force.pop(subject, None)
             else:
                 self.in_force[subject] = key
+
+    def name_erased(self, done: Decisions, events: Iterable[EventEnvelope]) -> None:
+        """Give the key of an aggregate the id that it had in the log, if these events erase it, because an `Erase` may
+        name the key.
+        """
+        for event in events:
+            if event.type == ERASED and self.aggregate.has_personal_fields:
+                keys = done.keys if event.subject in done.keys else self.in_force
+                key, named = keys.get(event.subject), read_erased(event.data).key
+                if key is not None:
+                    keys[event.subject] = DataKey(named, key.secret)
 
     def as_sent(self, each: DecidedCommand) -> DecidedCommand:
         """Return the command with the data that its sender sent, because owners resubmitted it encrypted.

@@ -172,6 +172,8 @@ class Simulation:
     def _decide_one(self, batch: Batch, each: DecidedCommand) -> HistoryDifference | None:
         self._moment.now = owner_clock(each.outcome)
         self._payloads.present(each)
+        history = [placed.message for placed in each.events]
+        self.keys.name_erased(batch.done, history)
         try:
             done = batch.decide_piece([each.record])
         except DecisionInterrupted as error:
@@ -182,7 +184,6 @@ class Simulation:
             ) from error
         ((value, _, _),) = done.outcomes
         events = [read_event(restored(value, done.payloads)) for value, _, _ in done.events]
-        history = [placed.message for placed in each.events]
         would = read_outcome(value)
         self._payloads.check(each, would)
         return compare_decisions(self.other, each.outcome, history, would, events)

@@ -15,7 +15,7 @@ from cqrs_cli.scans.whatif.family import scratch
 from cqrs_cli.scans.whatif.redeciding import Simulation
 from tests.jobs.whatif.histories import RULES, Logs, decided_again
 from tests.proof.deferred.encrypted_command import Parked, later
-from tests.proof.encrypted_histories import TALLY, Add, Added, Sealed, Tally, erase, evolve, says
+from tests.proof.encrypted_histories import TALLY, Add, Added, Sealed, Tally, erase, evolve, key, says
 from tests.proof.history import History
 
 
@@ -30,6 +30,14 @@ def again(told: History, other: Aggregate = TALLY, **how: Any) -> list[HistoryDi
 def test_erasures_make_no_difference(start: int, batch: int) -> None:
     """A simulation from any command on, in any batches, finds a key where history had a key."""
     told = Sealed([says(2, "Ann"), says(1, "Bob", "b"), erase(), erase(), says(1, "Cem"), erase("b")])
+    assert again(told, start=start, batch=batch) == []
+
+
+@pytest.mark.covers("whatif")
+@pytest.mark.parametrize("batch", [1, 100])
+@pytest.mark.parametrize("start", [0, 1])
+def test_named_keys_make_no_difference(start: int, batch: int) -> None:
+    told = Sealed([says(1, "Ann"), erase(key=key(1)), says(1, "Ann"), erase(key=key(1)), says(1, "Bob")])
     assert again(told, start=start, batch=batch) == []
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from cqrs_cli.core.aggregate.erased import ERASED
 from cqrs_cli.core.checks import check_id
-from cqrs_cli.core.erasure import decide_erase
+from cqrs_cli.core.erasure import Erase, decide_erase
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.reasons import CheckFailed
 from cqrs_cli.core.stored import DedupEntry
@@ -92,7 +92,7 @@ def _mark(rules: Rules, text: str, kid: str) -> int:
 
 def _erase(rules: Rules, before: Decision) -> Decision:
     memory = before.memory
-    events = decide_erase(kid_in(memory.known))
+    events = decide_erase(Erase(), kid_in(memory.known))
     if not events:
         return before
     [erased] = events
