@@ -20,6 +20,7 @@ def order(street: str = "Elm", amount: int = 1, **attributes: Any) -> bytes:
     return tally.command(data=data, **attributes).replace(b"tally.Add", b"customer.Order")
 
 
+@pytest.mark.covers("decided-once")
 def test_repetition_with_another_name_is_a_duplicate() -> None:
     partition = Customers()
     assert partition.verdict(record(0, order()))["status"] == "accepted"
