@@ -8,6 +8,7 @@ from dataclasses import replace
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred
+from cqrs_cli.deciding.history import check_history
 from cqrs_cli.deciding.inherit import inherit_ahead, inherit_keys
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner_keys import OwnerKeys
@@ -114,6 +115,7 @@ def fold_visible(
     check_outcomes_kept(log, cache, outcomes[0])
     # Requested after the outcomes, so that the events and the entries of these outcomes are below the ends.
     events, deferred = log.bounds("events"), log.bounds("deferred")
+    check_history(log, cache.positions.last_event, cache.positions.last_outcome)
     cache.learn_keys(None if holding is None else holding.keeps)
     if holding is not None:
         inherit_keys(log, aggregate, cache, holding, window)

@@ -13,11 +13,13 @@ from cqrs_cli.core.messages.repartitioning import Split
 from cqrs_cli.core.stored import DedupEntry, remember
 from cqrs_cli.deciding.assigned_keys import AssignedKeys
 from cqrs_cli.deciding.deferred_fold import entries_of, entry_change
+from cqrs_cli.deciding.history import check_history
 from cqrs_cli.deciding.recover import check_reached, fold_records, parse_outcome
 from cqrs_cli.deciding.state_cache import FoldedOfParent, StateCache
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.state.errors import REBUILD, AheadError
+from cqrs_cli.state.evidence import evidence
 
 
 def inherit_keys(
@@ -78,13 +80,12 @@ def _fold_parent(
     requested from the broker, because commands of the child's keys wait for this fold.
     """
     inherited = cache.inherited()
-    before = inherited.get(split.partition, FoldedOfParent())
-    decided = before.commands
+    before = now = inherited.get(split.partition, FoldedOfParent())
+    check_history(parent, before.last_event, before.last_outcome)
     if before.events < split.events:
-        _fold_events(parent, aggregate, cache, split, before.events)
+        now = _fold_events(parent, aggregate, cache, split, now)
     if before.outcomes < split.outcomes:
-        decided = max(decided, _fold_outcomes(parent, cache, split, window, before.outcomes))
-    now = FoldedOfParent(max(before.events, split.events), max(before.outcomes, split.outcomes), decided)
+        now = _fold_outcomes(parent, cache, split, window, now)
     if now != before:
         cache.note_inherited(inherited | {split.partition: now})
 
@@ -110,22 +111,27 @@ def _check_not_ahead(parent: PartitionLog, cache: StateCache, split: Split) -> N
 
 
 def _fold_events(
-    parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split, done_to: int
-) -> None:
-    start = max(done_to, parent.bounds("events")[0])
-    for records in parent.events(start, max(start, split.events)):
-        done = 0
-        while done < len(records):
-            with cache.reading():
-                states, done = fold_records(parent, aggregate, cache, records, done)
-            cache.fold(cache.positions, states)
+    parent: PartitionLog, aggregate: Aggregate, cache: StateCache, split: Split, before: FoldedOfParent
+) -> FoldedOfParent:
+    start, last = max(before.events, parent.bounds("events")[0]), before.last_event
+    for stored in parent.read("events", start, max(start, split.events)):
+        for records in parent.with_data("events", [stored]):
+            done = 0
+            while done < len(records):
+                with cache.reading():
+                    states, done = fold_records(parent, aggregate, cache, records, done)
+                cache.fold(cache.positions, states)
+        last = evidence(stored[-1])
+    return before._replace(events=split.events, last_event=last)
 
 
-def _fold_outcomes(parent: PartitionLog, cache: StateCache, split: Split, window: int, done_to: int) -> int:
-    """Return the offset after the last command whose decision is remembered; 0 if there is none."""
-    decided = 0
+def _fold_outcomes(
+    parent: PartitionLog, cache: StateCache, split: Split, window: int, before: FoldedOfParent
+) -> FoldedOfParent:
+    """Fold the outcomes. `commands` of the result is the offset after the last command that is remembered."""
+    decided, last = before.commands, before.last_outcome
     found = parent.offset_at("outcomes", max(0, split.clock - window))
-    start = max(done_to, split.outcomes if found is None else found)
+    start = max(before.outcomes, split.outcomes if found is None else found)
     for records in parent.read("outcomes", start, max(start, split.outcomes)):
         clock = max(cache.positions.clock, *(record.timestamp for record in records))
         remembered: dict[tuple[str, str], DedupEntry] = {}
@@ -138,7 +144,8 @@ def _fold_outcomes(parent: PartitionLog, cache: StateCache, split: Split, window
         check_reached(parent, cache, latest, split.commands)
         cache.fold(cache.positions._replace(clock=clock), None, remembered)
         decided = max(decided, *(one.offset + 1 for one in remembered.values()), 0)
-    return decided
+        last = evidence(records[-1])
+    return before._replace(outcomes=split.outcomes, commands=decided, last_outcome=last)
 
 
 def _entries(parent: PartitionLog, keeps: KeyHome, split: Split) -> dict[str, Deferral | None]:

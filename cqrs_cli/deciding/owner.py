@@ -14,6 +14,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred, park_again
+from cqrs_cli.deciding.history import check_history
 from cqrs_cli.deciding.inherit import drop_moved, inherit_keys
 from cqrs_cli.deciding.log_state import check_gap, check_last_decided, read_log_state
 from cqrs_cli.deciding.loop import DecideLoop
@@ -187,6 +188,8 @@ class DecidingOwner:
         """4: take ownership of the shard, and bring it up to date."""
         session, token, measures = self.session, self.session.mine.token, self.session.measures
         measures.enter("recover")
+        held = self.store.positions()
+        check_history(session.log, held.last_event, held.last_outcome)
         if session.mine.accepted is None:  # else it has decisions on commands that are lost
             check_not_ahead(self.store, session.log, start.offset)
         self.store.take_ownership(token, self.store.token())

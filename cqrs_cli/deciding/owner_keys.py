@@ -64,6 +64,10 @@ class OwnerKeys:
         """The name of the keys log, for messages."""
         return f"{self._log.topic} partition {self.partition}"
 
+    def forget(self) -> None:
+        """Remove the keys on disk, so that the next `learn` reads all of them again."""
+        self._kept.forget()
+
     def learn(self, noted: int, keeps: KeyHome | None = None, afresh: bool = False) -> None:
         """Read the keys up to their high watermark. Request the end of the events first.
 

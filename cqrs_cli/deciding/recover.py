@@ -18,6 +18,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.ownership.claim import Accepted
 from cqrs_cli.state.errors import REBUILD, AheadError
+from cqrs_cli.state.evidence import evidence
 from cqrs_cli.state.store import Store
 
 
@@ -31,10 +32,10 @@ def fold_events(
     """Fold the events; `bounds` are the start and end of their log. Raises `ContradictionError` for an event that
     cannot follow, and names its record; also for deleted events, unless an operator `accepted` that loss.
     """
-    at, (start, end) = cache.positions.events, bounds
-    if at > end:
+    at, (start, end) = cache.positions.folded_events, bounds
+    if cache.positions.events > end:
         raise ContradictionError(
-            f"{log.log_name('events')} ends at {end}, before the {at} that was already folded",
+            f"{log.log_name('events')} ends at {end}, before the {cache.positions.events} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
     if at < start and (accepted is None or start > accepted.events[0]):
@@ -42,12 +43,13 @@ def fold_events(
             f"{log.log_name('events')} begins at {start}: events from {at} on were deleted",
             "restore the topic, and set its retention.ms and retention.bytes to -1",
         )
-    for records in log.events(max(at, start), end):
-        done = 0
-        while done < len(records):
-            with cache.reading():
-                states, done = fold_records(log, aggregate, cache, records, done)
-            cache.fold(cache.positions._replace(events=records[done - 1].offset + 1), states)
+    for stored in log.read("events", max(at, start), end):
+        for records in log.with_data("events", [stored]):
+            done = 0
+            while done < len(records):
+                with cache.reading():
+                    states, done = fold_records(log, aggregate, cache, records, done)
+                cache.fold(cache.positions.after_event(stored, records[done - 1].offset), states)
     if cache.positions.events < end:
         cache.fold(cache.positions._replace(events=end))
 
@@ -95,10 +97,10 @@ def fold_outcomes(
     The events must be folded. If they do not reach the version of a decided command, this raises `ContradictionError`
     with `onward` as the offset to continue from. The check is skipped for outcomes from before an `accepted` loss.
     """
-    at, (start, end) = cache.positions.outcomes, bounds
-    if at > end:
+    at, (start, end) = cache.positions.folded_outcomes, bounds
+    if cache.positions.outcomes > end:
         raise ContradictionError(
-            f"{log.log_name('outcomes')} ends at {end}, before the {at} that was already folded",
+            f"{log.log_name('outcomes')} ends at {end}, before the {cache.positions.outcomes} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
     if at == 0 and last is not None:
@@ -121,7 +123,12 @@ def fold_outcomes(
         with cache.reading():
             ended = closed(cache, topic_id, parsed)
         cache.fold(
-            positions._replace(commands=decided, outcomes=records[-1].offset + 1, clock=clock),
+            positions._replace(
+                commands=decided,
+                outcomes=records[-1].offset + 1,
+                clock=clock,
+                last_outcome=evidence(records[-1]),
+            ),
             None,
             remembered,
             ended,

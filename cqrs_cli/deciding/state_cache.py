@@ -14,12 +14,14 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.deferral.entry import Deferral, DeferredView
 from cqrs_cli.core.fold import VersionedState
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry, StateView
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.owner_keys import OwnerKeys
 from cqrs_cli.deciding.packing import StateSeal, pack, unpack
 from cqrs_cli.kafka.topics.partitioner import KeyHome
 from cqrs_cli.state.decoded_states import DecodedStates
+from cqrs_cli.state.evidence import Evidence, evidence
 from cqrs_cli.state.store import Positions, Store, WriteBatch
 
 #: Default limit on the bytes of the decoded states of one partition.
@@ -45,6 +47,8 @@ class FoldedOfParent(NamedTuple):
     events: int = 0
     outcomes: int = 0
     commands: int = 0  # after the last command whose decision is in the shard
+    last_event: Evidence | None = None  # of the last folded record
+    last_outcome: Evidence | None = None
 
 
 class StateCache:
@@ -128,8 +132,13 @@ class StateCache:
         outcomes: int | None,
         deferred: int | None = None,
         keys: int | None = None,
+        last_event: Record | None = None,
+        last_outcome: Record | None = None,
     ) -> None:
-        """Keep decisions that were just committed to Kafka, never earlier; `flush` applies them to the shard."""
+        """Keep decisions that were just committed to Kafka, never earlier; `flush` applies them to the shard.
+
+        The ends of the logs after the commit, and the last records before them: see `kafka.writer.Written`.
+        """
         if self._states or self._remembered:
             self._states.update(decisions.states)
             self._remembered.update(decisions.remembered)
@@ -143,6 +152,8 @@ class StateCache:
             outcomes or before.outcomes,
             decisions.clock,
             deferred or before.deferred,
+            before.last_event if last_event is None else evidence(last_event),
+            before.last_outcome if last_outcome is None else evidence(last_outcome),
         )
         if self.keys is not None:
             self.keys.stage(decisions.keys, keys)

@@ -109,17 +109,23 @@ class DecidingSupervisor(Supervisor):
                 except CorruptError as error:
                     if opened.fresh and not isinstance(error, AheadError):
                         raise  # the shard was new: the disk is damaged, not an old file
+                    self.notes.append(f"{self.place}: {error.message}")
                     store.condemn()
 
     def _serve(self, store: Store) -> None:
         path = None if self.plan.store == "memory" else self.folder.with_name(self.folder.name + KEYS_SUFFIX)
         with opened_keys(self.plan, self.partition, self.aggregate, path) as self.keys:
-            refuse_doubts(store, self.log.log_name("commands"))
-            self.measures.enter("warm")
-            until_level(self._stay_level.fold)
-            if store.code_digest() not in ("", self.aggregate.fold_digest):
-                self.notes.append(errors.explain_changed_code(self.aggregate))
-            super().serve()
+            try:
+                refuse_doubts(store, self.log.log_name("commands"))
+                self.measures.enter("warm")
+                until_level(self._stay_level.fold)
+                if store.code_digest() not in ("", self.aggregate.fold_digest):
+                    self.notes.append(errors.explain_changed_code(self.aggregate))
+                super().serve()
+            except CorruptError:
+                if self.keys is not None:
+                    self.keys.forget()  # they may be of a lost history, like the shard
+                raise
 
     def _warm(self) -> None:
         """0: fold most of the log while the previous owner still decides."""

@@ -13,6 +13,8 @@ from functools import partial
 
 from confluent_kafka import KafkaError, Message
 
+from cqrs_cli.core.context import OutputRecord
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.write_errors import TopicRecreatedError, UnreadRecordsError
 
 #: Called by librdkafka with the delivery report of a record.
@@ -24,6 +26,7 @@ class ExpectedOffsets:
 
     def __init__(self) -> None:
         self._reported: dict[str, int] = {}
+        self._last: dict[str, Record] = {}  # the last reported record
         self._next: dict[str, int] = {}  # the offset of the next record
         self._written: set[str] = set()  # reported in this transaction
         self._with_markers: set[str] = set()  # logs that this writer has committed to
@@ -39,18 +42,28 @@ class ExpectedOffsets:
         self._written.clear()
         self._missing_marker.clear()
 
-    def expect_records(self, topic: str, count: int) -> OnDelivery:
-        """Expect `count` more records. Return the callback for the delivery report of the last record."""
+    def expect_records(self, topic: str, count: int, last: OutputRecord | None = None) -> OnDelivery:
+        """Expect `count` more records, of which `last` is the last one. Return the callback for its delivery report."""
         end = self._next.pop(topic, None)
         if end is not None:
             self._next[topic] = end = end + count
-        return partial(self._report, topic, end)
+        return partial(self._report, topic, end, last)
 
-    def _report(self, topic: str, expected: int | None, error: KafkaError | None, message: Message) -> None:
+    def _report(
+        self,
+        topic: str,
+        expected: int | None,
+        last: OutputRecord | None,
+        error: KafkaError | None,
+        message: Message,
+    ) -> None:
         offset = message.offset()
         if error is not None or offset is None or offset < 0:
             return
         self._reported[topic] = end = offset + 1
+        if last is not None:
+            value, key, timestamp = last
+            self._last[topic] = Record(offset, timestamp, key, value)
         if expected is not None:
             if topic not in self._written and topic in self._with_markers and end == expected - 1:
                 self._missing_marker.add(topic)
@@ -77,3 +90,7 @@ class ExpectedOffsets:
     def reported_end(self, topic: str) -> int | None:
         """Return the end of a log after its last reported record, or None: a lower bound, since a marker may follow."""
         return self._reported.get(topic)
+
+    def last_record(self, topic: str) -> Record | None:
+        """Return the record before the end of `reported_end`; None if this writer has written none."""
+        return self._last.get(topic)

@@ -23,6 +23,7 @@ from confluent_kafka import (
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions, Forward, OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.expected_offsets import ExpectedOffsets, OnDelivery
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.transactional import (
@@ -57,6 +58,8 @@ class Written(NamedTuple):
     outcomes: int | None
     deferred: int | None = None
     keys: int | None = None
+    last_event: Record | None = None  # the record before the end; None: this writer has written none
+    last_outcome: Record | None = None
 
 
 class DeliveryReport:
@@ -150,7 +153,8 @@ class FencedWriter(TransactionalWriter):
             self._ends.reported_end, (topics.events, topics.outcomes, topics.deferred)
         )
         keys = None if self._last_key is None else self._last_key.place() + 1
-        batch.written = Written(events, outcomes, deferred, keys)
+        last_event, last_outcome = map(self._ends.last_record, (topics.events, topics.outcomes))
+        batch.written = Written(events, outcomes, deferred, keys, last_event, last_outcome)
 
     def write(self, transaction: WriteTransaction, piece: Decisions) -> None:
         """Produce a piece; raises `BatchLateError`, and `KafkaException` for a record that is too large."""
@@ -265,7 +269,8 @@ class FencedWriter(TransactionalWriter):
                 produce(topic, value, key, partition, None, None, timestamp, headers)
             except BufferError:
                 self._produce(topic, outputs[number], HEADERS, None, deadline)
-        self._produce(topic, outputs[-1], HEADERS, self._ends.expect_records(topic, len(outputs)), deadline)
+        report = self._ends.expect_records(topic, len(outputs), outputs[-1])
+        self._produce(topic, outputs[-1], HEADERS, report, deadline)
 
     def _produce(
         self,

@@ -21,9 +21,12 @@ from uuid import UUID
 from cqrs_cli.core.messages.reasons import REMEMBERED
 from cqrs_cli.core.stored import DedupEntry, StoredState
 from cqrs_cli.errors import ContradictionError
+from cqrs_cli.state.evidence import Evidence
 from cqrs_cli.state.store import Positions
 
-CODEC: Final = 3  # 2: a UUID without letters is encoded as a UUID; 3: deferred commands
+CODEC: Final = (
+    4  # 2: a UUID without letters is encoded as a UUID; 3: deferred commands; 4: hashes of the last records
+)
 MAX_KEY: Final = 511
 
 _UUID, _TEXT, _LONG = b"\x01", b"\x02", b"\xff"
@@ -42,7 +45,7 @@ _UUID_TEXT = re.compile("[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _stored: Callable[..., StoredState] = StoredState
 _OWN: frozenset[int | None] = frozenset({None})
 _partition_of: Callable[[DedupEntry], int | None] = attrgetter("partition")
-_POSITIONS = Struct("<5q")
+_POSITIONS = Struct("<5q q32s q32s")  # then offset and SHA-256 of the last event, and of the last outcome
 
 # Bound once, because they are called once or twice for each command.
 _pack_saved, _unpack_saved, _after_saved = _SAVED.pack, _SAVED.unpack_from, _SAVED.size
@@ -55,12 +58,25 @@ _pack_remembered, _unpack_remembered, _after_remembered = (
 
 def encode_head(positions: Positions, token: str) -> bytes:
     """Return positions and token as one value."""
-    return _POSITIONS.pack(*positions) + token.encode()
+    *offsets, event, outcome = positions
+    return _POSITIONS.pack(*offsets, *_evidence_fields(event), *_evidence_fields(outcome)) + token.encode()
 
 
 def decode_head(head: bytes) -> tuple[Positions, str]:
     """Return the positions and the token of a value."""
-    return Positions(*_POSITIONS.unpack_from(head)), head[_POSITIONS.size :].decode()
+    *offsets, event, event_hash, outcome, outcome_hash = _POSITIONS.unpack_from(head)
+    positions = Positions(*offsets)._replace(
+        last_event=_evidence(event, event_hash), last_outcome=_evidence(outcome, outcome_hash)
+    )
+    return positions, head[_POSITIONS.size :].decode()
+
+
+def _evidence_fields(found: Evidence | None) -> tuple[int, bytes]:
+    return (-1, b"") if found is None else (found.offset, bytes.fromhex(found.digest))
+
+
+def _evidence(offset: int, hash: bytes) -> Evidence | None:
+    return None if offset < 0 else Evidence(offset, hash.hex())
 
 
 def aggregate_key(aggregate_id: str) -> bytes:

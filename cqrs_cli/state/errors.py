@@ -29,7 +29,9 @@ class CorruptError(ConfigurationError):
 
 
 class AheadError(CorruptError):
-    """The file is intact, but is ahead of the log: it contains decisions that the log has lost."""
+    """The file is intact, but contains decisions that the log has lost: it is ahead of the log, or of a log that was
+    replaced by a backup.
+    """
 
 
 @contextmanager

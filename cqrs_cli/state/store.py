@@ -1,11 +1,13 @@
 """The interface of a partition's store, which changes states, remembered ids, positions and token atomically."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
+from cqrs_cli.state.evidence import Evidence, evidence_at
 
 
 class Positions(NamedTuple):
@@ -16,6 +18,22 @@ class Positions(NamedTuple):
     outcomes: int = 0
     clock: int = 0  # the greatest timestamp of a decided command record, ms; it never decreases
     deferred: int = 0
+    last_event: Evidence | None = None  # of the last folded record; None: no record was before the position
+    last_outcome: Evidence | None = None
+
+    @property
+    def folded_events(self) -> int:
+        """The next event to fold: 0 if no event was folded, because nothing then identifies the log of the position."""
+        return 0 if self.last_event is None else self.events
+
+    @property
+    def folded_outcomes(self) -> int:
+        """The next outcome to fold, in the same way."""
+        return 0 if self.last_outcome is None else self.outcomes
+
+    def after_event(self, stored: Sequence[Record], offset: int) -> "Positions":
+        """Return the positions after the event at `offset`, among events as they are in the log."""
+        return self._replace(events=offset + 1, last_event=evidence_at(stored, offset))
 
 
 class WriteBatch(NamedTuple):

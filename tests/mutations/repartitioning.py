@@ -159,7 +159,12 @@ GROWING = [
     Mutation(
         "a child's shard forgets how far its parent is folded",
         "cqrs_cli/deciding/inherit.py",
-        (("before = inherited.get(split.partition, FoldedOfParent())", "before = FoldedOfParent()"),),
+        (
+            (
+                "before = now = inherited.get(split.partition, FoldedOfParent())",
+                "before = now = FoldedOfParent()",
+            ),
+        ),
         "tests/deciding/rebuild/test_grown.py::test_children_are_warm_before_the_split",
     ),
     Mutation(

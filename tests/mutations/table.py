@@ -73,6 +73,12 @@ RULES = [
         "tests/deciding/test_in_doubt.py::test_visible_part_commits_the_rest",
     ),
     Mutation(
+        "a shard of a lost history is believed",
+        "cqrs_cli/deciding/history.py",
+        (("    if why := contradiction(log, last_event, last_outcome):", "    if why := '':"),),
+        "tests/scenarios/losses/test_lost_histories.py::test_shard_of_lost_history_is_rebuilt",
+    ),
+    Mutation(
         "a shard ahead of the log is believed",
         "cqrs_cli/deciding/owner.py",
         (("            check_not_ahead(self.store, session.log, start.offset)\n", "            pass\n"),),

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from cqrs_cli.state.checkpoint.manifest import Evidence, Manifest
+from cqrs_cli.state.checkpoint.manifest import Manifest
+from cqrs_cli.state.evidence import Evidence
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import OpenShard
 from cqrs_cli.state.shutdown_marker import ShutdownMarker
@@ -53,14 +54,13 @@ def fill_and_kill(python: Python) -> None:
     assert killed.wait(30) == -9
 
 
-AT = Positions(commands=40, events=50, outcomes=60, clock=9, deferred=7)
+AT = Positions(40, 50, 60, 9, 7, Evidence(49, "e" * 64))
 
 
 MANIFEST = Manifest(
     written=1_700_000_000_000,
     identity=IDENTITY,
     positions=AT,
-    evidence={"events": Evidence(49, "e"), "outcomes": None},
     loss="",
     aggregates=3,
     size=8192,

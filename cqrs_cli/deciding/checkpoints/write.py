@@ -5,7 +5,7 @@ from contextlib import closing
 
 from cqrs_cli import failpoints
 from cqrs_cli.deciding.checkpoints.source import CheckpointSource
-from cqrs_cli.errors import ConfigurationError, CqrsError
+from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.state.checkpoint.manifest import Manifest
 from cqrs_cli.state.checkpoint.temporary_folder import workplace
 from cqrs_cli.state.lmdb_store import LmdbStore
@@ -40,7 +40,8 @@ def write_checkpoint(source: CheckpointSource, every: float = 0.0) -> Manifest |
             failpoints.reached("checkpoint.copied")
             with closing(LmdbStore(copy, source.identity.window_ms, readonly=True)) as held:
                 positions, aggregates = held.positions(), held.count()
-            proof = source.witness(positions)
+            if why := source.contradiction(positions):
+                raise ContradictionError(f"the shard in {source.shard} is of a history that was lost: {why}")
             if source.loss() != loss:
                 raise CqrsError("a loss was accepted meanwhile", "the next checkpoint will have it")
 
@@ -49,7 +50,6 @@ def write_checkpoint(source: CheckpointSource, every: float = 0.0) -> Manifest |
                     written=checkpoints.next_time(newest),
                     identity=source.identity,
                     positions=positions,
-                    evidence=proof,
                     loss=loss,
                     aggregates=aggregates,
                     size=size,

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -240,8 +240,9 @@ class AggregateFollower:
                 if self._closing.is_set():
                     return
                 payloads, topic = self.connection.payloads, self.topics.events
+                stored = _by_partition(arrived)
                 for placed in events_with_data(payloads, topic, arrived, self.masker):
-                    self._take_all(placed)
+                    self._take_all(placed, stored)
                 if self._curious.is_set() or time.monotonic() - looked > _LOOK_EVERY:
                     self._curious.clear()
                     if self._has_grown():
@@ -255,20 +256,20 @@ class AggregateFollower:
         finally:
             stream.close()
 
-    def _take_all(self, placed: list[Placed]) -> None:
-        batches: dict[int, list[Record]] = {}
-        for partition, record in placed:
-            batches.setdefault(partition, []).append(record)
-        for partition, records in batches.items():
-            self._take(partition, records)
+    def _take_all(self, placed: list[Placed], stored: Mapping[int, list[Record]]) -> None:
+        for partition, records in _by_partition(placed).items():
+            self.replicas[partition].take(records, stored[partition])
+            for record in records:
+                self.feed.add(feed_event(partition, record))
         if placed:
             self.arrived()
 
-    def _take(self, partition: int, records: list[Record]) -> None:
-        replica = self.replicas[partition]
-        replica.take(records)
-        for record in records:
-            self.feed.add(feed_event(partition, record))
+
+def _by_partition(placed: list[Placed]) -> dict[int, list[Record]]:
+    batches: dict[int, list[Record]] = {}
+    for partition, record in placed:
+        batches.setdefault(partition, []).append(record)
+    return batches
 
 
 def feed_event(partition: int, record: Record) -> FeedEvent:

@@ -1,12 +1,13 @@
 """The states of one partition, folded from its events into a shard that belongs to the gateway."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
+from cqrs_cli.deciding.history import contradiction
 from cqrs_cli.deciding.packing import unpack
 from cqrs_cli.deciding.recover import fold_records
 from cqrs_cli.deciding.state_cache import StateCache
@@ -14,7 +15,7 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.state.identity import Identity
-from cqrs_cli.state.shard import open_shard
+from cqrs_cli.state.shard import Shard, open_shard
 
 #: Bytes of decoded states that each partition caches while it folds.
 _CACHE_BYTES = 8 * 1024 * 1024
@@ -53,7 +54,7 @@ class Replica:
             revision=aggregate.decider.revision,
             window_ms=1,  # a replica stores no command ids
         )
-        self._store = open_shard(folder / str(log.partition), identity, note).store
+        self._store = self._open(folder / str(log.partition), identity, note)
         try:
             self._cache = StateCache(aggregate, self._store, "", _CACHE_BYTES)
             self._check(bounds)
@@ -61,6 +62,15 @@ class Replica:
         except BaseException:
             self._store.close()
             raise
+
+    def _open(self, path: Path, identity: Identity, note: Callable[[str], None]) -> Shard:
+        """Open the shard, or a new shard if the log is not the log that was folded."""
+        shard = open_shard(path, identity, note).store
+        if why := contradiction(self._log, shard.positions().last_event, None):
+            note(f"the state in {path} is of a history that was lost: {why}")
+            shard.condemn()
+            shard = open_shard(path, identity, note).store
+        return shard
 
     def _check(self, bounds: tuple[int, int]) -> None:
         start, end = bounds
@@ -79,10 +89,10 @@ class Replica:
     @property
     def position(self) -> int:
         """The offset of the next event."""
-        return self._cache.positions.events
+        return self._cache.positions.folded_events
 
-    def take(self, records: list[Record]) -> None:
-        """Fold the next records.
+    def take(self, records: list[Record], stored: Sequence[Record]) -> None:
+        """Fold the next records; `stored` contains the same records as they are in the log.
 
         Raises `ContradictionError` with the first record that does not fit, and `NotOwnerError` if another process has
         folded into this shard.
@@ -94,7 +104,7 @@ class Replica:
             with self._lock:
                 with self._cache.reading():
                     states, done = fold_records(self._log, self._aggregate, self._cache, records, done)
-                after = self._cache.positions._replace(events=records[done - 1].offset + 1)
+                after = self._cache.positions.after_event(stored, records[done - 1].offset)
                 self._cache.fold(after, states)
 
     def _inherit(self, parent: "Replica", records: list[Record]) -> None:

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: its identity, its positions, and evidence that it belongs to the present log."""
+"""The manifest of a checkpoint: its identity, and its positions with evidence that it belongs to the present log."""
 
 import struct
 import sys
@@ -9,36 +9,18 @@ from typing import Final
 import msgspec
 
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.store import Positions
 
 #: The version of the format. Raise it with any change; manifests of other versions are not read.
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 MANIFEST_SUFFIX: Final = ".json"
 DATA_SUFFIX: Final = ".mdb"
 
 #: LMDB's files contain numbers in the machine's own representation.
 PLATFORM: Final = f"{sys.byteorder}, {8 * struct.calcsize('P')} bits"
-
-
-class Evidence(msgspec.Struct, frozen=True):
-    """The last record of a log before a checkpoint's position. In another log, this offset has another record."""
-
-    offset: int
-    digest: str
-
-    def holds(self, there: Record | None) -> bool:
-        """True if `there`, the record that is now at the offset, is the record of this evidence."""
-        return there is not None and self == evidence(there)
-
-
-def evidence(record: Record) -> Evidence:
-    """Return the evidence of a record: its offset and a digest of its content."""
-    content = encode_json([record.offset, record.timestamp, record.key, record.value])
-    return Evidence(record.offset, sha256(content).hexdigest())
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,9 +31,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     identity: Identity
     platform: str = PLATFORM
     positions: Positions
-    evidence: dict[
-        str, Evidence | None
-    ]  # of the events and outcomes topics; None: there was no record before the position
     loss: str  # the loss that an operator had accepted, as in the claim
     aggregates: int
     size: int  # bytes of the data

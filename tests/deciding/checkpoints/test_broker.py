@@ -15,7 +15,6 @@ from cqrs_cli.deciding.checkpoints.fetch import fetch_checkpoint
 from cqrs_cli.deciding.checkpoints.write import write_checkpoint
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.state.checkpoint.manifest import Evidence
 from tests.deciding.checkpoints.stage import (
     BEGAN,
     checkpoints,
@@ -92,13 +91,18 @@ def test_contradicted_ones_are_not_used(counters: TopicHarness, tmp_path: Path) 
     """A checkpoint is not used if the log contains other records than then, or ends earlier, as after a restore."""
     old_and_new(counters)
     newest, _ = checkpoints(counters).manifests()
-    other = {**newest.evidence, "events": Evidence(newest.positions.events - 1, "another")}
+    at = newest.positions
+    assert at.last_event is not None and at.last_outcome is not None
+    event, outcome = replace(at.last_event, digest="another"), replace(at.last_outcome, digest="another")
     ahead = newest.positions._replace(events=counters.end("events") + 9)
     for false, reason in (
-        (replace(newest, evidence=other), "counter.events partition 0 does not hold what it held then"),
         (
-            replace(newest, evidence={**newest.evidence, "outcomes": None}),
-            "outcomes partition 0 does not hold",
+            replace(newest, positions=at._replace(last_event=event)),
+            "counter.events partition 0 has another record",
+        ),
+        (
+            replace(newest, positions=at._replace(last_outcome=outcome)),
+            "outcomes partition 0 has another record",
         ),
         (replace(newest, positions=ahead), "ahead of the log"),
         (replace(newest, loss='{"at":1}'), "before a loss"),

@@ -1,0 +1,31 @@
+"""Checks that a log is the log from which a shard was folded, by the evidence in the shard's positions."""
+
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Kind
+from cqrs_cli.state.errors import REBUILD, AheadError
+from cqrs_cli.state.evidence import Evidence
+
+
+def check_history(log: PartitionLog, last_event: Evidence | None, last_outcome: Evidence | None) -> None:
+    """Refuse a shard whose last folded records are not in the log. Call it before the shard is folded further.
+
+    Raises `AheadError`: the shard is quarantined and rebuilt from the log.
+    """
+    if why := contradiction(log, last_event, last_outcome):
+        raise AheadError(f"the shard is of a history that was lost: {why}", REBUILD)
+
+
+def contradiction(log: PartitionLog, last_event: Evidence | None, last_outcome: Evidence | None) -> str:
+    """Return why the log is not the log that was folded; empty if it is.
+
+    A record that retention has deleted, or that is beyond the log's end, is no reason.
+    """
+    folded: tuple[tuple[Kind, Evidence | None], ...] = (("events", last_event), ("outcomes", last_outcome))
+    for kind, last in folded:
+        if last is None:
+            continue
+        start, end = log.bounds(kind)
+        at = last.offset
+        if start <= at < end and not last.holds(log.first_record(kind, at, at + 1)):
+            return f"{log.log_name(kind)} has another record at {at} than the record that was folded"
+    return ""

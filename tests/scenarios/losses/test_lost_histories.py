@@ -1,0 +1,70 @@
+"""A backup replaced the log, which then grew again: data that was folded from the lost log is not used."""
+
+import os
+import shutil
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.shutdown_marker import write_marker
+from tests.following.gateway.conftest import reached
+from tests.support.commands import mixture
+from tests.support.harness import TopicHarness
+from tests.support.owners import owned_here, quietly
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def lost(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    """The topics whose place `bank` takes: other commands were decided there."""
+    harness = TopicHarness(connection, f"{prefix}lost.", tmp_path, "bank_account", partitions=2)
+    harness.send(*mixture(300, seed=2))
+    quietly(harness.plan())
+    return harness
+
+
+def take_identity(lost: Path, of: Path, into: Path) -> None:
+    """Move the shard in `lost` to `into`, with the identity of the shard in `of`, as if its topics were these."""
+    with closing(LmdbStore(of, 1, readonly=True)) as store:
+        identity = store.identity()
+    with closing(LmdbStore(lost, 1)) as store:
+        store.note_identity(identity)
+    folder = os.open(lost, os.O_RDONLY)
+    write_marker(folder, "clean")
+    os.close(folder)
+    shutil.rmtree(into, ignore_errors=True)
+    into.parent.mkdir(parents=True, exist_ok=True)
+    lost.rename(into)
+
+
+@pytest.mark.covers("state-is-events")
+def test_shard_of_lost_history_is_rebuilt(bank: TopicHarness, lost: TopicHarness) -> None:
+    commands = list(mixture(600))
+    bank.send(*commands[:500])
+    quietly(bank.plan(machine="B"))
+    for number in range(2):
+        of, into = bank.shard_path("B", number), bank.shard_path("A", number)
+        take_identity(lost.shard_path(partition=number), of, into)
+    bank.send(*commands[500:])
+    notes = [note for result in owned_here(bank.plan(machine="A")) for note in result.notes]
+    assert sum("of a history that was lost" in note for note in notes) == 2, notes
+    bank.check("A")
+
+
+def test_gateway_of_lost_history_folds_again(
+    bank: TopicHarness, lost: TopicHarness, connection: Connection, tmp_path: Path
+) -> None:
+    bank.send(*list(mixture(600)))
+    quietly(bank.plan())
+    for harness in (bank, lost):
+        with reached(connection, harness.topics, tmp_path, read_only=True):
+            pass
+    old, new = (tmp_path / "gateway" / f"{one.topics.prefix}bank_account" / "0" for one in (lost, bank))
+    take_identity(old, new, new)
+    with reached(connection, bank.topics, tmp_path, read_only=True) as gateway:
+        for name, state in bank.shard().items():
+            assert gateway.get(f"/bank_account/{name}").body["version"] == state.version
