@@ -20,7 +20,7 @@ from cqrs_cli.deciding.checkpoints.write import write_checkpoint
 from cqrs_cli.deciding.prepare import prepare
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
-from cqrs_cli.runs.task import own
+from cqrs_cli.runs.task import own_partitions
 from cqrs_cli.settings.settings import load_settings
 
 
@@ -89,7 +89,7 @@ def _owners(here: Arena, state: Path, copies: Path | None) -> float:
         checkpoints="" if copies is None else str(copies),
     )
     began = time.perf_counter()
-    for ending in own(plan, plan.partitions(), 0):
+    for ending in own_partitions(plan, plan.partitions(), 0):
         assert ending.error is None, ending
     return time.perf_counter() - began
 

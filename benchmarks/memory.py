@@ -21,7 +21,7 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.prepare import prepare
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.registry import load as load_aggregate
-from cqrs_cli.runs.task import own
+from cqrs_cli.runs.task import own_partitions
 from cqrs_cli.settings.settings import load_settings
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import WriteBatch
@@ -99,7 +99,7 @@ def _own(here: Arena, group: Path | None, pipe: "multiprocessing.connection.Conn
         prepare(settings, here.connection, aggregates, once=True), state_dir=here.root / ".cqrs" / "state"
     )
     began = time.perf_counter()
-    for ending in own(plan, plan.partitions(), 0):
+    for ending in own_partitions(plan, plan.partitions(), 0):
         assert ending.error is None, ending
     pipe.send(time.perf_counter() - began)
 

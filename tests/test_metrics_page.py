@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cqrs_cli.deciding.measures import STEPS
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.runs.endpoint import ALIVE_WITHIN, FRESH_WITHIN, Endpoint
+from cqrs_cli.runs.endpoint import ALIVE_TIMEOUT, FRESH_TIMEOUT, Endpoint
 from cqrs_cli.runs.metrics import Metrics
 from cqrs_cli.runs.snapshot import Snapshot
 from tests.support import ROOT
@@ -125,7 +125,7 @@ def test_page_names_what_a_projection_exposes() -> None:
     assert registry.get_sample_value("cqrs_projection_position", at) == 7
     assert registry.get_sample_value("cqrs_projection_ready") == 1
     assert metrics.snapshot is not None
-    metrics.snapshot = replace(metrics.snapshot, beside=True, again=2)
+    metrics.snapshot = replace(metrics.snapshot, beside=True, resubmissions=2)
     assert registry.get_sample_value("cqrs_projection_submissions_total") == 3
     assert registry.get_sample_value("cqrs_projection_ready") == 0
 
@@ -170,7 +170,7 @@ def test_alerts_annotate_labels_they_have() -> None:
 
 def test_page_names_steps_and_times() -> None:
     assert [step for step in STEPS if f"`{step}`" not in PAGE] == []
-    assert f"within {ALIVE_WITHIN:.0f} s" in PAGE and f"within {FRESH_WITHIN:.0f} s" in PAGE
+    assert f"within {ALIVE_TIMEOUT:.0f} s" in PAGE and f"within {FRESH_TIMEOUT:.0f} s" in PAGE
 
 
 def test_panels_do_not_overlap() -> None:

@@ -42,11 +42,11 @@ def spark_session(
 ) -> Iterator[StartedSpark]:
     """Yield a session of the project for a `job` such as `run`, on the aggregates `what`; a spinner shows the start."""
     from cqrs_cli.jobs.engine.session import project_session
-    from cqrs_cli.jobs.engine.slots import slots
+    from cqrs_cli.jobs.engine.slots import wait_for_slots
 
     with ExitStack() as stack:
         with cli.working("starting Spark"):
             session = project_session(cli.settings, job, " ".join(what), properties, packages)
             context = stack.enter_context(session)
-            tasks = slots(context, note=cli.note)  # without workers the job would wait for ever
+            tasks = wait_for_slots(context, report=cli.note)  # without workers the job would wait for ever
         yield StartedSpark(context, tasks)

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 def target_folder(out: str, format: "FileFormat") -> "Target":
     """Return the folder to write to; raises `UsageError` for a local folder with files, before Spark starts."""
-    from cqrs_cli.jobs.engine.staging import Target, refuse_full
+    from cqrs_cli.jobs.engine.staging import Target, check_empty
 
     if "://" in out:
         return Target(out, format)
     folder = Path(out).expanduser().absolute()
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{out} is a file", "name a folder after --out")
-    refuse_full(out, folder.exists() and any(folder.iterdir()))
+    check_empty(out, folder.exists() and any(folder.iterdir()))
     return Target(str(folder), format)
 
 

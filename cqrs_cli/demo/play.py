@@ -19,7 +19,7 @@ from cqrs_cli.demo.project import AGGREGATE
 from cqrs_cli.demo.read_model import ReadModel
 from cqrs_cli.demo.story import Step, accounts, tell
 from cqrs_cli.errors import CqrsError, UnavailableError
-from cqrs_cli.jobs.engine.slots import slots
+from cqrs_cli.jobs.engine.slots import wait_for_slots
 from cqrs_cli.jobs.replay import driver
 from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
@@ -27,7 +27,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partition_count, read
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.runs.snapshot import Snapshot
-from cqrs_cli.status.aggregates import decided_places
+from cqrs_cli.status.aggregates import aggregate_statuses
 from cqrs_cli.status.shards import with_shards
 
 if TYPE_CHECKING:
@@ -138,13 +138,13 @@ class Play:
         plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate, **order.aggregates})
         plan = replace(plan, timing=replace(plan.timing, progress_interval=_LOOK, idle_check=_LOOK))
         hears = order.hearing(plan)
-        tasks = min(len(plan.partitions()) + len(hears.subscriptions), slots(context))
+        tasks = min(len(plan.partitions()) + len(hears.subscriptions), wait_for_slots(context))
         deadline = time.monotonic() + _LONGEST
         story: list[StoryTold] = []
 
         def watch(snapshot: Snapshot) -> None:
             decided = snapshot.total("commands")
-            if not story and not snapshot.waiting_places() and decided >= len(self.story):
+            if not story and not snapshot.waiting_by_name() and decided >= len(self.story):
                 order.place()
                 story.append(
                     StoryTold(snapshot, self.outcomes(), {one: self.account(one) for one in self.accounts})
@@ -196,7 +196,7 @@ class Play:
         """Return the tally of all accounts in the owners' shards (LMDB); raises `CqrsError` if a shard is missing."""
         count = total = 0
         state_dir = self.settings.state_dir
-        places = decided_places(self.connection, self.topics, state_dir)
+        places = aggregate_statuses(self.connection, self.topics, state_dir)
         for part in with_shards(places, self.topics, state_dir, self.aggregate.state):
             if part.shard is None or part.shard.digest is None:
                 raise CqrsError(f"the state of partition {part.partition} is gone", "run the demo again")

@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
 
-from cqrs_cli.jobs.engine.slots import slots
+from cqrs_cli.jobs.engine.slots import wait_for_slots
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -15,6 +15,6 @@ _MOST = 8
 def warm_session(stack: ExitStack, session: "AbstractContextManager[SparkContext]") -> "SparkContext":
     """Enter the session on the stack and start its Python workers, which Spark reuses for the tasks of a run."""
     context = stack.enter_context(session)
-    tasks = min(slots(context), _MOST)
+    tasks = min(wait_for_slots(context), _MOST)
     context.parallelize(range(tasks), tasks).count()
     return context

@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cqrs_cli.jobs.engine.partition_job import collector, each, finish, shipped
+from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, run_on_workers, with_shipped_code
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
@@ -24,12 +24,14 @@ def plan_reading(connection: Connection, topics: Topics, package: str, root: Pat
 
 def read_log(context: "SparkContext", plan: ReadPlan) -> tuple[int, list[Unreadable]]:
     """Return the number of events, and the unreadable events; raises the gravest error of the tasks."""
-    results, numbers = collector(context, Readable), range(len(plan.bounds))
-    job = partial(each, context, numbers, partial(_task, plan), results)
-    done = finish(context, results, job, lambda found: None, numbers)
-    return sum(one.events for one in done.values()), [bad for one in done.values() for bad in one.unreadable]
+    results, numbers = result_accumulator(context, Readable), range(len(plan.bounds))
+    job = partial(run_on_workers, context, numbers, partial(_task, plan), results)
+    results_by_partition = run_job(context, results, job, lambda results: None, numbers)
+    return sum(result.events for result in results_by_partition.values()), [
+        unreadable for result in results_by_partition.values() for unreadable in result.unreadable
+    ]
 
 
 def _task(plan: ReadPlan, partition: int) -> Readable:
     """The task that Spark runs on a worker."""
-    return read_partition(shipped(plan), partition)
+    return read_partition(with_shipped_code(plan), partition)

@@ -22,11 +22,11 @@ from cqrs_cli.following.projections.positions import read_positions
 from cqrs_cli.following.projections.prepare import ends
 from cqrs_cli.following.projections.reading import projected_topics
 from cqrs_cli.following.projections.runner import project_partitions
-from cqrs_cli.jobs.engine.driver_address import driver_place
+from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, cancel_all
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
-from cqrs_cli.jobs.engine.watch import run_crew
+from cqrs_cli.jobs.engine.watch import run_tasks
 from cqrs_cli.kafka.event_tail import require_all_partitions
 from cqrs_cli.ownership.assignment import Share
 from cqrs_cli.ownership.timing import Timing
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
 
 #: Seconds between two polls of the ends of the logs.
-_ENDS_EVERY = 2.0
+_ENDS_INTERVAL = 2.0
 
 #: The number of records that one process projects in the time of a Spark start, which takes five seconds and more.
-LITTLE = 100_000
+SMALL_BACKLOG = 100_000
 
 #: Projects a plan to its targets, or for ever.
 Run = Callable[[ProjectionPlan], ProjectionProgress]
@@ -50,50 +50,50 @@ Run = Callable[[ProjectionPlan], ProjectionProgress]
 def run_projection(
     context: "SparkContext",
     plan: ProjectionPlan,
-    tasks: int,
+    task_count: int,
     show: Callable[[ProjectionProgress], None],
-    note: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> ProjectionProgress:
     """Project every partition of the plan until its targets are reached, or for ever; return the progress.
 
     Raises the error that ended the run.
     """
-    with TaskNotes(driver_place(context)) as notes, closing(_Watcher(plan)) as watcher:
-        return run_crew(context, _ProjectionWork(plan, watcher, notes, show, note), tasks, note)
+    with TaskNotes(driver_address(context)) as notes, closing(_ProgressReader(plan)) as reader:
+        return run_tasks(context, _ProjectionWork(plan, reader, notes, show, report), task_count, report)
 
 
-def run_here(
+def run_in_process(
     plan: ProjectionPlan,
     loaded: LoadedProjection,
     show: Callable[[ProjectionProgress], None],
-    note: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> ProjectionProgress:
     """Run a projection as `run_projection` does, but in this process: a thread for each partition, no Spark."""
-    with closing(_Watcher(plan)) as watcher:
+    with closing(_ProgressReader(plan)) as reader:
 
-        def idle(stopping: threading.Event) -> None:
-            show(watcher.look())
-            watcher.check()
+        def show_progress(stopping: threading.Event) -> None:
+            show(reader.read_progress())
+            reader.check_topics()
 
-        results = project_partitions(plan, plan.sources, loaded, note, idle)
+        results = project_partitions(plan, plan.sources, loaded, report, show_progress)
         raise_gravest(results)
-        return _summed(watcher.look(), results)
+        return _with_totals(reader.read_progress(), results)
 
 
-def is_little(plan: ProjectionPlan) -> bool:
+def is_small_backlog(plan: ProjectionPlan) -> bool:
     """True if this process would project all present events before Spark had started."""
-    with closing(_Watcher(plan)) as watcher:
-        return watcher.look().lag <= LITTLE
+    with closing(_ProgressReader(plan)) as reader:
+        return reader.read_progress().lag <= SMALL_BACKLOG
 
 
-def _summed(done: ProjectionProgress, results: Sequence[ProjectorResult]) -> ProjectionProgress:
+def _with_totals(progress: ProjectionProgress, results: Sequence[ProjectorResult]) -> ProjectionProgress:
     seconds = max(result.ended for result in results) - min(result.began for result in results)
-    return replace(done, events=sum(result.events for result in results), seconds=seconds)
+    return replace(progress, events=sum(result.events for result in results), seconds=seconds)
 
 
 def _task(
     plan: ProjectionPlan,
-    share: Share,
+    partitions: Share,
     notes: Address,
     results: "Accumulator[dict[int, ProjectorResult]]",
     _: int,
@@ -103,41 +103,43 @@ def _task(
     from cqrs_cli.following.projections.task import project_share
 
     root, aggregates = code_root(PACKAGE, plan.root), code_root(plan.aggregates, plan.root)
-    for result in project_share(plan, share, root, aggregates, notes):
+    for result in project_share(plan, partitions, root, aggregates, notes):
         results.add({plan.sources.index(result.source): result})
     yield from data
 
 
-class _Watcher:
+class _ProgressReader:
     """Reads a projection's progress from its database and the logs."""
 
     def __init__(self, plan: ProjectionPlan) -> None:
         self._plan = plan
         self._engine: Engine = open_database(plan.place)
         self._ends = dict(plan.targets or ends(plan))
-        self._read_ends = time.monotonic()
+        self._ends_read_at = time.monotonic()
         self._topics = projected_topics(plan)
-        self._last = ProjectionProgress(time.monotonic(), {}, self._ends, beside=plan.beside)
+        self._last_progress = ProjectionProgress(time.monotonic(), {}, self._ends, beside=plan.beside)
 
-    def look(self) -> ProjectionProgress:
+    def read_progress(self) -> ProjectionProgress:
         """Return the current progress; if the database or the broker is away, the progress of the last poll."""
         try:
-            if self._plan.targets is None and time.monotonic() - self._read_ends > _ENDS_EVERY:
-                self._read_ends = time.monotonic()
+            if self._plan.targets is None and time.monotonic() - self._ends_read_at > _ENDS_INTERVAL:
+                self._ends_read_at = time.monotonic()
                 self._ends = ends(self._plan)
             with reading(self._engine).connect() as connection:
-                found = read_positions(connection, self._plan.name)
+                stored = read_positions(connection, self._plan.name)
         except (SQLAlchemyError, CqrsError):
-            return self._last
+            return self._last_progress
         positions = {
-            source: found[source.topic, source.partition].next_offset
+            source: stored[source.topic, source.partition].next_offset
             for source in self._plan.sources
-            if (source.topic, source.partition) in found
+            if (source.topic, source.partition) in stored
         }
-        self._last = ProjectionProgress(time.monotonic(), positions, self._ends, beside=self._plan.beside)
-        return self._last
+        self._last_progress = ProjectionProgress(
+            time.monotonic(), positions, self._ends, beside=self._plan.beside
+        )
+        return self._last_progress
 
-    def check(self) -> None:
+    def check_topics(self) -> None:
         """Raise `ContradictionError` if a topic is gone: a consumer may notice that after minutes, or never. Raise
         `OutgrownError` if a topic has more partitions: only a new plan has the new partitions.
         """
@@ -154,64 +156,69 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
     decides who may write.
     """
 
-    group, kind = "cqrs-project", ProjectorResult
+    group, result_type = "cqrs-project", ProjectorResult
 
     def __init__(
         self,
         plan: ProjectionPlan,
-        watcher: _Watcher,
+        reader: _ProgressReader,
         notes: TaskNotes,
         show: Callable[[ProjectionProgress], None],
-        note: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         super().__init__(f"cqrs project {plan.name}", len(plan.sources), Timing(), plan.targets is None)
-        self._plan, self._notes, self._show, self._note = plan, notes, show, note
-        self._watcher, self._last = watcher, watcher.look()
-        self._before: dict[int, int] = {}  # by source: the position at which its task began
-        self._again = 0  # the number of resubmitted tasks
+        self._plan, self._notes, self._show, self._report = plan, notes, show, report
+        self._reader, self._last_progress = reader, reader.read_progress()
+        self._start_positions: dict[int, int] = {}  # by source: the position at which its task began
+        self._resubmissions = 0  # the number of resubmitted tasks
 
-    def task(self, share: Share, submission: int, results: "Accumulator[dict[int, ProjectorResult]]") -> Task:
-        return partial(_task, self._plan, share, self._notes.address, results)
+    def task(
+        self, partitions: Share, submission: int, results: "Accumulator[dict[int, ProjectorResult]]"
+    ) -> Task:
+        return partial(_task, self._plan, partitions, self._notes.address, results)
 
-    def begin(self, share: Share, submission: int) -> None:
-        self._again += submission > 0
-        self._before |= self._positions(share)
+    def note_submission(self, partitions: Share, submission: int) -> None:
+        self._resubmissions += submission > 0
+        self._start_positions |= self._positions(partitions)
 
-    def _positions(self, share: Share) -> dict[int, int]:
+    def _positions(self, partitions: Share) -> dict[int, int]:
         """Return the positions of these sources as of the last poll, without the sources that have not been read."""
-        reached, sources = self._last.positions, self._plan.sources
-        return {number: reached[sources[number]] for number in share if sources[number] in reached}
+        positions, sources = self._last_progress.positions, self._plan.sources
+        return {number: positions[sources[number]] for number in partitions if sources[number] in positions}
 
-    def look(self) -> Callable[[], ProjectionProgress]:
-        return partial(self._note_progress, self._watcher.look())
+    def poll_progress(self) -> Callable[[], ProjectionProgress]:
+        return partial(self._store_progress, self._reader.read_progress())
 
-    def _note_progress(self, found: ProjectionProgress) -> ProjectionProgress:
-        self._last = replace(found, again=self._again)
-        return self._last
+    def _store_progress(self, progress: ProjectionProgress) -> ProjectionProgress:
+        self._last_progress = replace(progress, resubmissions=self._resubmissions)
+        return self._last_progress
 
     def show(self, progress: ProjectionProgress) -> None:
         self._show(progress)
 
-    def fresh_notes(self) -> Iterable[str]:
+    def new_messages(self) -> Iterable[str]:
         return self._notes.fresh()
 
-    def check(self) -> None:
-        self._watcher.check()
+    def check_topics(self) -> None:
+        self._reader.check_topics()
 
-    def has_moved(self, share: Share) -> bool:
-        return any(at > self._before.get(number, 0) for number, at in self._positions(share).items())
+    def made_progress(self, partitions: Share) -> bool:
+        return any(
+            position > self._start_positions.get(number, 0)
+            for number, position in self._positions(partitions).items()
+        )
 
-    def end(self, jobs: Sequence[LongJob[ProjectorResult]]) -> None:
+    def stop_tasks(self, jobs: Sequence[LongJob[ProjectorResult]]) -> None:
         cancel_all(jobs)
 
-    def stop(self, jobs: Sequence[LongJob[ProjectorResult]]) -> bool:
+    def abort_tasks(self, jobs: Sequence[LongJob[ProjectorResult]]) -> bool:
         cancel_all(jobs)
         return True
 
-    def ended(self, results: Sequence[ProjectorResult]) -> ProjectionProgress:
+    def final_progress(self, results: Sequence[ProjectorResult]) -> ProjectionProgress:
         for text in (text for result in results for text in result.notes):
             self._notes.take(text)  # the task's own datagram may be lost
         for text in self._notes.fresh():
-            self._note(text)
+            self._report(text)
         raise_gravest(results)
-        return _summed(self.look()(), results)
+        return _with_totals(self.poll_progress()(), results)

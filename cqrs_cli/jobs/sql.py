@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli import errors, registry
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
-from cqrs_cli.jobs.engine.partition_job import collector, raise_gravest
+from cqrs_cli.jobs.engine.partition_job import raise_gravest, result_accumulator
 from cqrs_cli.jobs.engine.session import dataframes
-from cqrs_cli.jobs.engine.staging import Target, staging
+from cqrs_cli.jobs.engine.staging import Target, staging_folder
 from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
 from cqrs_cli.kafka.connection.connection import Connection
@@ -43,23 +43,27 @@ PRIVATE = {
 }
 
 #: The last line of a worker's traceback for an error of cqrs.
-_OURS = re.compile(r"^(?:cqrs_cli\.errors\.)?(\w+Error): (.+)$", re.MULTILINE)
+_CQRS_ERROR = re.compile(r"^(?:cqrs_cli\.errors\.)?(\w+Error): (.+)$", re.MULTILINE)
 
 _WORD = re.compile(r"\w+")
 
 
 def split_queries(text: str) -> list[str]:
     """Return the queries of a text, which semicolons separate; semicolons in quotes and comments do not count."""
-    found, start, quoted = (
+    queries, start, token = (
         [],
         0,
         re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|;", re.DOTALL),
     )
-    for part in quoted.finditer(text):
+    for part in token.finditer(text):
         if part[0] == ";":
-            found.append(text[start : part.start()])
+            queries.append(text[start : part.start()])
             start = part.end()
-    return [query for one in [*found, text[start:]] if (query := one.strip()) and not _is_comment(query)]
+    return [
+        query
+        for text_part in [*queries, text[start:]]
+        if (query := text_part.strip()) and not _is_comment(query)
+    ]
 
 
 def _is_comment(query: str) -> bool:
@@ -81,38 +85,38 @@ class SqlSession:
         `UsageError` for a topic without offsets. `flags`: the options of the data source that choose the cluster and
         its topics.
         """
-        self._context, self._connection, self._settings, self._at = context, connection, settings, at
+        self._context, self._connection, self._settings, self._as_of = context, connection, settings, at
         self._flags = dict(flags or {})
-        self._made: set[str] = set()
+        self._created_views: set[str] = set()
         self._results: list[Any] = []
         self._spark = dataframes(context)
         for name, value in _SETTINGS.items():
             self._spark.conf.set(name, value)
         names = registry.names(settings.aggregates, settings.root)
         aggregates = [registry.load(name, settings.aggregates, settings.root) for name in names]
-        self._reads = view_reads(aggregates)
-        self._states = {state_view(one.name): one for one in aggregates}
+        self._topic_views = view_reads(aggregates)
+        self._state_views = {state_view(aggregate.name): aggregate for aggregate in aggregates}
 
     @property
     def names(self) -> list[str]:
         """The names of all views."""
-        return sorted([*self._reads, *self._states], key=str.lower)
+        return sorted([*self._topic_views, *self._state_views], key=str.lower)
 
     def query(self, text: str) -> "DataFrame":
         """Return the answer of a query; raises `UsageError` for a text that Spark does not understand."""
-        with self.told():
-            self._make_named(text)
+        with self.one_line_errors():
+            self._create_named(text)
             return self._spark.sql(text)
 
     def write(self, answer: "DataFrame", target: Target) -> int:
         """Write an answer to a folder, which appears complete or not at all; return the number of rows."""
-        with staging(self._context, target) as folder, self.told():
+        with staging_folder(self._context, target) as folder, self.one_line_errors():
             answer.write.mode("overwrite").option("header", "true").format(target.format).save(folder)
             read = self._spark.read.format(target.format).option("header", "true").schema(answer.schema)
             return read.load(folder).count()
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def one_line_errors(self) -> Iterator[None]:
         """Convert every error that Spark raises in the block into an error of one line."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -124,41 +128,41 @@ class SqlSession:
         try:
             yield
         except (PySparkException, Py4JError) as error:
-            self.check()
-            raise self._refusal(error) from error
-        self.check()
+            self.check_results()
+            raise self._error_from(error) from error
+        self.check_results()
 
-    def check(self) -> None:
+    def check_results(self) -> None:
         """Raise the gravest error of the tasks that folded states; such tasks returned no rows."""
         for results in self._results:
             raise_gravest(results.value.values())
 
-    def _make_named(self, text: str) -> None:
+    def _create_named(self, text: str) -> None:
         """Create the views that a query names. SHOW creates all views, except states without topics; with an offset for
         each partition as `at`, only the states that the query names.
         """
         words = {word.lower() for word in _WORD.findall(text)}
         for name in self.names:
-            is_shown = "show" in words and not (callable(self._at) and name in self._states)
-            if name not in self._made and (is_shown or name.lower() in words):
+            is_shown = "show" in words and not (callable(self._as_of) and name in self._state_views)
+            if name not in self._created_views and (is_shown or name.lower() in words):
                 try:
-                    self._make(name)
+                    self._create_view(name)
                 except ConfigurationError:
                     if name.lower() in words:
                         raise
 
-    def _make(self, name: str) -> None:
-        if name in self._reads:
+    def _create_view(self, name: str) -> None:
+        if name in self._topic_views:
             views(self._spark, self._settings.root, only=[name], **self._flags)
         else:
-            self._make_state(name)
-        self._made.add(name)
+            self._create_state_view(name)
+        self._created_views.add(name)
 
-    def _make_state(self, name: str) -> None:
-        aggregate, settings = self._states[name], self._settings
+    def _create_state_view(self, name: str) -> None:
+        aggregate, settings = self._state_views[name], self._settings
         topics = Topics(aggregate.name, settings.topic_prefix)
-        positions = self._at(topics.events) if callable(self._at) else None
-        time = None if callable(self._at) else self._at
+        positions = self._as_of(topics.events) if callable(self._as_of) else None
+        time = None if callable(self._as_of) else self._as_of
         plan = plan_replay(
             self._connection,
             topics,
@@ -169,29 +173,31 @@ class SqlSession:
             settings.partitioner,
         )
         plan = replace(plan, personal=self._connection.keys is not None)
-        results = collector(self._context, ReplayResult)
+        results = result_accumulator(self._context, ReplayResult)
         self._results.append(results)
         count = len(plan.bounds)
         rows = partial(aggregate_rows, plan, results, "parquet")
         numbers = self._spark.range(0, count, 1, count)
         numbers.mapInArrow(rows, state_schema(aggregate.state)).createOrReplaceTempView(f"`{name}`")
 
-    def _refusal(self, error: Exception) -> CqrsError:
+    def _error_from(self, error: Exception) -> CqrsError:
         from pyspark.errors import AnalysisException, ParseException
 
         text = str(error)
-        if (ours := _OURS.findall(text)) and isinstance(kind := getattr(errors, ours[-1][0], None), type):
-            message, _, hint = ours[-1][1].partition("; ")
-            return kind(message, hint)  # type: ignore[no-any-return]
+        if (cqrs_errors := _CQRS_ERROR.findall(text)) and isinstance(
+            error_class := getattr(errors, cqrs_errors[-1][0], None), type
+        ):
+            message, _, hint = cqrs_errors[-1][1].partition("; ")
+            return error_class(message, hint)  # type: ignore[no-any-return]
         line = " ".join(text.strip().partition("\n")[0].split()).rstrip(";")
         if isinstance(error, ParseException):
             return UsageError(f"not SQL: {line}", "write a query of Spark SQL")
         if isinstance(error, AnalysisException):
             return UsageError(line, self._hint(text))
-        more = "Spark's log in .cqrs/log has more"
+        hint = "Spark's log in .cqrs/log has more"
         if self._connection.keys is not None:
-            more = f"{more}, and values, with --conf spark.log.level=ERROR"
-        return CqrsError(f"the query failed: {line[:300]}", more)
+            hint = f"{hint}, and values, with --conf spark.log.level=ERROR"
+        return CqrsError(f"the query failed: {line[:300]}", hint)
 
     def _hint(self, text: str) -> str:
         unknown = re.search(r"TABLE_OR_VIEW_NOT_FOUND.*?`([^`]+)`", text, re.DOTALL)

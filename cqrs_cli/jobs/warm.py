@@ -12,8 +12,8 @@ from cqrs_cli.jobs.engine.spark_archive import (
     DRIVER_OPTIONS,
     EXECUTOR_OPTIONS,
     executor_archive,
+    quote_options,
     spark_archive,
-    spark_words,
 )
 from cqrs_cli.system.class_archive import WRITE_WITHIN
 from cqrs_cli.system.process import born, end
@@ -26,65 +26,65 @@ _NAME = "cqrs warm"
 _MEMORY = 1024  # MiB of an executor: Spark's default
 
 
-def warm_spark(java: Path, note: Callable[[str], None]) -> Path:
+def warm_spark(java: Path, report: Callable[[str], None]) -> Path:
     """Write the archive of Spark's driver for this `java`, if there is none; return its path.
 
     Raises the errors of `ClassArchive.write` and of a session.
     """
-    return spark_archive(java).write(_live, note)
+    return spark_archive(java).write(_run_driver_once, report)
 
 
-def warm_executors(java: Path, note: Callable[[str], None]) -> Path:
+def warm_executors(java: Path, report: Callable[[str], None]) -> Path:
     """Write the archive of a cluster's executors for this `java`, if there is none; return its path.
 
     Raises the errors of `ClassArchive.write` and of a session.
     """
-    return executor_archive(java).write(partial(_live_as_executor, java), note)
+    return executor_archive(java).write(partial(_run_executor_once, java), report)
 
 
-def _live(options: Sequence[str]) -> None:
-    conf = {DRIVER_OPTIONS: spark_words(options)}
+def _run_driver_once(options: Sequence[str]) -> None:
+    conf = {DRIVER_OPTIONS: quote_options(options)}
     with (
         TemporaryDirectory() as folder,
         session("local[1]", conf, Path(folder) / "warm.log", _NAME) as context,
     ):
-        _load(context)
+        _load_classes(context)
 
 
-def _load(context: "SparkContext") -> None:
+def _load_classes(context: "SparkContext") -> None:
     """Make the JVM load the classes that jobs use: tasks in Python, and queries."""
     context.parallelize([1], 1).map(str).count()
     dataframes(context).range(1).selectExpr("sum(id)").collect()
 
 
-def _live_as_executor(java: Path, options: Sequence[str]) -> None:
-    conf = {EXECUTOR_OPTIONS: spark_words(options)}
+def _run_executor_once(java: Path, options: Sequence[str]) -> None:
+    conf = {EXECUTOR_OPTIONS: quote_options(options)}
     with TemporaryDirectory() as name:
         folder = Path(name)
         with (
-            jvm.started(java, {}, folder / "cluster.log", loopback=True) as host,
-            session(_cluster(host, folder), conf, folder / "warm.log", _NAME) as context,
+            jvm.running_jvm(java, {}, folder / "cluster.log", loopback=True) as cluster_jvm,
+            session(_start_cluster(cluster_jvm, folder), conf, folder / "warm.log", _NAME) as context,
         ):
             context.parallelize([1], 1).map(str).count()
-            children = host.jvm.java.lang.ProcessHandle.current().children().toList()
-            births = {child.pid(): born(child.pid()) for child in children}
+            children = cluster_jvm.jvm.java.lang.ProcessHandle.current().children().toList()
+            start_times = {child.pid(): born(child.pid()) for child in children}
         # The worker, which would have killed the executor after ten seconds, is gone.
-        for pid, birth in births.items():
-            if birth is not None:
-                end(pid, birth, WRITE_WITHIN)
+        for pid, start_time in start_times.items():
+            if start_time is not None:
+                end(pid, start_time, WRITE_WITHIN)
 
 
-def _cluster(host: "ClientServer", folder: Path) -> str:
+def _start_cluster(cluster_jvm: "ClientServer", folder: Path) -> str:
     """Return the URL of a standalone cluster with one worker, inside a JVM; similar to Spark's LocalSparkCluster.
 
     LocalSparkCluster would write into the folder in which PySpark is installed.
     """
-    spark, none = host.jvm.org.apache.spark, host.jvm.scala.Option.empty()
+    spark, none = cluster_jvm.jvm.org.apache.spark, cluster_jvm.jvm.scala.Option.empty()
     conf, address = spark.SparkConf(), "127.0.0.1"
     master = (
         spark.deploy.master.Master.startRpcEnvAndEndpoint(address, 0, 0, conf)._1().address().toSparkURL()
     )
-    masters = host.new_array(host.jvm.String, 1)
+    masters = cluster_jvm.new_array(cluster_jvm.jvm.String, 1)
     masters[0] = master
     spark.deploy.worker.Worker.startRpcEnvAndEndpoint(
         address, 0, 0, 1, _MEMORY, masters, str(folder), none, conf, none

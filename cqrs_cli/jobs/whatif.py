@@ -17,10 +17,10 @@ from confluent_kafka import KafkaException
 
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.engine.driver_address import driver_place
-from cqrs_cli.jobs.engine.partition_job import collector, each, finish
+from cqrs_cli.jobs.engine.driver_address import driver_address
+from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, run_on_workers
 from cqrs_cli.jobs.engine.session import code_root
-from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
+from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged_writer
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.clients import unreachable_error
 from cqrs_cli.kafka.connection.connection import Connection
@@ -40,10 +40,7 @@ if TYPE_CHECKING:
 
 
 #: The schema of differences in Parquet; `was` and `would` are JSON.
-DIFFERENCE_COLUMNS = (
-    "kind string, was_result string, would_result string, partition int, offset bigint, subject string, id string, "
-    "type string, was string, would string"
-)
+DIFFERENCE_COLUMNS = "kind string, was_result string, would_result string, partition int, offset bigint, subject string, id string, type string, was string, would string"
 
 #: The number of differences in a batch for Spark.
 ROWS_AT_ONCE = 1_000
@@ -106,34 +103,36 @@ def decide_all_again(
 
     Raises the gravest error of the tasks; then the target is unchanged.
     """
-    results = collector(context, WhatifResult)
+    results = result_accumulator(context, WhatifResult)
     began, partitions = time.monotonic(), plan.families
-    with TaskReports(driver_place(context), dict.fromkeys(partitions)) as words:
-        plan = replace(plan, words=words.address)
+    with TaskReports(driver_address(context), dict.fromkeys(partitions)) as reports:
+        plan = replace(plan, words=reports.address)
 
-        def look(found: dict[int, WhatifResult]) -> None:
-            show(words.progress({partition: one.commands for partition, one in found.items()}))
+        def show_progress(results: dict[int, WhatifResult]) -> None:
+            show(reports.progress({partition: result.commands for partition, result in results.items()}))
 
-        wait = partial(finish, context, results, show=look, partitions=partitions)
+        run = partial(run_job, context, results, show=show_progress, partitions=partitions)
         if target is None:
-            done = wait(partial(each, context, partitions, partial(_task, plan), results))
+            results_by_partition = run(
+                partial(run_on_workers, context, partitions, partial(_task, plan), results)
+            )
         else:
-            rows = partial(_rows, plan, results, target.format)
+            rows = partial(_difference_rows, plan, results, target.format)
             columns = DIFFERENCE_COLUMNS if target.format == "parquet" else LINES
-            with staged(context, target) as write:
-                done = wait(partial(write, len(partitions), rows, columns))
-    return together(list(done.values()), time.monotonic() - began)
+            with staged_writer(context, target) as write:
+                results_by_partition = run(partial(write, len(partitions), rows, columns))
+    return summarize(list(results_by_partition.values()), time.monotonic() - began)
 
 
-def together(results: list[WhatifResult], seconds: float) -> DecidedAgain:
+def summarize(results: list[WhatifResult], seconds: float) -> DecidedAgain:
     """Combine the results of all partitions, in their order."""
     counts: Counter[Label] = Counter()
     examples: dict[Label, list[HistoryDifference]] = {}
     for result in results:
         counts.update(result.counts)
-        for label, found in result.examples.items():
-            kept = examples.setdefault(label, [])
-            kept += found[: MOST_EXAMPLES - len(kept)]
+        for label, differences in result.examples.items():
+            combined = examples.setdefault(label, [])
+            combined += differences[: MOST_EXAMPLES - len(combined)]
     return DecidedAgain(
         sum(result.commands for result in results),
         sum(result.aggregates for result in results),
@@ -149,65 +148,66 @@ def decide_partition_again(plan: WhatifPlan, partition: int) -> WhatifResult:
     """Return one partition's result. Raises nothing: an error is a value, so Spark sees no failed task."""
     result = WhatifResult(partition)
 
-    def work() -> WhatifResult:
+    def decide() -> WhatifResult:
         for _ in decide_again(plan, result):
             pass
         return result
 
-    place = f"{plan.described.topics.commands} partition {partition}"
-    return guarded(plan.connection, place, work, lambda error: WhatifResult(partition, error=error))
+    location = f"{plan.described.topics.commands} partition {partition}"
+    return guarded(plan.connection, location, decide, lambda error: WhatifResult(partition, error=error))
 
 
 def _task(plan: WhatifPlan, partition: int) -> WhatifResult:
     """The task that Spark runs on a worker if there is no target."""
-    return decide_partition_again(_shipped(plan), partition)
+    return decide_partition_again(_with_shipped_code(plan), partition)
 
 
-def _rows(
-    plan: WhatifPlan, results: Any, format: FileFormat, numbers: "Iterator[pyarrow.RecordBatch]"
+def _difference_rows(
+    plan: WhatifPlan, results: Any, format: FileFormat, partition_batches: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
     """The task on a worker: maps partition numbers to their differences; the results go to the accumulator."""
-    plan = _shipped(plan)
-    for batch in numbers:
+    plan = _with_shipped_code(plan)
+    for batch in partition_batches:
         for partition in batch.column(0).to_pylist():
             result = WhatifResult(partition)
             try:
                 yield from difference_rows(decide_again(plan, result), format)
             except CqrsError as error:
                 result = WhatifResult(partition, error=error)
-            except KafkaException as lost:
-                result = WhatifResult(partition, error=unreachable_error(plan.connection, lost))
+            except KafkaException as kafka_error:
+                result = WhatifResult(partition, error=unreachable_error(plan.connection, kafka_error))
             results.add({partition: result})
 
 
 def difference_rows(
-    found: Iterator[HistoryDifference], format: FileFormat
+    differences: Iterator[HistoryDifference], format: FileFormat
 ) -> "Iterator[pyarrow.RecordBatch]":
     """Yield the differences as batches of rows."""
-    while some := list(islice(found, ROWS_AT_ONCE)):
-        yield _columns(some) if format == "parquet" else _lines(some)
+    while batch := list(islice(differences, ROWS_AT_ONCE)):
+        yield _columns(batch) if format == "parquet" else _lines(batch)
 
 
-def _columns(some: list[HistoryDifference]) -> "pyarrow.RecordBatch":
+def _columns(differences: list[HistoryDifference]) -> "pyarrow.RecordBatch":
     import pyarrow
 
     texts = pyarrow.string()
-    kinds = [texts] * 3 + [pyarrow.int32(), pyarrow.int64()] + [texts] * 5
-    rows = [one._replace(was=one.was.decode(), would=one.would.decode()) for one in some]  # type: ignore[arg-type]
+    arrow_types = [texts] * 3 + [pyarrow.int32(), pyarrow.int64()] + [texts] * 5
+    columns = [list(column) for column in zip(*differences, strict=True)]
+    columns[-2:] = [[value.decode() for value in column] for column in columns[-2:]]  # `was` and `would`
     arrays = [
-        pyarrow.array(list(column), kind) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)
+        pyarrow.array(column, arrow_type) for column, arrow_type in zip(columns, arrow_types, strict=True)
     ]
-    return pyarrow.RecordBatch.from_arrays(arrays, names=list(some[0]._fields))
+    return pyarrow.RecordBatch.from_arrays(arrays, names=list(differences[0]._fields))
 
 
-def _lines(some: list[HistoryDifference]) -> "pyarrow.RecordBatch":
+def _lines(differences: list[HistoryDifference]) -> "pyarrow.RecordBatch":
     import pyarrow
 
-    lines = [encode_json(one.document()).decode() for one in some]
+    lines = [encode_json(difference.document()).decode() for difference in differences]
     return pyarrow.RecordBatch.from_arrays([pyarrow.array(lines, pyarrow.string())], ["line"])
 
 
-def _shipped(plan: WhatifPlan) -> WhatifPlan:
+def _with_shipped_code(plan: WhatifPlan) -> WhatifPlan:
     """Return the plan for a worker, where the code comes from archives."""
     module_root = code_root(plan.module.partition(".")[0], plan.module_root)
     return replace(plan, root=code_root(plan.package, plan.root), module_root=module_root)

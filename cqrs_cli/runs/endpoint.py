@@ -21,32 +21,32 @@ from prometheus_client.exposition import choose_encoder
 from cqrs_cli.errors import ConfigurationError
 
 #: Seconds without a heartbeat of the driver until it counts as stuck. It may wait for a broker, or for a resubmission.
-ALIVE_WITHIN = 180.0
+ALIVE_TIMEOUT = 180.0
 
 #: Seconds after which a snapshot of the run is out of date.
-FRESH_WITHIN = 30.0
+FRESH_TIMEOUT = 30.0
 
 
-class JobLook(Protocol):
+class JobSnapshot(Protocol):
     """A snapshot of a job at a time (monotonic seconds)."""
 
     @property
     def at(self) -> float: ...
 
 
-_L = TypeVar("_L", bound=JobLook)
+_L = TypeVar("_L", bound=JobSnapshot)
 
 
 class SnapshotCollector(Protocol[_L]):
-    """A collector for Prometheus that reports the last snapshot. `asked` names the systems that answer polls."""
+    """A Prometheus collector of the last snapshot. `polled_systems`: the names of the systems that a poll asks."""
 
     snapshot: _L | None
-    asked: str
+    polled_systems: str
 
-    def waiting(self) -> dict[str, str]:
+    def waiting_by_name(self) -> dict[str, str]:
         """Return the partitions without progress at present, each with the reason."""
 
-    def standing_by(self) -> bool:
+    def is_standby(self) -> bool:
         """True if the job only waits for the active run to end."""
 
     def collect(self) -> Iterator[Metric]: ...
@@ -65,7 +65,7 @@ class Endpoint(Generic[_L]):
         """Port 0 selects a free port. Raises `ConfigurationError` if the address cannot be used."""
         self._clock = clock
         self._metrics = metrics
-        self._seen = clock()
+        self._last_heartbeat = clock()
         registry = CollectorRegistry(auto_describe=False)
         registry.register(metrics)
         handler = _handler(registry, self.health, self.readiness)
@@ -82,16 +82,16 @@ class Endpoint(Generic[_L]):
     def update(self, snapshot: _L) -> None:
         """Serve this snapshot from now on."""
         self._metrics.snapshot = snapshot
-        self.beat()
+        self.record_heartbeat()
 
-    def beat(self) -> None:
+    def record_heartbeat(self) -> None:
         """Note that the driver is alive."""
-        self._seen = self._clock()
+        self._last_heartbeat = self._clock()
 
     def health(self) -> dict[str, object]:
         """Return the answer of `/healthz`."""
-        silent = self._clock() - self._seen
-        return {"alive": silent < ALIVE_WITHIN, "silent_seconds": round(silent, 1)}
+        silent = self._clock() - self._last_heartbeat
+        return {"alive": silent < ALIVE_TIMEOUT, "silent_seconds": round(silent, 1)}
 
     def readiness(self, with_standby: bool = False) -> dict[str, object]:
         """Return the answer of `/readyz`: the partitions in which no owner decides, each with its current step.
@@ -101,10 +101,10 @@ class Endpoint(Generic[_L]):
         snapshot = self._metrics.snapshot
         if snapshot is None:
             return {"ready": False, "why": "the run has not begun"}
-        if self._clock() - snapshot.at > FRESH_WITHIN:
-            return {"ready": False, "why": f"no answer from {self._metrics.asked}"}
-        waiting = self._metrics.waiting()
-        if with_standby and waiting and self._metrics.standing_by():
+        if self._clock() - snapshot.at > FRESH_TIMEOUT:
+            return {"ready": False, "why": f"no answer from {self._metrics.polled_systems}"}
+        waiting = self._metrics.waiting_by_name()
+        if with_standby and waiting and self._metrics.is_standby():
             return {"ready": True, "standby": True}
         return {"ready": not waiting, "waiting": waiting}
 
@@ -138,20 +138,20 @@ def _handler(
         def do_GET(self) -> None:
             path, _, query = self.path.partition("?")
             if path == "/metrics":
-                encode, kind = choose_encoder(self.headers.get("Accept", ""))
-                self._answer(200, kind, encode(registry))
+                encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+                self._answer(200, content_type, encode(registry))
             elif path in ("/healthz", "/readyz"):
                 document = health() if path == "/healthz" else readiness(query == "standby")
-                good = document.get("alive") or document.get("ready")
-                self._answer(200 if good else 503, "application/json", json.dumps(document).encode())
+                is_good = document.get("alive") or document.get("ready")
+                self._answer(200 if is_good else 503, "application/json", json.dumps(document).encode())
             else:
                 self._answer(404, "text/plain", b"/metrics, /healthz and /readyz\n")
 
         do_HEAD = do_GET
 
-        def _answer(self, status: int, kind: str, body: bytes) -> None:
+        def _answer(self, status: int, content_type: str, body: bytes) -> None:
             self.send_response(status)
-            self.send_header("Content-Type", kind)
+            self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             if self.command != "HEAD":

@@ -19,65 +19,68 @@ from cqrs_cli.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS
 if TYPE_CHECKING:
     from cqrs_cli.deciding.plan import Partition
     from cqrs_cli.runs.snapshot import Snapshot
-    from cqrs_cli.status.partition import PlaceStatus
+    from cqrs_cli.status.partition import PartitionStatus
 
 #: The labels of the metrics of each partition.
-_PLACE = ("aggregate", "partition")
+_LABELS = ("aggregate", "partition")
 
 
 class Metrics(JobMetrics["Snapshot"]):
     """The metrics of a run: of its partitions, and the measurements of their owners."""
 
-    def places(self, look: "Snapshot") -> "Sequence[PlaceStatus]":
-        return look.places()
+    def partition_statuses(self, snapshot: "Snapshot") -> "Sequence[PartitionStatus]":
+        return snapshot.partition_statuses()
 
-    def standing_by(self) -> bool:
-        return self.snapshot is not None and self.snapshot.standing_by()
+    def is_standby(self) -> bool:
+        return self.snapshot is not None and self.snapshot.is_standby()
 
-    def more(self, look: "Snapshot") -> Iterator[Metric]:
+    def extra_metrics(self, snapshot: "Snapshot") -> Iterator[Metric]:
         """The metrics that the owners measure themselves; none of a run that has process managers only."""
-        if not look.reports:
+        if not snapshot.reports:
             return
         refused = CounterMetricFamily(
-            "cqrs_commands_refused", "Commands rejected or failed, by reason.", labels=(*_PLACE, "reason")
+            "cqrs_commands_refused", "Commands rejected or failed, by reason.", labels=(*_LABELS, "reason")
         )
         latency = HistogramMetricFamily(
-            "cqrs_command_latency_seconds", "From the append of a command to its commit.", labels=_PLACE
+            "cqrs_command_latency_seconds", "From the append of a command to its commit.", labels=_LABELS
         )
-        batches = HistogramMetricFamily("cqrs_batch_commands", "Commands of a transaction.", labels=_PLACE)
+        batches = HistogramMetricFamily("cqrs_batch_commands", "Commands of a transaction.", labels=_LABELS)
         counters = {
-            name: CounterMetricFamily(f"cqrs_{name}", words, labels=_PLACE)
-            for name, words in COUNTERS.items()
+            name: CounterMetricFamily(f"cqrs_{name}", help, labels=_LABELS) for name, help in COUNTERS.items()
         }
         step = GaugeMetricFamily(
-            "cqrs_owner_step", "1 for the step the owner is at.", labels=(*_PLACE, "step")
+            "cqrs_owner_step", "1 for the step the owner is at.", labels=(*_LABELS, "step")
         )
         size = GaugeMetricFamily(
-            "cqrs_shard_bytes", "Bytes of the shard on disk, or of the store in memory.", labels=_PLACE
+            "cqrs_shard_bytes", "Bytes of the shard on disk, or of the store in memory.", labels=_LABELS
         )
-        left = GaugeMetricFamily(
-            "cqrs_rebuild_remaining_records", "Events and outcomes still to be folded.", labels=_PLACE
+        remaining = GaugeMetricFamily(
+            "cqrs_rebuild_remaining_records", "Events and outcomes still to be folded.", labels=_LABELS
         )
-        for partition, report in look.reports.items():
+        for partition, report in snapshot.reports.items():
             labels, folding = _labels(partition), report.folding
             for reason in Reason:
                 refused.add_metric([*labels, reason.name], report.reasons.get(reason.name, 0))
-            latency.add_metric(labels, list(_cumulated(LATENCY_BOUNDS, report.latency[0])), report.latency[1])
-            batches.add_metric(labels, list(_cumulated(BATCH_BOUNDS, report.batches[0])), report.batches[1])
+            latency.add_metric(
+                labels, list(_cumulative_buckets(LATENCY_BOUNDS, report.latency[0])), report.latency[1]
+            )
+            batches.add_metric(
+                labels, list(_cumulative_buckets(BATCH_BOUNDS, report.batches[0])), report.batches[1]
+            )
             for name, counter in counters.items():
                 counter.add_metric(labels, report.counts.get(name, 0))
             for name in STEPS:
                 step.add_metric([*labels, name], name == report.step)
             size.add_metric(labels, report.shard_bytes)
-            left.add_metric(labels, 0 if folding is None else folding.records - folding.done)
-        yield from (refused, latency, batches, *counters.values(), step, size, left)
+            remaining.add_metric(labels, 0 if folding is None else folding.records - folding.done)
+        yield from (refused, latency, batches, *counters.values(), step, size, remaining)
 
 
 def _labels(partition: "Partition") -> list[str]:
     return [partition.aggregate, str(partition.number)]
 
 
-def _cumulated(bounds: Sequence[float], counts: Sequence[int]) -> Iterator[tuple[str, int]]:
+def _cumulative_buckets(bounds: Sequence[float], counts: Sequence[int]) -> Iterator[tuple[str, int]]:
     """Return a histogram's buckets in Prometheus' form: each bucket counts all values up to its bound."""
     counts = counts or [0] * (len(bounds) + 1)
     return zip([*(f"{bound:g}" for bound in bounds), "+Inf"], accumulate(counts), strict=False)

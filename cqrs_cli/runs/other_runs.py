@@ -14,115 +14,141 @@ from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.committed_claims import CommittedClaim, UnchangedTimer, standings
 
 #: Seconds without a decision after which a run with open claims counts as inactive.
-PATIENCE = 5.0
+INACTIVE_AFTER = 5.0
 
 #: Seconds between two polls.
 _INTERVAL = 0.25
 
 
-def others_at_work(plan: Plan) -> dict[str, int]:
+def active_runs(plan: Plan) -> dict[str, int]:
     """Return the runs that have not released their claims on the plan's partitions, with the number of commands that
     each has decided there.
     """
-    found: dict[str, int] = {}
-    for claim in _open_claims(_decided(plan)).values():
-        found[claim.run] = found.get(claim.run, 0) + claim.counts.commands
-    return found
+    commands_by_run: dict[str, int] = {}
+    for claim in _open_claims(_partition_claims(plan)).values():
+        commands_by_run[claim.run] = commands_by_run.get(claim.run, 0) + claim.counts.commands
+    return commands_by_run
 
 
-def left_to_decide(plan: Plan, note: Callable[[str], None], patience: float = PATIENCE) -> Plan | None:
+def undecided_part(plan: Plan, report: Callable[[str], None], timeout: float = INACTIVE_AFTER) -> Plan | None:
     """Return the part of a `--once` plan that no other run decides: aggregates with commands before the targets, or
     with due deferred commands that no run resubmits. None if no aggregate is left.
 
     Waits for an aggregate that another run is deciding, until that run has finished or has decided nothing for
-    `patience` seconds. Raises `UnavailableError`.
+    `timeout` seconds. Raises `UnavailableError`.
     """
     assert plan.targets is not None
-    names = names_left(lambda: _decided(plan), plan.targets, lambda at: at.aggregate, note, patience)
-    names |= _due(plan, set(plan.topics) - names, patience)
+    names = wait_for_idle_names(
+        lambda: _partition_claims(plan), plan.targets, lambda partition: partition.aggregate, report, timeout
+    )
+    names |= _names_with_due_commands(plan, set(plan.topics) - names, timeout)
     if not names:
         return None
-    targets = {at: end for at, end in plan.targets.items() if at.aggregate in names}
+    targets = {partition: end for partition, end in plan.targets.items() if partition.aggregate in names}
     return replace(
         plan, topics={name: plan.topics[name] for name in plan.topics if name in names}, targets=targets
     )
 
 
-def left_to_react(
-    plan: ProcessPlan, note: Callable[[str], None], patience: float = PATIENCE
+def unhandled_part(
+    plan: ProcessPlan, report: Callable[[str], None], timeout: float = INACTIVE_AFTER
 ) -> ProcessPlan | None:
-    """Return the part of a `--once` plan for processes that no other run handles; waits as `left_to_decide` does."""
+    """Return the part of a `--once` plan for processes that no other run handles; waits as `undecided_part` does."""
     assert plan.targets is not None
-    if any(one.offset is None for one in _heard(plan).values()):
+    if any(committed.offset is None for committed in _subscription_claims(plan).values()):
         return plan  # a new process, which must commit its start position
-    names = names_left(lambda: _heard(plan), plan.targets, lambda at: at.process, note, patience)
+    names = wait_for_idle_names(
+        lambda: _subscription_claims(plan),
+        plan.targets,
+        lambda subscription: subscription.process,
+        report,
+        timeout,
+    )
     if not names:
         return None
     return replace(
         plan,
-        subscriptions=[at for at in plan.subscriptions if at.process in names],
-        targets={at: end for at, end in plan.targets.items() if at.process in names},
+        subscriptions=[subscription for subscription in plan.subscriptions if subscription.process in names],
+        targets={
+            subscription: end for subscription, end in plan.targets.items() if subscription.process in names
+        },
     )
 
 
-def _due(plan: Plan, names: Iterable[str], patience: float) -> set[str]:
+def _names_with_due_commands(plan: Plan, names: Iterable[str], timeout: float) -> set[str]:
     """Return the aggregates with a due deferred command; if another run has claimed the partition, the command must
-    have been due for `patience` seconds.
+    have been due for `timeout` seconds.
     """
     topics = {name: plan.topics[name] for name in names}
     now = time.time()
-    found: set[str] = set()
-    for at, one in _decided(replace(plan, topics=topics)).items():
-        if at.aggregate not in found:
-            moment = now - patience if one.open_claim else now
-            log = PartitionLog(plan.connection, plan.topics[at.aggregate].topics, at.number)
-            if has_due(log, int(moment * 1000)):
-                found.add(at.aggregate)
-    return found
+    names_with_due: set[str] = set()
+    for partition, committed in _partition_claims(replace(plan, topics=topics)).items():
+        if partition.aggregate not in names_with_due:
+            due_before = now - timeout if committed.open_claim else now
+            log = PartitionLog(plan.connection, plan.topics[partition.aggregate].topics, partition.number)
+            if has_due(log, int(due_before * 1000)):
+                names_with_due.add(partition.aggregate)
+    return names_with_due
 
 
-_Place = TypeVar("_Place", Partition, Subscription)
+_Partition = TypeVar("_Partition", Partition, Subscription)
 
 
-def names_left(
-    look: Callable[[], Mapping[_Place, CommittedClaim]],
-    targets: Mapping[_Place, int],
-    named: Callable[[_Place], str],
-    note: Callable[[str], None],
-    patience: float,
+def wait_for_idle_names(
+    read_claims: Callable[[], Mapping[_Partition, CommittedClaim]],
+    targets: Mapping[_Partition, int],
+    name_of: Callable[[_Partition], str],
+    report: Callable[[str], None],
+    timeout: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> set[str]:
-    """Return the names with partitions before their targets and without an active run; waits as `left_to_decide`."""
-    resting: dict[str, UnchangedTimer] = defaultdict(
+    """Return the names with partitions before their targets and without an active run; waits as `undecided_part`."""
+    unchanged_timers: dict[str, UnchangedTimer] = defaultdict(
         UnchangedTimer
     )  # by name: how long its positions have not moved
-    noted = False
+    is_reported = False
     while True:
-        asked = clock()
-        left = {at: one for at, one in look().items() if (one.offset or 0) < targets[at]}
-        answered = clock()
-        names, at_work, working = {named(at) for at in left}, _open_claims(left), False
+        polled_at = clock()
+        unfinished = {
+            partition: committed
+            for partition, committed in read_claims().items()
+            if (committed.offset or 0) < targets[partition]
+        }
+        answered_at = clock()
+        names, open_claims, is_active = (
+            {name_of(partition) for partition in unfinished},
+            _open_claims(unfinished),
+            False,
+        )
         for name in names:
-            positions = [(at, one.offset) for at, one in left.items() if named(at) == name]
-            rests = resting[name].lasts(positions, asked, answered)
-            if all(at in at_work for at, _ in positions) and rests < patience:
-                working = True
-        if not working:
+            positions = [
+                (partition, committed.offset)
+                for partition, committed in unfinished.items()
+                if name_of(partition) == name
+            ]
+            unchanged_for = unchanged_timers[name].lasts(positions, polled_at, answered_at)
+            if all(partition in open_claims for partition, _ in positions) and unchanged_for < timeout:
+                is_active = True
+        if not is_active:
             return names
-        if not noted:
-            runs = ", ".join(sorted({claim.run for claim in at_work.values()}))
-            note(f"run {runs} is at work: waiting until it has decided what is there")
-            noted = True
+        if not is_reported:
+            runs = ", ".join(sorted({claim.run for claim in open_claims.values()}))
+            report(f"run {runs} is active: waiting until it has finished")
+            is_reported = True
         time.sleep(_INTERVAL)
 
 
-def _decided(plan: Plan) -> dict[Partition, CommittedClaim]:
+def _partition_claims(plan: Plan) -> dict[Partition, CommittedClaim]:
     return standings(plan.connection, plan.seats())
 
 
-def _heard(plan: ProcessPlan) -> dict[Subscription, CommittedClaim]:
+def _subscription_claims(plan: ProcessPlan) -> dict[Subscription, CommittedClaim]:
     return standings(plan.connection, plan.seats())
 
 
-def _open_claims(found: Mapping[_Place, CommittedClaim]) -> dict[_Place, Claim]:
-    return {at: claim for at, one in found.items() if (claim := one.open_claim) is not None}
+def _open_claims(committed_claims: Mapping[_Partition, CommittedClaim]) -> dict[_Partition, Claim]:
+    return {
+        partition: claim
+        for partition, committed in committed_claims.items()
+        if (claim := committed.open_claim) is not None
+    }

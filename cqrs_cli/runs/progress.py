@@ -18,7 +18,7 @@ from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.committed_claims import ClaimReader, ClaimSlot, CommittedClaim
 from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.runs.reports import Reports
-from cqrs_cli.runs.run_partitions import RunPlace, places
+from cqrs_cli.runs.run_partitions import RunPartition, run_partitions
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.takeover import Takeover
 
@@ -26,8 +26,8 @@ from cqrs_cli.runs.takeover import Takeover
 class BrokerAnswer(NamedTuple):
     """The committed claims, by partition; and the start and end of the logs, or the error of that request."""
 
-    found: dict[RunPlace, CommittedClaim]
-    bounds: dict[RunPlace, tuple[int, int]] | UnavailableError
+    claims: dict[RunPartition, CommittedClaim]
+    bounds: dict[RunPartition, tuple[int, int]] | UnavailableError
 
 
 class Progress:
@@ -38,162 +38,207 @@ class Progress:
         self.topics = None if processes is None else heard_topics(processes, processes.subscriptions)
         self.reports = reports
         self.takeover = Takeover(plan, processes)
-        self._again = 0  # the number of resubmitted tasks
-        self._since = dict.fromkeys(places(plan, processes), plan.submission)  # older claims do not count
+        self._resubmissions = 0  # the number of resubmitted tasks
+        self._min_submissions = dict.fromkeys(
+            run_partitions(plan, processes), plan.submission
+        )  # older claims do not count
         self.at_work = False  # whether this run owns any partition
-        self._claims: dict[RunPlace, Claim] = {}
-        self._lost: set[RunPlace] = set()  # owned by another run, while this run is a standby
-        self._waiting: dict[Partition, tuple[int, float]] = {}  # position and since when, if commands wait
-        self._named: set[tuple[str, int, int, int]] = set()  # reported transactions that hide commands
-        self._asked = 0.0
-        heard = processes.seats().items() if processes else ()
-        seats: dict[RunPlace, ClaimSlot] = dict([*plan.seats().items(), *heard])
-        self.seats = seats.values()
-        self._standings, self._reading = ClaimReader(plan.connection, seats), threading.Lock()
+        self._claims: dict[RunPartition, Claim] = {}
+        self._claimed_by_others: set[RunPartition] = (
+            set()
+        )  # owned by another run, while this run is a standby
+        self._undecided_since: dict[
+            Partition, tuple[int, float]
+        ] = {}  # position and since when, if commands wait
+        self._reported_transactions: set[tuple[str, int, int, int]] = (
+            set()
+        )  # reported transactions that hide commands
+        self._hidden_checked_at = 0.0
+        subscription_slots = processes.seats().items() if processes else ()
+        claim_slots: dict[RunPartition, ClaimSlot] = dict([*plan.seats().items(), *subscription_slots])
+        self.claim_slots = claim_slots.values()
+        self._claim_reader, self._poll_lock = ClaimReader(plan.connection, claim_slots), threading.Lock()
 
     def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._reading:  # the driver may have left a poll running
-            self._standings.__exit__()
+        with self._poll_lock:  # the driver may have left a poll running
+            self._claim_reader.__exit__()
 
-    def begin(self, lost: Sequence[RunPlace], submission: int) -> None:
+    def note_submission(self, partitions: Sequence[RunPartition], submission: int) -> None:
         """Watch this submission of these partitions: claims of earlier submissions no longer count."""
-        self._again += submission > self._plan.submission
-        self._since.update(dict.fromkeys(lost, submission))
+        self._resubmissions += submission > self._plan.submission
+        self._min_submissions.update(dict.fromkeys(partitions, submission))
 
-    def beats(self) -> bool:
+    def sends_heartbeats(self) -> bool:
         """True if the run sends heartbeats. A standby run does not, so that it does not look like the active run."""
         return self.at_work or self._plan.timing.standby_timeout is None
 
-    def look(self) -> Snapshot:
+    def poll(self) -> Snapshot:
         """Return the current progress; raises `UnavailableError` if the broker does not answer."""
-        return self.note(self.read())
+        return self.store_answer(self.poll_broker())
 
-    def read(self) -> BrokerAnswer:
+    def poll_broker(self) -> BrokerAnswer:
         """Poll the broker, in any thread, and store nothing. Raises `UnavailableError` if there is no answer."""
-        with self._reading:
-            found = self._standings.look()
+        with self._poll_lock:
+            claims = self._claim_reader.look()
             try:
-                return BrokerAnswer(found, self._standings.bounds())
+                return BrokerAnswer(claims, self._claim_reader.bounds())
             except UnavailableError as error:
-                return BrokerAnswer(found, error)
+                return BrokerAnswer(claims, error)
 
-    def note(self, answer: BrokerAnswer) -> Snapshot:
+    def store_answer(self, answer: BrokerAnswer) -> Snapshot:
         """Store the broker's answer; return the progress. Raises `UnavailableError` if the answer has no log bounds."""
-        found, bounds = answer
-        self.takeover.see(found)
-        for place, one in found.items():
-            if one.claim is not None and one.claim.run == self._plan.run:
-                self._claims[place] = one.claim
+        claims, bounds = answer
+        self.takeover.observe_claims(claims)
+        for partition, committed in claims.items():
+            if committed.claim is not None and committed.claim.run == self._plan.run:
+                self._claims[partition] = committed.claim
         if self._plan.timing.standby_timeout is not None:
-            self._lost = {at for at, one in found.items() if one.claim and one.claim.run != self._plan.run}
-        self.at_work = any(one.open_claim and one.open_claim.run == self._plan.run for one in found.values())
+            self._claimed_by_others = {
+                partition
+                for partition, committed in claims.items()
+                if committed.claim and committed.claim.run != self._plan.run
+            }
+        self.at_work = any(
+            committed.open_claim and committed.open_claim.run == self._plan.run
+            for committed in claims.values()
+        )
         if isinstance(bounds, UnavailableError):
             raise bounds
-        lags = {at: self._lag(at, found[at].offset or 0, *bounds[at]) for at in self._plan.partitions()}
+        lags = {
+            partition: self._lag(partition, claims[partition].offset or 0, *bounds[partition])
+            for partition in self._plan.partitions()
+        }
         return Snapshot(
             time.monotonic(),
-            {at: claim.counts for at, claim in self._claims.items() if isinstance(at, Partition)},
+            {
+                partition: claim.counts
+                for partition, claim in self._claims.items()
+                if isinstance(partition, Partition)
+            },
             sum(lags.values()),
             lags=lags,
             reports=self._reports(),
-            unowned=tuple(at for at in self._plan.partitions() if not self._is_claimed(at)),
-            again=self._again,
-            processes=self._heard(found, bounds),
+            unowned=tuple(
+                partition for partition in self._plan.partitions() if not self._is_claimed(partition)
+            ),
+            resubmissions=self._resubmissions,
+            processes=self._process_progress(claims, bounds),
         )
 
-    def _heard(
+    def _process_progress(
         self,
-        found: "dict[RunPlace, CommittedClaim]",
-        bounds: "dict[RunPlace, tuple[int, int]]",
+        claims: "dict[RunPartition, CommittedClaim]",
+        bounds: "dict[RunPartition, tuple[int, int]]",
     ) -> ProcessProgress | None:
         """Return the progress of the processes: the groups' committed offsets are copies of their positions."""
         if self._processes is None:
             return None
-        heard, events = self._processes.subscriptions, self._processes.events
-        unheard = (at for at in heard if found[at].offset is None)
+        subscriptions, events = self._processes.subscriptions, self._processes.events
+        without_position = (
+            subscription for subscription in subscriptions if claims[subscription].offset is None
+        )
         return ProcessProgress(
             time.monotonic(),
-            {at: offset for at in heard if (offset := found[at].offset) is not None},
-            self._processes.targets or {at: bounds[at][1] for at in heard},
-            frozenset(filter(self._is_claimed, heard)),
-            frozenset(at for at in unheard if events[at.source.topic].is_inherited(at.source.partition)),
-            self._again,
+            {
+                subscription: offset
+                for subscription in subscriptions
+                if (offset := claims[subscription].offset) is not None
+            },
+            self._processes.targets
+            or {subscription: bounds[subscription][1] for subscription in subscriptions},
+            frozenset(filter(self._is_claimed, subscriptions)),
+            frozenset(
+                subscription
+                for subscription in without_position
+                if events[subscription.source.topic].is_inherited(subscription.source.partition)
+            ),
+            self._resubmissions,
         )
 
-    def _is_claimed(self, place: RunPlace) -> bool:
+    def _is_claimed(self, partition: RunPartition) -> bool:
         """True if the partition was claimed since its last submission."""
-        if place in self._lost or place not in self._claims:
+        if partition in self._claimed_by_others or partition not in self._claims:
             return False
-        return self._claims[place].submission >= self._since[place]
+        return self._claims[partition].submission >= self._min_submissions[partition]
 
     def _reports(self) -> dict[Partition, OwnerReport]:
         """Return the reports of owners from current submissions."""
         return {
             partition: report
-            for partition, report in self.reports.latest().items()
-            if report.submission >= self._since[partition]
+            for partition, report in self.reports.latest_reports().items()
+            if report.submission >= self._min_submissions[partition]
         }
 
-    def rebuilding(self) -> list[Partition]:
+    def rebuilding_partitions(self) -> list[Partition]:
         """Return the partitions whose owners fold their shards, before the claim or after it."""
         return [partition for partition, report in self._reports().items() if report.step in REBUILDING]
 
-    def checkpointing(self) -> bool:
+    def is_checkpointing(self) -> bool:
         """True if an owner has ended, and writes the last checkpoint of its shard."""
         return any(report.step == "checkpoint" for report in self._reports().values())
 
     def _lag(self, partition: Partition, offset: int, start: int, end: int) -> int:
         """Return the number of undecided commands; note since when the position has not changed."""
-        at = max(start, offset)
-        if at >= end:
-            self._waiting.pop(partition, None)
-        elif self._waiting.get(partition, (None, 0.0))[0] != at:
-            self._waiting[partition] = at, time.monotonic()
-        return max(0, end - at)
+        position = max(start, offset)
+        if position >= end:
+            self._undecided_since.pop(partition, None)
+        elif self._undecided_since.get(partition, (None, 0.0))[0] != position:
+            self._undecided_since[partition] = position, time.monotonic()
+        return max(0, end - position)
 
-    def hidden(self, patience: float) -> list[OpenTransaction]:
-        """Return the transactions of clients that have hidden commands for `patience` seconds, each only once."""
+    def new_hiding_transactions(self, timeout: float) -> list[OpenTransaction]:
+        """Return the transactions of clients that have hidden commands for `timeout` seconds, each only once."""
         now = time.monotonic()
-        stuck = [partition for partition, (_, since) in self._waiting.items() if now - since >= patience]
-        if not stuck or now - self._asked < patience:
+        stuck = [
+            partition for partition, (_, since) in self._undecided_since.items() if now - since >= timeout
+        ]
+        if not stuck or now - self._hidden_checked_at < timeout:
             return []
-        self._asked = now
-        places = [(self._plan.topics[name].topics.commands, number) for name, number in stuck]
-        found = hidden_commands(self._plan.connection, places)
-        fresh = [one for one in found if one.identity not in self._named]
-        self._named |= {one.identity for one in fresh}
-        return fresh
+        self._hidden_checked_at = now
+        run_partitions = [(self._plan.topics[name].topics.commands, number) for name, number in stuck]
+        transactions = hidden_commands(self._plan.connection, run_partitions)
+        new_transactions = [
+            transaction
+            for transaction in transactions
+            if transaction.identity not in self._reported_transactions
+        ]
+        self._reported_transactions |= {transaction.identity for transaction in new_transactions}
+        return new_transactions
 
-    def claimed(self, these: Sequence[RunPlace]) -> bool:
+    def any_claimed(self, partitions: Sequence[RunPartition]) -> bool:
         """True if any of these partitions was claimed since its last submission."""
-        return any(map(self._is_claimed, these))
+        return any(map(self._is_claimed, partitions))
 
-    def suspicions(self, these: Sequence[RunPlace]) -> list[str]:
+    def describe_suspects(self, partitions: Sequence[RunPartition]) -> list[str]:
         """Return texts about the suspects in these partitions: records on which workers may be dying."""
         return [
-            f"{at.aggregate} partition {at.number}: {claim.trial}"
-            if isinstance(at, Partition)
-            else f"{at}: {explain_trial(claim.trial)}"
-            for at, claim in sorted(self._claims.items(), key=str)
-            if at in these and claim.trial is not None
+            f"{partition.aggregate} partition {partition.number}: {claim.trial}"
+            if isinstance(partition, Partition)
+            else f"{partition}: {explain_trial(claim.trial)}"
+            for partition, claim in sorted(self._claims.items(), key=str)
+            if partition in partitions and claim.trial is not None
         ]
 
-    def final(self, endings: Sequence[OwnerExit[Any]]) -> Snapshot:
+    def final_snapshot(self, exits: Sequence[OwnerExit[Any]]) -> Snapshot:
         """Return the final counts, from the owners' own results."""
         try:
-            last = self.look()
+            last = self.poll()
         except UnavailableError:
             last = Snapshot(time.monotonic())
-        reacted = [ending for ending in endings if isinstance(ending, ProcessResult)]
+        process_results = [owner_exit for owner_exit in exits if isinstance(owner_exit, ProcessResult)]
         return Snapshot(
             time.monotonic(),
-            {ending.owned: ending.counts for ending in endings if isinstance(ending, OwnerResult)},
+            {
+                owner_exit.owned: owner_exit.counts
+                for owner_exit in exits
+                if isinstance(owner_exit, OwnerResult)
+            },
             last.lag,
-            sum(ending.cpu for ending in endings),
+            sum(owner_exit.cpu for owner_exit in exits),
             reports=self._reports(),
-            again=self._again,
-            processes=None if last.processes is None else last.processes.ended(reacted),
+            resubmissions=self._resubmissions,
+            processes=None if last.processes is None else last.processes.ended(process_results),
         )

@@ -12,31 +12,31 @@ class Reports(DatagramListener):
 
     def __init__(self, host: str) -> None:
         self._latest: dict[Partition, OwnerReport] = {}
-        self._told: set[tuple[str, str]] = set()
-        self._noted: list[str] = []
+        self._seen_messages: set[tuple[str, str]] = set()
+        self._process_messages: list[str] = []
         super().__init__(host)
 
-    def latest(self) -> dict[Partition, OwnerReport]:
+    def latest_reports(self) -> dict[Partition, OwnerReport]:
         """Return the last report of each partition that has sent a report."""
         return dict(self._latest)
 
-    def fresh_notes(self) -> list[str]:
+    def new_messages(self) -> list[str]:
         """Return the messages of owners and processes that were not returned before."""
-        noted = [(ABOUT_PROCESSES, text) for text in list(self._noted)]
-        for partition, report in sorted(self.latest().items()):
-            noted += ((partition.aggregate, text) for text in report.notes)
-        return [text for about, text in noted if self.is_news(about, text)]
+        messages = [(ABOUT_PROCESSES, text) for text in list(self._process_messages)]
+        for partition, report in sorted(self.latest_reports().items()):
+            messages += ((partition.aggregate, text) for text in report.notes)
+        return [text for about, text in messages if self.is_new(about, text)]
 
-    def is_news(self, about: str, text: str) -> bool:
+    def is_new(self, about: str, text: str) -> bool:
         """True for the first message with this text about this aggregate or process."""
-        known = (about, text) in self._told
-        self._told.add((about, text))
-        return not known
+        is_known = (about, text) in self._seen_messages
+        self._seen_messages.add((about, text))
+        return not is_known
 
     def _take(self, body: bytes) -> None:
         text = noted_text(body)
         if text is not None:  # from a process
-            self._noted.append(text)
+            self._process_messages.append(text)
             return
         report = decode_report(body)
         if report is None:

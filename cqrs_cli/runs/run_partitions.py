@@ -3,9 +3,9 @@
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 
-RunPlace = Partition | Subscription
+RunPartition = Partition | Subscription
 
 
-def places(plan: Plan, processes: ProcessPlan | None) -> list[RunPlace]:
+def run_partitions(plan: Plan, processes: ProcessPlan | None) -> list[RunPartition]:
     """Return all partitions and subscriptions in the order of their numbers."""
     return [*plan.partitions(), *(processes.subscriptions if processes else [])]

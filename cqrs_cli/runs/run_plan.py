@@ -14,7 +14,7 @@ from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress
 from cqrs_cli.following.processes.prepare import prepare_processes
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.position_notation import parse_position
-from cqrs_cli.runs.other_runs import left_to_decide, left_to_react
+from cqrs_cli.runs.other_runs import undecided_part, unhandled_part
 from cqrs_cli.runs.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -34,83 +34,88 @@ class OperatorOverrides:
 
 
 @dataclass(frozen=True)
-class Assembly:
-    """Both plans of a run; `reacting` is None if the run has no process."""
+class RunPlan:
+    """Both plans of a run; `process_plan` is None if the run has no process."""
 
-    plan: Plan
-    reacting: ProcessPlan | None
+    deciding_plan: Plan
+    process_plan: ProcessPlan | None
 
     @property
     def partitions(self) -> int:
         """The number of partitions that the run owns."""
-        return len(self.plan.partitions()) + (len(self.reacting.subscriptions) if self.reacting else 0)
+        return len(self.deciding_plan.partitions()) + (
+            len(self.process_plan.subscriptions) if self.process_plan else 0
+        )
 
     @property
     def names(self) -> list[str]:
         """The aggregates and process managers of the run."""
-        return [*self.plan.topics, *(self.reacting.processes() if self.reacting else ())]
+        return [*self.deciding_plan.topics, *(self.process_plan.processes() if self.process_plan else ())]
 
     def __str__(self) -> str:
-        parts = [f"deciding for {', '.join(self.plan.topics)}"] if self.plan.topics else []
-        parts += [f"running {', '.join(self.reacting.processes())}"] if self.reacting else []
+        parts = [f"deciding for {', '.join(self.deciding_plan.topics)}"] if self.deciding_plan.topics else []
+        parts += [f"running {', '.join(self.process_plan.processes())}"] if self.process_plan else []
         return ", ".join(parts)
 
-    def left(self, note: Callable[[str], None]) -> "Assembly | None":
+    def remaining_part(self, report: Callable[[str], None]) -> "RunPlan | None":
         """Return the part that no other run does, for `--once`, or None. Waits while another run makes progress."""
-        reacting = self.reacting and left_to_react(self.reacting, note)
-        plan = left_to_decide(self.plan, note)
-        if plan is None and reacting is None:
+        process_plan = self.process_plan and unhandled_part(self.process_plan, report)
+        deciding_plan = undecided_part(self.deciding_plan, report)
+        if deciding_plan is None and process_plan is None:
             return None
-        return Assembly(plan or replace(self.plan, topics={}, targets={}), reacting)
+        return RunPlan(deciding_plan or replace(self.deciding_plan, topics={}, targets={}), process_plan)
 
-    def nothing_left(self) -> Snapshot:
+    def finished_snapshot(self) -> Snapshot:
         """The snapshot of a `--once` run that had nothing to do: every position is at its target."""
         now, processes = time.monotonic(), None
-        if self.reacting is not None:
-            targets = self.reacting.targets or {}
+        if self.process_plan is not None:
+            targets = self.process_plan.targets or {}
             processes = ProcessProgress(now, targets, targets)
-        return Snapshot(now, lags=dict.fromkeys(self.plan.partitions(), 0), processes=processes)
+        return Snapshot(now, lags=dict.fromkeys(self.deciding_plan.partitions(), 0), processes=processes)
 
 
-def assemble(
+def plan_run(
     settings: "Settings",
     connection: Connection,
     aggregates: Mapping[str, Aggregate],
     processes: Sequence[LoadedProcess],
-    interventions: OperatorOverrides = OperatorOverrides(),
+    overrides: OperatorOverrides = OperatorOverrides(),
     *,
     beginning: bool = False,
     once: bool = False,
     standby: bool = False,
-) -> Assembly:
+) -> RunPlan:
     """The run that decides for these aggregates and runs these process managers. Raises as `prepare` does.
 
     With `beginning` a new process manager begins at the first event, else at the end of the log.
     """
-    losses = {text: parse_position("--accept-loss", text) for text in interventions.accept_loss}
-    decided = [text for text, place in losses.items() if not place.process]
-    heard = [text for text, place in losses.items() if place.process]
+    losses = {text: parse_position("--accept-loss", text) for text in overrides.accept_loss}
+    aggregate_losses = [text for text, position in losses.items() if not position.process]
+    process_losses = [text for text, position in losses.items() if position.process]
     if not processes:
-        for text in (*interventions.skip, *heard):
-            raise UsageError(f"{text!r} is a place of a process, and none runs", "name it: --process NAME")
-    plan = prepare(
+        for text in (*overrides.skip, *process_losses):
+            raise UsageError(
+                f"{text!r} is a position of a process manager, and this run has none",
+                "name it: --process NAME",
+            )
+    deciding_plan = prepare(
         settings,
         connection,
         aggregates,
         once=once,
         standby=standby,
-        accept_loss=decided,
-        fail=interventions.fail,
+        accept_loss=aggregate_losses,
+        fail=overrides.fail,
     )
     if not processes:
-        return Assembly(plan, None)
-    reacting = prepare_processes(
+        return RunPlan(deciding_plan, None)
+    process_plan = prepare_processes(
         settings,
         connection,
-        {one.name: one for one in processes},
+        {process.name: process for process in processes},
         once=once,
         beginning=beginning,
-        skip=interventions.skip,
-        accept_loss=heard,
+        skip=overrides.skip,
+        accept_loss=process_losses,
     )
-    return Assembly(plan, replace(reacting, run=plan.run, timing=plan.timing))
+    return RunPlan(deciding_plan, replace(process_plan, run=deciding_plan.run, timing=deciding_plan.timing))

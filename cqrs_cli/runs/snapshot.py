@@ -9,8 +9,8 @@ from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.following.processes.plan import ProcessProgress
 from cqrs_cli.ownership.claim import Counts
-from cqrs_cli.status.partition import DECIDED, PlaceStatus, idle_places
-from cqrs_cli.status.running import places_of_processes
+from cqrs_cli.status.partition import AGGREGATE, PartitionStatus, idle_partitions
+from cqrs_cli.status.running import process_statuses
 
 
 class Rebuild(NamedTuple):
@@ -32,51 +32,54 @@ class Snapshot:
     lags: dict[Partition, int] = field(default_factory=dict)
     reports: dict[Partition, OwnerReport] = field(default_factory=dict)
     unowned: tuple[Partition, ...] = ()  # not claimed since the last submission of their task
-    again: int = 0  # the number of resubmitted tasks
+    resubmissions: int = 0  # the number of resubmitted tasks
     processes: ProcessProgress | None = None  # the progress of the run's processes, if it has any
 
-    def rebuild(self) -> Rebuild | None:
+    def rebuild_progress(self) -> Rebuild | None:
         """Return the progress of the shards that are being folded from their logs; None if there is no such shard."""
-        found = [
+        foldings = [
             report.folding
             for report in self.reports.values()
             if report.step in REBUILDING and report.folding and report.folding.done < report.folding.records
         ]
-        if not found:
+        if not foldings:
             return None
-        done, records = sum(one.done for one in found), sum(one.records for one in found)
-        return Rebuild(len(found), sum(one.events for one in found), 100 * done // records)
+        done, records = (
+            sum(folding.done for folding in foldings),
+            sum(folding.records for folding in foldings),
+        )
+        return Rebuild(len(foldings), sum(folding.events for folding in foldings), 100 * done // records)
 
-    def waiting(self) -> dict[Partition, str]:
+    def waiting_partitions(self) -> dict[Partition, str]:
         """Return the partitions in which no owner decides, each with the step or reason."""
-        found = dict.fromkeys(self.unowned, "no owner")
+        reasons = dict.fromkeys(self.unowned, "no owner")
         for partition in self.lags:
             report = self.reports.get(partition)
             if report is None:
-                found.setdefault(partition, "no word from its owner")
+                reasons.setdefault(partition, "no report from its owner")
             elif report.step != "decide":
-                found[partition] = report.step
-        return dict(sorted(found.items()))
+                reasons[partition] = report.step
+        return dict(sorted(reasons.items()))
 
-    def standing_by(self) -> bool:
+    def is_standby(self) -> bool:
         """True if partitions are not decided, and each of them waits for another run to end."""
-        steps = set(self.waiting().values())
+        steps = set(self.waiting_partitions().values())
         return steps == {"standby"}
 
-    def unowned_places(self) -> list[str]:
+    def unowned_names(self) -> list[str]:
         """Return the names of the partitions without an owner, and of the subscriptions without an owner."""
-        unheard = [] if self.processes is None else self.processes.unowned
+        subscriptions = [] if self.processes is None else self.processes.unowned
         return [
             *(f"{name}:{number}" for name, number in self.unowned),
-            *(one.place for one in sorted(unheard)),
+            *(subscription.place for subscription in sorted(subscriptions)),
         ]
 
-    def places(self) -> list[PlaceStatus]:
+    def partition_statuses(self) -> list[PartitionStatus]:
         """Return the status of each partition that the run decides, and of each subscription of its processes."""
-        waiting = self.waiting()
-        decided = [
-            PlaceStatus(
-                DECIDED,
+        waiting = self.waiting_partitions()
+        statuses = [
+            PartitionStatus(
+                AGGREGATE,
                 partition.aggregate,
                 partition.aggregate,
                 "",
@@ -88,17 +91,17 @@ class Snapshot:
             )
             for partition in sorted({*self.counts, *self.lags, *waiting})
         ]
-        return [*decided, *places_of_processes(self.processes)]
+        return [*statuses, *process_statuses(self.processes)]
 
-    def waiting_places(self) -> dict[str, str]:
+    def waiting_by_name(self) -> dict[str, str]:
         """Return the names of the partitions without progress at present, each with the reason."""
-        return idle_places(self.places())
+        return idle_partitions(self.partition_statuses())
 
     def total(self, name: str, aggregate: str | None = None) -> int:
         """Return a count summed over the partitions, of one aggregate or all."""
         return sum(
-            getattr(c, name)
-            for partition, c in self.counts.items()
+            getattr(counts, name)
+            for partition, counts in self.counts.items()
             if aggregate in (None, partition.aggregate)
         )
 

@@ -8,7 +8,7 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.following.processes.plan import ProcessPlan
 from cqrs_cli.ownership.claim import Claim, Judgement, judge
 from cqrs_cli.ownership.committed_claims import CommittedClaim
-from cqrs_cli.runs.run_partitions import RunPlace
+from cqrs_cli.runs.run_partitions import RunPartition
 
 
 class Takeover:
@@ -17,50 +17,60 @@ class Takeover:
     def __init__(
         self, plan: Plan, processes: ProcessPlan | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._stands_by = plan.timing.standby_timeout is not None
-        self._mine: dict[RunPlace, Claim] = {at: plan.claim(at, 0) for at in plan.partitions()}
+        self._is_standby = plan.timing.standby_timeout is not None
+        self._own_claims: dict[RunPartition, Claim] = {
+            partition: plan.claim(partition, 0) for partition in plan.partitions()
+        }
         if processes is not None:
-            self._mine |= {at: processes.claim(at, 0) for at in processes.subscriptions}
-        self._clock, self._taken, self._since = clock, dict[RunPlace, str](), 0.0
+            self._own_claims |= {
+                partition: processes.claim(partition, 0) for partition in processes.subscriptions
+            }
+        self._clock, self._taken_over, self._last_claim_at = clock, dict[RunPartition, str](), 0.0
 
-    def see(self, found: Mapping[RunPlace, CommittedClaim]) -> None:
+    def observe_claims(self, claims: Mapping[RunPartition, CommittedClaim]) -> None:
         """Note the owners of these partitions."""
-        for at, standing in found.items():
-            claim = standing.claim
-            if claim and at not in self._taken and judge(self._mine[at], claim) is Judgement.TAKEN_OVER:
-                self._taken[at], self._since = claim.run, self._clock()
+        for partition, committed in claims.items():
+            claim = committed.claim
+            if (
+                claim
+                and partition not in self._taken_over
+                and judge(self._own_claims[partition], claim) is Judgement.TAKEN_OVER
+            ):
+                self._taken_over[partition], self._last_claim_at = claim.run, self._clock()
 
-    def has_stopped(self, after: float) -> bool:
+    def has_stalled(self, after: float) -> bool:
         """True if the later run has claimed a partition, and no other partition for `after` seconds. Always False in a
         standby run, which waits for its turn.
         """
-        return bool(self._taken) and not self._stands_by and self._clock() - self._since > after
+        return bool(self._taken_over) and not self._is_standby and self._clock() - self._last_claim_at > after
 
-    def explained(self, error: TakenOverError) -> TakenOverError:
+    def explain_error(self, error: TakenOverError) -> TakenOverError:
         """Return the error unchanged, or, after a takeover of some aggregates and processes, an error that names them
         and the way to continue with the others.
         """
-        taken = {_name(at): run for at, run in self._taken.items()}
-        left = set(map(_name, self._mine)) - set(taken)
-        if not taken or not left:
+        taken_over = {_name(partition): run for partition, run in self._taken_over.items()}
+        remaining = set(map(_name, self._own_claims)) - set(taken_over)
+        if not taken_over or not remaining:
             return error
-        aggregates, processes = (sorted(name for kind, name in left if kind == one) for one in _KINDS)
-        rest = [f"nobody decides for {', '.join(aggregates)} now"] if aggregates else []
-        rest += [f"nobody runs process {', '.join(processes)} now"] if processes else []
-        names = ", ".join(f"{kind} {name}".strip() for kind, name in sorted(taken))
+        aggregates, processes = (
+            sorted(name for prefix, name in remaining if prefix == prefix) for prefix in _PREFIXES
+        )
+        consequences = [f"no run decides for {', '.join(aggregates)} now"] if aggregates else []
+        consequences += [f"no run has process {', '.join(processes)} now"] if processes else []
+        names = ", ".join(f"{prefix} {name}".strip() for prefix, name in sorted(taken_over))
         return TakenOverError(
-            f"run {next(iter(taken.values()))} took over {names}; {', '.join(rest)}",
-            f"let it work, and go on for what it left: {_way_on(aggregates, processes)}",
+            f"run {next(iter(taken_over.values()))} took over {names}; {', '.join(consequences)}",
+            f"leave that run active, and start the rest: {_command_line(aggregates, processes)}",
         )
 
 
 #: The prefix of an aggregate's name and of a process's name in messages.
-_KINDS = ("", "process")
+_PREFIXES = ("", "process")
 
 
-def _name(at: RunPlace) -> tuple[str, str]:
-    return ("", at.aggregate) if isinstance(at, Partition) else ("process", at.process)
+def _name(partition: RunPartition) -> tuple[str, str]:
+    return ("", partition.aggregate) if isinstance(partition, Partition) else ("process", partition.process)
 
 
-def _way_on(aggregates: list[str], processes: list[str]) -> str:
+def _command_line(aggregates: list[str], processes: list[str]) -> str:
     return " ".join(["cqrs run", *aggregates, *(f"--process {name}" for name in processes)])

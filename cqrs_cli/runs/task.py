@@ -23,17 +23,17 @@ from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.watchdog import CodeWatch, Watchdog
 from cqrs_cli.registry import load
 from cqrs_cli.runs.reporter import Reporter
-from cqrs_cli.runs.run_partitions import RunPlace
+from cqrs_cli.runs.run_partitions import RunPartition
 from cqrs_cli.state.memory import MemoryBudget
 from cqrs_cli.system.limits import Needs, make_room, owner_needs
 from cqrs_cli.system.memory import collecting_nothing
 
 #: New objects since the last collection that may be cycles from a user's code. Batches in progress hold fewer objects.
-GARBAGE = 300_000
+MAX_GARBAGE = 300_000
 
 
-def own(
-    plan: Plan, share: Sequence[RunPlace], attempt: int, processes: ProcessPlan | None = None
+def own_partitions(
+    plan: Plan, partitions: Sequence[RunPartition], attempt: int, processes: ProcessPlan | None = None
 ) -> Iterator[OwnerExit[Any]]:
     """Own these partitions until all owners have ended; yield the result of each.
 
@@ -43,20 +43,22 @@ def own(
     """
     failpoints.arm()
     try:
-        make_room(_needs(plan, share), f"a task that owns {len(share)} partitions")
+        make_room(_needs(plan, partitions), f"a task that owns {len(partitions)} partitions")
     except ConfigurationError as error:
-        first = share[0]
+        first = partitions[0]
         yield (OwnerResult(first, error) if isinstance(first, Partition) else ProcessResult(first, error))
         return
     began, stopping = time.process_time(), threading.Event()
-    decide = _deciding(plan, [one for one in share if isinstance(one, Partition)], attempt, stopping)
-    heard = [one for one in share if isinstance(one, Subscription)]
-    react = reacting(processes, heard, attempt, stopping) if processes else []
-    _Task([*decide, *react], decide, plan.timing, stopping).run()
-    endings: list[OwnerExit[Any]] = [one.ending for one in decide]
-    endings += [one.ending for one in react]
-    yield replace(endings[0], cpu=time.process_time() - began)
-    yield from endings[1:]
+    deciding = _deciding_supervisors(
+        plan, [partition for partition in partitions if isinstance(partition, Partition)], attempt, stopping
+    )
+    subscriptions = [partition for partition in partitions if isinstance(partition, Subscription)]
+    reacting_supervisors = reacting(processes, subscriptions, attempt, stopping) if processes else []
+    _TaskSupervisors([*deciding, *reacting_supervisors], deciding, plan.timing, stopping).run()
+    exits: list[OwnerExit[Any]] = [partition.ending for partition in deciding]
+    exits += [partition.ending for partition in reacting_supervisors]
+    yield replace(exits[0], cpu=time.process_time() - began)
+    yield from exits[1:]
 
 
 def without_aggregates(processes: ProcessPlan) -> Plan:
@@ -77,13 +79,15 @@ def without_aggregates(processes: ProcessPlan) -> Plan:
     )
 
 
-def _needs(plan: Plan, share: Sequence[RunPlace]) -> Needs:
+def _needs(plan: Plan, partitions: Sequence[RunPartition]) -> Needs:
     """Return the resources that a task needs: only partitions of aggregates have shards, which are memory-mapped."""
-    shards = sum(isinstance(one, Partition) for one in share)
-    return Needs(owner_needs(len(share), plan.brokers).descriptors, owner_needs(shards, plan.brokers).bytes)
+    shards = sum(isinstance(partition, Partition) for partition in partitions)
+    return Needs(
+        owner_needs(len(partitions), plan.brokers).descriptors, owner_needs(shards, plan.brokers).bytes
+    )
 
 
-def _deciding(
+def _deciding_supervisors(
     plan: Plan, partitions: list[Partition], attempt: int, stopping: threading.Event
 ) -> list[DecidingSupervisor]:
     """Return a supervisor for each of these partitions, with the code of its aggregate. No supervisor has started."""
@@ -92,14 +96,16 @@ def _deciding(
     plan = replace(plan, cache_bytes=plan.cache_bytes // len(partitions))
     budget = MemoryBudget(plan.store_limit)  # shared by all partitions, because they differ in size
     aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in partitions}}
-    begun = RestoringSupervisor if plan.checkpoints and plan.store == "lmdb" else DecidingSupervisor
+    supervisor_class = (
+        RestoringSupervisor if plan.checkpoints and plan.store == "lmdb" else DecidingSupervisor
+    )
     return [
-        begun(plan, partition, aggregates[partition.aggregate], attempt, stopping, budget)
+        supervisor_class(plan, partition, aggregates[partition.aggregate], attempt, stopping, budget)
         for partition in partitions
     ]
 
 
-class _Task:
+class _TaskSupervisors:
     """The running supervisors of a task, each in a thread; the thread that created the task watches."""
 
     def __init__(
@@ -110,7 +116,7 @@ class _Task:
         stopping: threading.Event,
     ) -> None:
         self._owners, self._timing, self._stopping = owners, timing, stopping
-        self._parent, self._orphaned = os.getppid(), 0.0
+        self._parent, self._orphaned_at = os.getppid(), 0.0
         self._threads = [
             threading.Thread(target=owner.run, name=owner.place, daemon=True) for owner in owners
         ]
@@ -118,7 +124,7 @@ class _Task:
         self._reporters, self._checkpointer = [Reporter(owner) for owner in owners], Checkpointer(deciding)
         self._watchdog = Watchdog(timing.decide_timeout)
 
-    # The loops create no cycles worth a pause. `_look` collects the cycles of a user's code.
+    # The loops create no cycles worth a pause. `_check_owners` collects the cycles of a user's code.
     @collecting_nothing()
     def run(self) -> None:
         """Watch until all supervisors have ended. An orphan ends the process."""
@@ -127,11 +133,11 @@ class _Task:
         while any(thread.is_alive() for thread in self._threads) and not self._is_late():
             for thread in self._threads:
                 thread.join(timeout=0.2 / len(self._threads))
-            self._look()
-        if not self._orphaned and not any(owner.error for owner in self._owners):
-            self._checkpointer.finish(self._timing.retire_deadline, self._meanwhile)
+            self._check_owners()
+        if not self._orphaned_at and not any(owner.error for owner in self._owners):
+            self._checkpointer.finish(self._timing.retire_deadline, self._report_progress)
         self._checkpointer.close()
-        if self._orphaned or os.getppid() != self._parent:
+        if self._orphaned_at or os.getppid() != self._parent:
             os._exit(os.EX_SOFTWARE)
         self._watchdog.stop()
         for reporter in self._reporters:
@@ -139,25 +145,25 @@ class _Task:
         for owner in self._owners:
             owner.let_go()
 
-    def _look(self) -> None:
+    def _check_owners(self) -> None:
         if os.getppid() != self._parent:
-            self._orphaned = self._orphaned or time.monotonic()
-        if self._orphaned or any(owner.failed for owner in self._owners):
+            self._orphaned_at = self._orphaned_at or time.monotonic()
+        if self._orphaned_at or any(owner.failed for owner in self._owners):
             self._stopping.set()
         for owner in self._owners:
             owner.end_if_stuck()
         for watch in self._watches:
             watch.look()
         self._checkpointer.look()
-        self._meanwhile()
-        if gc.get_count()[0] > GARBAGE:
+        self._report_progress()
+        if gc.get_count()[0] > MAX_GARBAGE:
             gc.collect(1)
 
     def _is_late(self) -> bool:
         """True if orphaned owners have used up their time to end."""
-        return bool(self._orphaned) and time.monotonic() - self._orphaned > self._timing.orphaned
+        return bool(self._orphaned_at) and time.monotonic() - self._orphaned_at > self._timing.orphaned
 
-    def _meanwhile(self) -> bool:
+    def _report_progress(self) -> bool:
         """Report, also while the last checkpoints are written. False for an orphan, which writes no checkpoint."""
         for reporter in self._reporters:
             reporter.report()

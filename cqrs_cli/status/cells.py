@@ -5,7 +5,7 @@ from typing import Any
 
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.status.partition import PlaceOwner, PlaceStatus, ShardStatus
+from cqrs_cli.status.partition import PartitionOwner, PartitionStatus, ShardStatus
 
 
 def end_text(value: int | None) -> str:
@@ -17,7 +17,10 @@ def position_text(value: int | None) -> str:
 
 
 def rate_text(rate: float | None) -> str:
-    return "" if rate is None else f"{rate:,.0f}" if rate >= 10 or rate == 0 else f"{rate:.1f}"
+    """Return a rate without decimals if it is 10 or more."""
+    if rate is None:
+        return ""
+    return f"{rate:,.0f}" if rate >= 10 or rate == 0 else f"{rate:.1f}"
 
 
 def time_text(ms: int | None) -> str:
@@ -29,7 +32,7 @@ def time_text(ms: int | None) -> str:
     return f"{ms / 1000:.1f} s" if ms < 60_000 else f"{ms / 60_000:,.0f} min"
 
 
-def owner_text(value: PlaceOwner | str | None) -> str:
+def owner_text(value: PartitionOwner | str | None) -> str:
     return "none" if value is None else str(value)
 
 
@@ -40,7 +43,7 @@ def shard_text(value: ShardStatus | str) -> str:
     return f"{value.aggregates:,}, {value.bytes / 1e6:,.1f} MB"
 
 
-def added(values: Iterable[Any]) -> Any:
+def sum_known(values: Iterable[Any]) -> Any:
     """Return the sum of the known values; None if no value is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
@@ -50,12 +53,12 @@ def largest(values: Iterable[Any]) -> Any:
     return max((value for value in values if value is not None), default=None)
 
 
-def each_word(values: Iterable[Any]) -> Any:
+def distinct_texts(values: Iterable[Any]) -> Any:
     """Return all texts, each only once; None if there is no text."""
     return ", ".join(sorted({value for value in values if value})) or None
 
 
-def one_owner(owners: list[PlaceOwner | None]) -> PlaceOwner | str | None:
+def common_owner(owners: list[PartitionOwner | None]) -> PartitionOwner | str | None:
     """Return the owner if all partitions have the same owner, else the number of owners."""
     different = set(map(owner_text, owners))
     return f"{len(different)} owners" if len(different) > 1 else owners[0] if owners else None
@@ -63,76 +66,82 @@ def one_owner(owners: list[PlaceOwner | None]) -> PlaceOwner | str | None:
 
 def all_shards(values: list[ShardStatus | str]) -> ShardStatus | str:
     """Return the sum of the existing shards."""
-    found = [value for value in values if isinstance(value, ShardStatus)]
-    if not found:
+    shards = [value for value in values if isinstance(value, ShardStatus)]
+    if not shards:
         return next(iter(values), "")
-    return ShardStatus(sum(one.aggregates for one in found), sum(one.bytes for one in found), None)
+    return ShardStatus(
+        sum(shard_status.aggregates for shard_status in shards),
+        sum(shard_status.bytes for shard_status in shards),
+        None,
+    )
 
 
-def since(place: PlaceStatus) -> str | None:
+def owner_since(status: PartitionStatus) -> str | None:
     """Return the time at which the owner's run began."""
-    began = None if place.owner is None else place.owner.since
+    began = None if status.owner is None else status.owner.since
     return None if began is None else rfc3339(began)
 
 
-def shard(place: PlaceStatus) -> ShardStatus | str:
+def shard_or_store(status: PartitionStatus) -> ShardStatus | str:
     """Return the shard, or the setting `store` if this machine has no shard."""
-    return place.store if place.shard is None else place.shard
+    return status.store if status.shard is None else status.shard
 
 
-def rate(name: str) -> Callable[[PlaceStatus], float | None]:
+def rate_getter(name: str) -> Callable[[PartitionStatus], float | None]:
     """Return a function that returns one of the rates."""
-    return lambda place: None if place.rates is None else getattr(place.rates, name)
+    return lambda status: None if status.rates is None else getattr(status.rates, name)
 
 
-def count(name: str) -> Callable[[PlaceStatus], int | None]:
+def count_getter(name: str) -> Callable[[PartitionStatus], int | None]:
     """Return a function that returns one of the counts."""
-    return lambda place: None if place.counts is None else getattr(place.counts, name)
+    return lambda status: None if status.counts is None else getattr(status.counts, name)
 
 
-def verdicts(place: PlaceStatus) -> dict[str, int]:
+def decisions_by_status(status: PartitionStatus) -> dict[str, int]:
     """Return the number of decisions by status."""
-    return {} if place.counts is None else {name: getattr(place.counts, name) for name in STATUSES}
+    return {} if status.counts is None else {name: getattr(status.counts, name) for name in STATUSES}
 
 
-def per_second(place: PlaceStatus) -> float:
+def per_second(status: PartitionStatus) -> float:
     """Return the decisions per second for JSON: 0 if the rate is unknown."""
-    return 0.0 if place.rates is None else round(place.rates.done, 1)
+    return 0.0 if status.rates is None else round(status.rates.done, 1)
 
 
-def owner_json(place: PlaceStatus) -> Any:
+def owner_json(status: PartitionStatus) -> Any:
     """Return the owner's data from its claim; for a projection, only the owner's name."""
-    owner, counts = place.owner, place.counts
+    owner, counts = status.owner, status.counts
     if owner is None or owner.since is None:
         return None if owner is None else owner.run
-    found: dict[str, Any] = {"run": owner.run, "since": rfc3339(owner.since), "stopped": owner.stopped}
+    document: dict[str, Any] = {"run": owner.run, "since": rfc3339(owner.since), "stopped": owner.stopped}
     if counts is not None:
-        found |= {name: getattr(counts, name) for name in ("commands", *STATUSES, "events")}
-        found["last"] = rfc3339(counts.last) if counts.last else None
-        found["per_second"] = per_second(place)
-    return found
+        document |= {name: getattr(counts, name) for name in ("commands", *STATUSES, "events")}
+        document["last"] = rfc3339(counts.last) if counts.last else None
+        document["per_second"] = per_second(status)
+    return document
 
 
-def slow(place: PlaceStatus) -> Any:
+def slow_command_json(status: PartitionStatus) -> Any:
     """Return the command whose decision has taken seconds."""
-    found = place.slow
-    return None if found is None else {"offset": found.offset, "since": rfc3339(int(found.since * 1000))}
+    slow = status.slow
+    return None if slow is None else {"offset": slow.offset, "since": rfc3339(int(slow.since * 1000))}
 
 
-def shard_json(place: PlaceStatus) -> Any:
-    found = place.shard
-    return None if found is None else {"aggregates": found.aggregates, "bytes": found.bytes}
+def shard_json(status: PartitionStatus) -> Any:
+    shard_status = status.shard
+    return (
+        None if shard_status is None else {"aggregates": shard_status.aggregates, "bytes": shard_status.bytes}
+    )
 
 
-def hidden(place: PlaceStatus) -> Any:
+def hiding_transaction_json(status: PartitionStatus) -> Any:
     """Return the transaction that hides commands."""
-    found = place.hidden_by
-    if found is None:
+    transaction = status.hidden_by
+    if transaction is None:
         return None
     return {
-        "transactional_id": found.transactional_id,
-        "producer_id": found.producer_id,
-        "offset": found.first_offset,
-        "since": rfc3339(found.since),
-        "way_out": place.way_out,
+        "transactional_id": transaction.transactional_id,
+        "producer_id": transaction.producer_id,
+        "offset": transaction.first_offset,
+        "since": rfc3339(transaction.since),
+        "way_out": status.way_out,
     }

@@ -7,8 +7,24 @@ from typing import Any, NamedTuple
 
 from cqrs_cli.column import Column, row_document
 from cqrs_cli.status import cells
-from cqrs_cli.status.cells import added, all_shards, count, largest, rate, rate_text, shard, time_text
-from cqrs_cli.status.partition import DECIDED, HEARD, PLACE_KINDS, PROJECTED, PlaceKind, PlaceStatus
+from cqrs_cli.status.cells import (
+    all_shards,
+    count_getter,
+    largest,
+    rate_getter,
+    rate_text,
+    shard_or_store,
+    sum_known,
+    time_text,
+)
+from cqrs_cli.status.partition import (
+    AGGREGATE,
+    PARTITION_KINDS,
+    PROCESS,
+    PROJECTION,
+    PartitionKind,
+    PartitionStatus,
+)
 
 
 class View(Flag):
@@ -24,17 +40,17 @@ class Metric(NamedTuple):
 
     name: str
     help: str
-    kinds: tuple[PlaceKind, ...] = PLACE_KINDS
+    kinds: tuple[PartitionKind, ...] = PARTITION_KINDS
     counter: bool = False
     label: str = ""  # the label of a mapping's keys
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceColumn(Column[PlaceStatus]):
+class StatusColumn(Column[PartitionStatus]):
     """A column of a partition's status, with its Prometheus metric if it has one."""
 
     left: bool = False
-    kinds: tuple[PlaceKind, ...] = PLACE_KINDS
+    kinds: tuple[PartitionKind, ...] = PARTITION_KINDS
     view: View = View.STATUS | View.TOP | View.JSON
     total: Callable[[list[Any]], Any] | None = None  # for several partitions; None: an empty cell
     metric: Metric | None = None
@@ -42,57 +58,62 @@ class PlaceColumn(Column[PlaceStatus]):
     rare: bool = False  # hidden in a table in which no row has a value
     spare: int = 0  # a narrow screen hides the highest first, and never 0
 
-    def of(self, row: PlaceStatus) -> Any:
+    def of(self, row: PartitionStatus) -> Any:
         """Return the value; None if the column does not apply to the kind of partition."""
         return Column.of(self, row) if row.kind in self.kinds else None
 
 
-_LOGS, _RUNS, _FOLLOWED = (DECIDED, HEARD), (DECIDED,), (HEARD, PROJECTED)
+_CLAIMED, _AGGREGATES, _EVENT_READERS = (AGGREGATE, PROCESS), (AGGREGATE,), (PROCESS, PROJECTION)
 _STATUS, _TOP, _JSON = View.STATUS, View.TOP, View.JSON
 _METRIC = View(0)
 
-_POSITION = Metric("position", "The offset of the next event to be {passive}.", _FOLLOWED)
+_POSITION = Metric("position", "The offset of the next event to be {passive}.", _EVENT_READERS)
 _LAG = Metric("lag_{unit}", "{Unit} that wait to be {passive}; an upper bound, as offsets have holes.")
-_OWNED = Metric("partition_owned", "1 if the run has claimed the partition.", _LOGS)
-_COMMANDS = Metric("commands", "Commands decided.", _RUNS, counter=True, label="status")
-_EVENTS = Metric("events", "Events written.", _RUNS, counter=True)
+_OWNED = Metric("partition_owned", "1 if the run has claimed the partition.", _CLAIMED)
+_COMMANDS = Metric("commands", "Commands decided.", _AGGREGATES, counter=True, label="status")
+_EVENTS = Metric("events", "Events written.", _AGGREGATES, counter=True)
 
 # fmt: off
 #: In the order of tables and documents.
-COLUMNS: tuple[PlaceColumn, ...] = (
-    PlaceColumn("topic", kinds=_FOLLOWED),
-    PlaceColumn("partition"),
-    PlaceColumn("start", kinds=_LOGS),
-    PlaceColumn("end", None, "log end", cells.end_text, view=_STATUS | _JSON, spare=3),
-    PlaceColumn("position", None, "{done} to", cells.position_text, view=_STATUS | _JSON, metric=_POSITION),
-    PlaceColumn("sent", rate("sent"), "sent/s", rate_text, kinds=_LOGS, view=_TOP, total=added, key="s", spare=2),
-    PlaceColumn("decided", rate("done"), "{done}/s", rate_text, kinds=_LOGS, view=_STATUS | _TOP, total=added, key="d"),
-    PlaceColumn("refused", rate("refused"), "refused/s", rate_text, kinds=_RUNS, view=_TOP,
-                total=added, key="r", spare=3),
-    PlaceColumn("lag", None, "lag", total=added, metric=_LAG, key="l"),
-    PlaceColumn("oldest", None, "oldest", time_text, kinds=_RUNS, view=_TOP, total=largest, key="o", spare=1),
-    PlaceColumn("latency", None, "latency", time_text, kinds=_RUNS, view=_TOP, total=largest, spare=4),
-    PlaceColumn("owner", None, "owner", cells.owner_text, cells.owner_json, left=True, total=cells.one_owner),
-    PlaceColumn("growth", None, "growth", kinds=_RUNS, total=cells.each_word, rare=True, spare=2),
-    PlaceColumn("owned", kinds=_LOGS, view=_METRIC, metric=_OWNED),
-    PlaceColumn("since", cells.since, "since", kinds=_LOGS, view=_STATUS, spare=5),
-    PlaceColumn("commands", count("commands"), "commands", kinds=_RUNS, view=_STATUS, total=added, spare=4),
-    PlaceColumn("verdicts", cells.verdicts, kinds=_RUNS, view=_METRIC, metric=_COMMANDS),
-    PlaceColumn("events", count("events"), kinds=_RUNS, view=_METRIC, metric=_EVENTS),
-    PlaceColumn("trial", kinds=_RUNS),
-    PlaceColumn("deciding", cells.slow, kinds=_RUNS),
-    PlaceColumn("stopped_at", kinds=(HEARD,)),
-    PlaceColumn("waits_for", kinds=_LOGS),
-    PlaceColumn("state", shard, "state", cells.shard_text, cells.shard_json, kinds=_RUNS, view=_STATUS | _JSON,
-                total=all_shards, spare=1),
-    PlaceColumn("hidden_by", cells.hidden, kinds=_RUNS),
+COLUMNS: tuple[StatusColumn, ...] = (
+    StatusColumn("topic", kinds=_EVENT_READERS),
+    StatusColumn("partition"),
+    StatusColumn("start", kinds=_CLAIMED),
+    StatusColumn("end", None, "log end", cells.end_text, view=_STATUS | _JSON, spare=3),
+    StatusColumn("position", None, "{done} to", cells.position_text, view=_STATUS | _JSON, metric=_POSITION),
+    StatusColumn("sent", rate_getter("sent"), "sent/s", rate_text, kinds=_CLAIMED, view=_TOP,
+                 total=sum_known, key="s", spare=2),
+    StatusColumn("decided", rate_getter("done"), "{done}/s", rate_text, kinds=_CLAIMED, view=_STATUS | _TOP,
+                 total=sum_known, key="d"),
+    StatusColumn("refused", rate_getter("refused"), "refused/s", rate_text, kinds=_AGGREGATES, view=_TOP,
+                 total=sum_known, key="r", spare=3),
+    StatusColumn("lag", None, "lag", total=sum_known, metric=_LAG, key="l"),
+    StatusColumn("oldest", None, "oldest", time_text, kinds=_AGGREGATES, view=_TOP, total=largest, key="o", spare=1),
+    StatusColumn("latency", None, "latency", time_text, kinds=_AGGREGATES, view=_TOP, total=largest, spare=4),
+    StatusColumn("owner", None, "owner", cells.owner_text, cells.owner_json, left=True, total=cells.common_owner),
+    StatusColumn("growth", None, "growth", kinds=_AGGREGATES, total=cells.distinct_texts, rare=True, spare=2),
+    StatusColumn("owned", kinds=_CLAIMED, view=_METRIC, metric=_OWNED),
+    StatusColumn("since", cells.owner_since, "since", kinds=_CLAIMED, view=_STATUS, spare=5),
+    StatusColumn("commands", count_getter("commands"), "commands", kinds=_AGGREGATES, view=_STATUS,
+                 total=sum_known, spare=4),
+    StatusColumn("verdicts", cells.decisions_by_status, kinds=_AGGREGATES, view=_METRIC, metric=_COMMANDS),
+    StatusColumn("events", count_getter("events"), kinds=_AGGREGATES, view=_METRIC, metric=_EVENTS),
+    StatusColumn("trial", kinds=_AGGREGATES),
+    StatusColumn("deciding", cells.slow_command_json, kinds=_AGGREGATES),
+    StatusColumn("stopped_at", kinds=(PROCESS,)),
+    StatusColumn("waits_for", kinds=_CLAIMED),
+    StatusColumn("state", shard_or_store, "state", cells.shard_text, cells.shard_json, kinds=_AGGREGATES,
+                 view=_STATUS | _JSON, total=all_shards, spare=1),
+    StatusColumn("hidden_by", cells.hiding_transaction_json, kinds=_AGGREGATES),
 )
 # fmt: on
 
 
-def place_document(place: PlaceStatus, columns: Sequence[PlaceColumn] = COLUMNS) -> dict[str, Any]:
+def partition_document(status: PartitionStatus, columns: Sequence[StatusColumn] = COLUMNS) -> dict[str, Any]:
     """Return a partition's status as JSON."""
-    return row_document(place, [one for one in columns if View.JSON in one.view and place.kind in one.kinds])
+    return row_document(
+        status, [column for column in columns if View.JSON in column.view and status.kind in column.kinds]
+    )
 
 
 class Row(NamedTuple):
@@ -102,21 +123,22 @@ class Row(NamedTuple):
     values: tuple[Any, ...]
 
 
-def row(place: PlaceStatus, columns: Sequence[PlaceColumn]) -> Row:
+def row(status: PartitionStatus, columns: Sequence[StatusColumn]) -> Row:
     """Return the line of a partition."""
-    return Row(place.label, tuple(column.of(place) for column in columns))
+    return Row(status.label, tuple(column.of(status) for column in columns))
 
 
-def total(label: str, rows: Sequence[Row], columns: Sequence[PlaceColumn]) -> Row:
+def total(label: str, rows: Sequence[Row], columns: Sequence[StatusColumn]) -> Row:
     """Return several lines as one: numbers are added, times have their maximum, and a common owner is kept."""
-    found = [[one.values[number] for one in rows] for number in range(len(columns))]
+    values_by_column = [[row.values[number] for row in rows] for number in range(len(columns))]
     sums = (
-        None if one.total is None else one.total(values) for one, values in zip(columns, found, strict=True)
+        None if row.total is None else row.total(values)
+        for row, values in zip(columns, values_by_column, strict=True)
     )
     return Row(label, tuple(sums))
 
 
-def texts(line: Row, columns: Sequence[PlaceColumn], summed: bool = False) -> Iterator[str]:
+def texts(line: Row, columns: Sequence[StatusColumn], summed: bool = False) -> Iterator[str]:
     """Yield the cells of a line after its label."""
     for column, value in zip(columns, line.values, strict=True):
         yield "" if summed and column.total is None else column.text(value)

@@ -7,113 +7,121 @@ from typing import Generic, Protocol, TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
 from cqrs_cli.following.projections.plan import ProjectionProgress
-from cqrs_cli.status.columns import COLUMNS, PlaceColumn
-from cqrs_cli.status.columns import Metric as Shown
-from cqrs_cli.status.partition import PLACE_KINDS, PlaceKind, PlaceStatus, idle_places
-from cqrs_cli.status.running import places_of_projection
+from cqrs_cli.status.columns import COLUMNS, StatusColumn
+from cqrs_cli.status.columns import Metric as StatusMetric
+from cqrs_cli.status.partition import PARTITION_KINDS, PartitionKind, PartitionStatus, idle_partitions
+from cqrs_cli.status.running import running_projection_statuses
 from cqrs_cli.version import __version__
 
 
-def families(places: Iterable[PlaceStatus], columns: Sequence[PlaceColumn] = COLUMNS) -> Iterator[Metric]:
+def metric_families(
+    statuses: Iterable[PartitionStatus], columns: Sequence[StatusColumn] = COLUMNS
+) -> Iterator[Metric]:
     """Yield the metrics of partitions, in the order of the columns."""
-    by_kind: dict[PlaceKind, list[PlaceStatus]] = {}
-    for place in places:
-        by_kind.setdefault(place.kind, []).append(place)
-    for kind in (kind for kind in PLACE_KINDS if kind in by_kind):
+    by_kind: dict[PartitionKind, list[PartitionStatus]] = {}
+    for status in statuses:
+        by_kind.setdefault(status.kind, []).append(status)
+    for kind in (kind for kind in PARTITION_KINDS if kind in by_kind):
         for column in columns:
             if column.metric is not None and kind in column.metric.kinds:
                 yield _family(kind, column, column.metric, by_kind[kind])
 
 
-def _family(kind: PlaceKind, column: PlaceColumn, said: Shown, places: Iterable[PlaceStatus]) -> Metric:
-    more = (said.label,) if said.label else ()
-    make = CounterMetricFamily if said.counter else GaugeMetricFamily
-    name, text = kind.prefix + said.name.format(**kind.words), said.help.format(**kind.words)
-    found: CounterMetricFamily | GaugeMetricFamily = make(name, text, labels=(*kind.labels, *more))
-    for place in places:
-        value = column.of(place)
-        for key, one in value.items() if isinstance(value, Mapping) else [("", value)]:
-            if one is not None:
-                found.add_metric([*place.labels(), *([key] if more else [])], one)
-    return found
+def _family(
+    kind: PartitionKind, column: StatusColumn, metric: StatusMetric, statuses: Iterable[PartitionStatus]
+) -> Metric:
+    value_labels = (metric.label,) if metric.label else ()
+    family_class = CounterMetricFamily if metric.counter else GaugeMetricFamily
+    name, text = kind.prefix + metric.name.format(**kind.words), metric.help.format(**kind.words)
+    family: CounterMetricFamily | GaugeMetricFamily = family_class(
+        name, text, labels=(*kind.label_names, *value_labels)
+    )
+    for status in statuses:
+        value = column.of(status)
+        for key, number in value.items() if isinstance(value, Mapping) else [("", value)]:
+            if number is not None:
+                family.add_metric([*status.label_values(), *([key] if value_labels else [])], number)
+    return family
 
 
-class MeasuredLook(Protocol):
+class MeasuredSnapshot(Protocol):
     """A snapshot of a job at a time (monotonic seconds), with the number of its resubmitted tasks."""
 
     @property
     def at(self) -> float: ...
 
     @property
-    def again(self) -> int: ...
+    def resubmissions(self) -> int: ...
 
 
-_L = TypeVar("_L", bound=MeasuredLook)
+_L = TypeVar("_L", bound=MeasuredSnapshot)
 
 
 class JobMetrics(Generic[_L]):
     """A collector for a Prometheus registry, for the last snapshot of one job."""
 
-    asked = "Kafka"
+    polled_systems = "Kafka"
     prefix = "cqrs"  # of the metrics of the job itself
-    info = "cqrs_run"
-    ready = "1 if the owner of every partition decides, and every process has all of its partitions."
+    info_name = "cqrs_run"
+    ready_help = "1 if the owner of every partition decides, and every process has all of its partitions."
 
     def __init__(self) -> None:
         self.snapshot: _L | None = None
 
-    def places(self, look: _L) -> Sequence[PlaceStatus]:
+    def partition_statuses(self, snapshot: _L) -> Sequence[PartitionStatus]:
         """Return the status of the job's partitions."""
         raise NotImplementedError
 
-    def more(self, look: _L) -> Iterator[Metric]:
+    def extra_metrics(self, snapshot: _L) -> Iterator[Metric]:
         """Yield the metrics of this job that other jobs do not have."""
         yield from ()
 
-    def waiting(self) -> dict[str, str]:
+    def waiting_by_name(self) -> dict[str, str]:
         """Return the partitions without progress at present, each with the reason."""
-        return {} if self.snapshot is None else idle_places(self.places(self.snapshot))
+        return {} if self.snapshot is None else idle_partitions(self.partition_statuses(self.snapshot))
 
-    def standing_by(self) -> bool:
+    def is_standby(self) -> bool:
         """True if the job only waits for the active run to end."""
         return False
 
     def collect(self) -> Iterator[Metric]:
         """Yield the current metrics; prometheus-client calls this method."""
-        yield InfoMetricFamily(self.info, "The version of cqrs.", {"version": __version__})
-        look = self.snapshot
-        is_ready = look is not None and not self.waiting()
-        yield GaugeMetricFamily(f"{self.prefix}_ready", self.ready, int(is_ready))
-        if look is None:
+        yield InfoMetricFamily(self.info_name, "The version of cqrs.", {"version": __version__})
+        snapshot = self.snapshot
+        is_ready = snapshot is not None and not self.waiting_by_name()
+        yield GaugeMetricFamily(f"{self.prefix}_ready", self.ready_help, int(is_ready))
+        if snapshot is None:
             return
-        looked_at = time.time() - (time.monotonic() - look.at)
+        polled_at = time.time() - (time.monotonic() - snapshot.at)
         yield GaugeMetricFamily(
-            f"{self.prefix}_observed_timestamp_seconds", f"When {self.asked} was last asked.", looked_at
+            f"{self.prefix}_observed_timestamp_seconds",
+            f"Time of the last poll of {self.polled_systems}.",
+            polled_at,
         )
         yield CounterMetricFamily(
             f"{self.prefix}_submissions",
             "Submissions of tasks to Spark: each after the first is of one that was lost.",
-            look.again + 1,
+            snapshot.resubmissions + 1,
         )
-        yield from self.more(look)
-        yield from families(self.places(look))
+        yield from self.extra_metrics(snapshot)
+        yield from metric_families(self.partition_statuses(snapshot))
 
 
 class ProjectionMetrics(JobMetrics[ProjectionProgress]):
     """The metrics of a projection."""
 
-    asked = "Kafka or the database"
-    prefix = info = "cqrs_projection"
-    ready = "1 if events come into the tables served."
+    polled_systems = "Kafka or the database"
+    prefix = info_name = "cqrs_projection"
+    ready_help = "1 if events come into the tables served."
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self._name = name
 
-    def places(self, look: ProjectionProgress) -> Sequence[PlaceStatus]:
-        return places_of_projection(self._name, look)
+    def partition_statuses(self, snapshot: ProjectionProgress) -> Sequence[PartitionStatus]:
+        return running_projection_statuses(self._name, snapshot)
 
-    def more(self, look: ProjectionProgress) -> Iterator[Metric]:
+    def extra_metrics(self, snapshot: ProjectionProgress) -> Iterator[Metric]:
         yield GaugeMetricFamily(
-            "cqrs_projection_rebuilding", "1 while new tables are filled beside others.", int(look.beside)
+            "cqrs_projection_rebuilding", "1 while new tables are filled beside others.", int(snapshot.beside)
         )

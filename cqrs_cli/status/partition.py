@@ -9,14 +9,14 @@ from cqrs_cli.ownership.claim import TERMINAL, Claim, Counts
 from cqrs_cli.ownership.trials.slow_command import SlowCommand
 
 
-class PlaceKind(NamedTuple):
+class PartitionKind(NamedTuple):
     """The kind of work in a partition, with the texts for tables and metrics."""
 
     title: str  # the header of the column of names
     unit: str  # the kind of message in the log
     passive: str  # the participle for a finished message: "events are reacted to"
     prefix: str  # of the metrics
-    labels: tuple[str, ...]  # of the metrics
+    label_names: tuple[str, ...]  # of the metrics
 
     @property
     def words(self) -> dict[str, str]:
@@ -25,16 +25,18 @@ class PlaceKind(NamedTuple):
         return {"unit": self.unit, "Unit": self.unit.capitalize(), "passive": self.passive, "done": done}
 
 
-DECIDED = PlaceKind("partition", "commands", "decided", "cqrs_", ("aggregate", "partition"))
-HEARD = PlaceKind("process", "events", "reacted to", "cqrs_process_", ("process", "aggregate", "partition"))
-PROJECTED = PlaceKind(
+AGGREGATE = PartitionKind("partition", "commands", "decided", "cqrs_", ("aggregate", "partition"))
+PROCESS = PartitionKind(
+    "process", "events", "reacted to", "cqrs_process_", ("process", "aggregate", "partition")
+)
+PROJECTION = PartitionKind(
     "projection", "events", "projected", "cqrs_projection_", ("projection", "aggregate", "partition")
 )
 
-PLACE_KINDS = (DECIDED, HEARD, PROJECTED)
+PARTITION_KINDS = (AGGREGATE, PROCESS, PROJECTION)
 
 
-class PlaceOwner(NamedTuple):
+class PartitionOwner(NamedTuple):
     """The current or last run of a partition."""
 
     run: str
@@ -62,13 +64,13 @@ class Rates(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceStatus:
+class PartitionStatus:
     """A partition at one moment. The log spans `start` to `end`; all records before `position` are done.
 
     `position` is None before the first record is done. `end` and `lag` are None if the topic is gone.
     """
 
-    kind: PlaceKind
+    kind: PartitionKind
     name: str  # of the aggregate, the process or the projection
     aggregate: str  # of the log
     topic: str
@@ -78,7 +80,7 @@ class PlaceStatus:
     end: int | None = None
     position: int | None = None
     lag: int | None = None  # records that are not done; an upper bound, as offsets have gaps
-    owner: PlaceOwner | None = None
+    owner: PartitionOwner | None = None
     owned: bool | None = None  # whether an active run has claimed it
     growth: str | None = None  # the stage of a repartitioning in this partition
     standbys: tuple[str, ...] = ()  # standby runs for this partition
@@ -119,14 +121,14 @@ class PlaceStatus:
         return f"{self.subject} {self.partition}"
 
     @property
-    def key(self) -> str:
+    def ready_key(self) -> str:
         """The name of the partition in the answer of `/readyz`."""
-        return ":".join([*([self.name] if self.kind is HEARD else []), self.aggregate, str(self.partition)])
+        return ":".join([*([self.name] if self.kind is PROCESS else []), self.aggregate, str(self.partition)])
 
-    def labels(self) -> list[str]:
+    def label_values(self) -> list[str]:
         """Return the values of the kind's labels."""
-        where = [self.aggregate, str(self.partition)]
-        return where if self.kind is DECIDED else [self.name, *where]
+        labels = [self.aggregate, str(self.partition)]
+        return labels if self.kind is AGGREGATE else [self.name, *labels]
 
     def remarks(self) -> list[str]:
         """Return remarks for an operator, each with a remedy."""
@@ -143,21 +145,21 @@ class PlaceStatus:
         return [text for text in (hidden, stopped, trial, slow, waits) if text]
 
 
-def idle_places(places: Iterable[PlaceStatus]) -> dict[str, str]:
+def idle_partitions(statuses: Iterable[PartitionStatus]) -> dict[str, str]:
     """Return the partitions without progress at present, by key, each with the reason: the answer of `/readyz`."""
-    ordered = sorted(places, key=lambda place: (PLACE_KINDS.index(place.kind), place.identity))
-    return {place.key: place.idle for place in ordered if place.idle}
+    ordered = sorted(statuses, key=lambda status: (PARTITION_KINDS.index(status.kind), status.identity))
+    return {status.ready_key: status.idle for status in ordered if status.idle}
 
 
-def standing_by(places: Iterable[PlaceStatus]) -> dict[str, list[str]]:
+def standbys_by_name(statuses: Iterable[PartitionStatus]) -> dict[str, list[str]]:
     """Return the standby runs by the name of the aggregate or process that they would take over."""
-    found: dict[str, set[str]] = {}
-    for place in places:
-        if place.standbys:
-            found.setdefault(place.name, set()).update(place.standbys)
-    return {name: sorted(runs) for name, runs in found.items()}
+    runs_by_name: dict[str, set[str]] = {}
+    for status in statuses:
+        if status.standbys:
+            runs_by_name.setdefault(status.name, set()).update(status.standbys)
+    return {name: sorted(runs) for name, runs in runs_by_name.items()}
 
 
-def claimed(claim: Claim | None) -> PlaceOwner | None:
+def owner_of(claim: Claim | None) -> PartitionOwner | None:
     """Return the owner that a claim names."""
-    return None if claim is None else PlaceOwner(claim.run, claim.run_epoch, claim.attempt == TERMINAL)
+    return None if claim is None else PartitionOwner(claim.run, claim.run_epoch, claim.attempt == TERMINAL)

@@ -12,37 +12,39 @@ from cqrs_cli.following.projections.failures import words
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.status.partition import PROJECTED, PlaceOwner, PlaceStatus
+from cqrs_cli.status.partition import PROJECTION, PartitionOwner, PartitionStatus
 
 
-def projected_places(cluster: Connection, place: DatabaseAddress) -> list[PlaceStatus]:
+def projection_statuses(cluster: Connection, address: DatabaseAddress) -> list[PartitionStatus]:
     """Return the status of every partition of every projection in a database, in order.
 
     Raises `ConfigurationError` if no projection has a position, `UnavailableError` without database or broker.
     """
-    if not dialect_of(place).is_there(place):
-        raise _nothing(place)
-    engine = open_database(place)
+    if not dialect_of(address).is_there(address):
+        raise _no_projection(address)
+    engine = open_database(address)
     try:
         rows = _rows(engine)
     except SQLAlchemyError as error:
         raise UnavailableError(
-            f"no answer from {shown(place)} ({words(error)})", "is it the right database?"
+            f"no answer from {shown(address)} ({words(error)})", "is it the right database?"
         ) from error
     finally:
         engine.dispose()
     if not rows:
-        raise _nothing(place)
+        raise _no_projection(address)
     ends = _ends(cluster, {(topic, topic_id) for _, topic, _, topic_id, _, _ in rows})
     return [
-        _place(name, topic, partition, position, ends.get((topic, topic_id), {}).get(partition), owner)
+        _status(name, topic, partition, position, ends.get((topic, topic_id), {}).get(partition), owner)
         for name, topic, partition, topic_id, position, owner in rows
     ]
 
 
-def _place(name: str, topic: str, partition: int, position: int, end: int | None, owner: str) -> PlaceStatus:
-    return PlaceStatus(
-        PROJECTED,
+def _status(
+    name: str, topic: str, partition: int, position: int, end: int | None, owner: str
+) -> PartitionStatus:
+    return PartitionStatus(
+        PROJECTION,
         name,
         topic.removesuffix(".events"),
         topic,
@@ -50,13 +52,13 @@ def _place(name: str, topic: str, partition: int, position: int, end: int | None
         end=end,
         position=position,
         lag=None if end is None else max(0, end - position),
-        owner=PlaceOwner(owner),
+        owner=PartitionOwner(owner),
     )
 
 
-def _nothing(place: DatabaseAddress) -> ConfigurationError:
+def _no_projection(address: DatabaseAddress) -> ConfigurationError:
     return ConfigurationError(
-        f"no projection has a position in {shown(place)}", "name the URL that `cqrs project --to` was given"
+        f"no projection has a position in {shown(address)}", "name the URL that `cqrs project --to` was given"
     )
 
 
@@ -66,18 +68,21 @@ def _rows(engine: Engine) -> list[tuple[str, str, int, str, int, str]]:
     with reading(engine).connect() as connection:
         if not inspect(connection).has_table(POSITIONS.name):
             return []
-        return [tuple(one) for one in connection.execute(query.order_by(*query.selected_columns[:3]))]
+        return [
+            tuple(stored_row)
+            for stored_row in connection.execute(query.order_by(*query.selected_columns[:3]))
+        ]
 
 
 def _ends(cluster: Connection, topics: set[tuple[str, str]]) -> dict[tuple[str, str], dict[int, int]]:
     """Return the last stable offsets of the topics, by partition; recreated topics are left out."""
     with Admin(cluster) as admin:
-        found = admin.describe({topic for topic, _ in topics})
-    there = [(topic, id) for topic, id in topics if topic in found and found[topic].topic_id == id]
+        described = admin.describe({topic for topic, _ in topics})
+    existing = [(topic, id) for topic, id in topics if topic in described and described[topic].topic_id == id]
     return {
         (topic, id): {
             number: end
-            for number, (_, end) in readers.bounds(cluster, topic, range(found[topic].partitions)).items()
+            for number, (_, end) in readers.bounds(cluster, topic, range(described[topic].partitions)).items()
         }
-        for topic, id in there
+        for topic, id in existing
     }

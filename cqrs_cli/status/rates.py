@@ -6,62 +6,65 @@ from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.ownership.claim import Counts
-from cqrs_cli.status.partition import DECIDED, PlaceStatus, Rates
+from cqrs_cli.status.partition import AGGREGATE, PartitionStatus, Rates
 
 #: An owner that has not committed for this long, by its clock and this machine's clock, counts as idle.
-_LATELY_MS = 10_000
+_IDLE_AFTER_MS = 10_000
 
 
-class Look(NamedTuple):
+class StatusSnapshot(NamedTuple):
     """All partitions at one moment, in ms since the epoch. `missing`: names without topics, each with the reason."""
 
     clock: int
-    places: tuple[PlaceStatus, ...]
+    statuses: tuple[PartitionStatus, ...]
     missing: Mapping[str, ConfigurationError] = {}
 
     def is_busy(self) -> bool:
         """True if a partition may have progress now: then a second snapshot shows its rate."""
-        return any(_is_busy(place, self.clock) for place in self.places)
+        return any(_is_busy(status, self.clock) for status in self.statuses)
 
 
-def _is_busy(place: PlaceStatus, clock: int) -> bool:
-    if place.kind is DECIDED:
-        last = 0 if place.counts is None else place.counts.last
-        return bool(place.owned) and clock - last < _LATELY_MS
-    return bool(place.owned and place.lag)
+def _is_busy(status: PartitionStatus, clock: int) -> bool:
+    if status.kind is AGGREGATE:
+        last = 0 if status.counts is None else status.counts.last
+        return bool(status.owned) and clock - last < _IDLE_AFTER_MS
+    return bool(status.owned and status.lag)
 
 
-def rated(before: Look | None, now: Look) -> Look:
+def with_rates(previous: StatusSnapshot | None, current: StatusSnapshot) -> StatusSnapshot:
     """Return the snapshot with the rates since the snapshot before."""
-    known = {} if before is None else {place.identity: place for place in before.places}
-    places = (replace(place, rates=_rates(known.get(place.identity), place)) for place in now.places)
-    return now._replace(places=tuple(places))
-
-
-def at_rest(look: Look) -> Look:
-    """Return the snapshot of a moment without decisions: the rate of every owner is 0."""
-    places = (
-        replace(place, rates=None if place.counts is None else Rates(None, 0, 0)) for place in look.places
+    known = {} if previous is None else {status.identity: status for status in previous.statuses}
+    statuses = (
+        replace(status, rates=_rates(known.get(status.identity), status)) for status in current.statuses
     )
-    return look._replace(places=tuple(places))
+    return current._replace(statuses=tuple(statuses))
 
 
-def _rates(was: PlaceStatus | None, now: PlaceStatus) -> Rates | None:
-    if was is None or now.at <= was.at:
+def with_zero_rates(snapshot: StatusSnapshot) -> StatusSnapshot:
+    """Return the snapshot of a moment without decisions: the rate of every owner is 0."""
+    statuses = (
+        replace(status, rates=None if status.counts is None else Rates(None, 0, 0))
+        for status in snapshot.statuses
+    )
+    return snapshot._replace(statuses=tuple(statuses))
+
+
+def _rates(previous: PartitionStatus | None, current: PartitionStatus) -> Rates | None:
+    if previous is None or current.at <= previous.at:
         return None
-    seconds = now.at - was.at
-    is_same_run = _run(was) == _run(now)
-    if now.kind is DECIDED:
+    seconds = current.at - previous.at
+    is_same_run = _owner_run(previous) == _owner_run(current)
+    if current.kind is AGGREGATE:
         # A run counts from zero when it begins: counts of another run are not comparable.
-        old, new = (was.counts if is_same_run else None) or Counts(), now.counts or Counts()
+        old, new = (previous.counts if is_same_run else None) or Counts(), current.counts or Counts()
         done = new.commands - old.commands
         refused = (new.rejected + new.failed) - (old.rejected + old.failed)
     else:
-        is_known = is_same_run and was.position is not None and now.position is not None
-        done, refused = (now.position or 0) - (was.position or 0) if is_known else 0, 0
-    sent = (now.end or 0) - (was.end or 0)
+        is_known = is_same_run and previous.position is not None and current.position is not None
+        done, refused = (current.position or 0) - (previous.position or 0) if is_known else 0, 0
+    sent = (current.end or 0) - (previous.end or 0)
     return Rates(*(max(0, count) / seconds for count in (sent, done, refused)))
 
 
-def _run(place: PlaceStatus) -> str | None:
-    return None if place.owner is None else place.owner.run
+def _owner_run(status: PartitionStatus) -> str | None:
+    return None if status.owner is None else status.owner.run

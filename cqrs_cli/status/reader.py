@@ -16,31 +16,31 @@ from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.status.aggregates import DecidedReader
-from cqrs_cli.status.partition import DECIDED, PlaceStatus
-from cqrs_cli.status.rates import Look, at_rest, rated
+from cqrs_cli.status.aggregates import AggregateStatusReader
+from cqrs_cli.status.partition import AGGREGATE, PartitionStatus
+from cqrs_cli.status.rates import StatusSnapshot, with_rates, with_zero_rates
 from cqrs_cli.status.shards import with_shards
-from cqrs_cli.status.subscriptions import heard_place
+from cqrs_cli.status.subscriptions import subscription_status
 
 #: Seconds between two polls of the claims, which show how fast commands are decided.
-_SPEED_SECONDS = 0.5
+_RATE_INTERVAL = 0.5
 
 #: Seconds after which topics that did not exist are searched again.
-_ABSENT_SECONDS = 5.0
+_SEARCH_INTERVAL = 5.0
 
 
 _NONE: Mapping[str, type[State]] = MappingProxyType({})
 
 
-class _Places(Protocol):
+class _StatusSource(Protocol):
     """Reads the partitions of an aggregate or a process."""
 
-    def look(self) -> list[PlaceStatus]: ...
+    def poll(self) -> list[PartitionStatus]: ...
 
     def close(self) -> None: ...
 
 
-class _Heard:
+class _SubscriptionStatuses:
     """The subscriptions of a process."""
 
     def __init__(
@@ -50,12 +50,15 @@ class _Heard:
         self._topics, self._state_dir = topics, state_dir
         self.close = self._reader.close
 
-    def look(self) -> list[PlaceStatus]:
-        return [heard_place(found, self._topics, self._state_dir) for found in self._reader.look()]
+    def poll(self) -> list[PartitionStatus]:
+        return [
+            subscription_status(subscription, self._topics, self._state_dir)
+            for subscription in self._reader.look()
+        ]
 
 
 class StatusReader:
-    """Polls aggregates and processes, from one thread. Names without topics are left out: see `Look.missing`."""
+    """Polls aggregates and processes, from one thread. `StatusSnapshot.missing` has the names without topics."""
 
     def __init__(
         self,
@@ -65,69 +68,88 @@ class StatusReader:
         processes: Iterable[LoadedProcess] = (),
         *,
         prefix: str = "",
-        again: bool = False,
-        sampling: bool = False,
+        confirm_hidden: bool = False,
+        with_samples: bool = False,
     ) -> None:
-        """Raises `ConfigurationError` if none of the aggregates has topics. `again`, `sampling`: of `DecidedReader`."""
+        """Raises `ConfigurationError` if none of the aggregates has topics.
+
+        `confirm_hidden` and `with_samples` are passed to `AggregateStatusReader`.
+        """
         self._topics, self._state_dir = topics, state_dir
-        decided = partial(DecidedReader, connection, state_dir=state_dir, again=again, sampling=sampling)
-        self._absent: dict[str, Callable[[], _Places]] = {
-            **{name: partial(decided, one) for name, one in topics.items()},
+        aggregate_reader = partial(
+            AggregateStatusReader,
+            connection,
+            state_dir=state_dir,
+            confirm_hidden=confirm_hidden,
+            with_samples=with_samples,
+        )
+        self._missing_sources: dict[str, Callable[[], _StatusSource]] = {
+            **{name: partial(aggregate_reader, item) for name, item in topics.items()},
             **{
-                f"process {one.name}": partial(
-                    _Heard, connection, ProcessTopics(one.name, prefix), one.sources, state_dir
+                f"process {item.name}": partial(
+                    _SubscriptionStatuses,
+                    connection,
+                    ProcessTopics(item.name, prefix),
+                    item.sources,
+                    state_dir,
                 )
-                for one in processes
+                for item in processes
             },
         }
-        self._found: dict[str, _Places] = {}
+        self._sources: dict[str, _StatusSource] = {}
         self.missing: dict[str, ConfigurationError] = {}
-        self._find()
-        if not self._found.keys() & topics.keys():
+        self._find_topics()
+        if not self._sources.keys() & topics.keys():
             raise next(iter(self.missing.values()))
 
-    def _find(self) -> None:
+    def _find_topics(self) -> None:
         """Search for topics."""
-        self._sought = time.monotonic()
-        for name, make in list(self._absent.items()):
+        self._searched_at = time.monotonic()
+        for name, make_source in list(self._missing_sources.items()):
             try:
-                self._found[name] = make()
+                self._sources[name] = make_source()
             except ConfigurationError as error:
                 self.missing[name] = error
             else:
-                del self._absent[name]
+                del self._missing_sources[name]
                 self.missing.pop(name, None)
 
-    def look(self) -> Look:
+    def poll(self) -> StatusSnapshot:
         """Return the current status of all partitions; raises `UnavailableError` if the broker does not answer."""
-        if self._absent and time.monotonic() - self._sought > _ABSENT_SECONDS:
-            self._find()
-        places = [place for one in self._found.values() for place in one.look()]
-        return Look(time.time_ns() // 1_000_000, tuple(places), dict(self.missing))
+        if self._missing_sources and time.monotonic() - self._searched_at > _SEARCH_INTERVAL:
+            self._find_topics()
+        statuses = [status for source in self._sources.values() for status in source.poll()]
+        return StatusSnapshot(time.time_ns() // 1_000_000, tuple(statuses), dict(self.missing))
 
-    def look_twice(self) -> Look:
+    def poll_with_rates(self) -> StatusSnapshot:
         """Return the current status with rates. This takes half a second if an owner has committed recently."""
-        before = self.look()
+        before = self.poll()
         if not before.is_busy():
-            return at_rest(before)
-        time.sleep(_SPEED_SECONDS)
-        return rated(before, self.look())
+            return with_zero_rates(before)
+        time.sleep(_RATE_INTERVAL)
+        return with_rates(before, self.poll())
 
-    def with_states(self, look: Look, store: str, summed: Mapping[str, type[State]] = _NONE) -> Look:
+    def with_states(
+        self, snapshot: StatusSnapshot, store: str, digest_states: Mapping[str, type[State]] = _NONE
+    ) -> StatusSnapshot:
         """Return the snapshot with this machine's shards of the aggregates. `store`: the setting.
 
-        `summed`: the aggregates whose states are summed up, each with their class.
+        `digest_states`: the aggregates whose states are summed up, each with their class.
         """
-        found: list[PlaceStatus] = []
-        for name, places in groupby(look.places, lambda place: place.name if place.kind is DECIDED else ""):
-            here = [replace(one, store=store) for one in places]
-            is_here = name and store == "lmdb"  # with states in memory, a shard here is obsolete
-            if is_here:
-                here = with_shards(here, self._topics[name], self._state_dir, summed.get(name))
-            found += here
-        return look._replace(places=tuple(found))
+        statuses: list[PartitionStatus] = []
+        for name, group in groupby(
+            snapshot.statuses, lambda status: status.name if status.kind is AGGREGATE else ""
+        ):
+            own_statuses = [replace(status, store=store) for status in group]
+            has_shards = name and store == "lmdb"  # with states in memory, a shard here is obsolete
+            if has_shards:
+                own_statuses = with_shards(
+                    own_statuses, self._topics[name], self._state_dir, digest_states.get(name)
+                )
+            statuses += own_statuses
+        return snapshot._replace(statuses=tuple(statuses))
 
     def close(self) -> None:
         """Close the connections; another poll opens new connections."""
-        for one in self._found.values():
-            one.close()
+        for source in self._sources.values():
+            source.close()

@@ -2,46 +2,46 @@
 
 from cqrs_cli.following.processes.plan import ProcessProgress
 from cqrs_cli.following.projections.plan import ProjectionProgress
-from cqrs_cli.status.partition import HEARD, PROJECTED, PlaceStatus
+from cqrs_cli.status.partition import PROCESS, PROJECTION, PartitionStatus
 
 
-def places_of_processes(progress: ProcessProgress | None) -> list[PlaceStatus]:
+def process_statuses(progress: ProcessProgress | None) -> list[PartitionStatus]:
     """Return the status of a run's subscriptions; subscriptions that the run has not claimed have no owner."""
     if progress is None:
         return []
-    found = []
+    statuses = []
     for subscription, end in progress.ends.items():
-        position, owned = progress.positions.get(subscription, 0), subscription in progress.claimed
-        found.append(
-            PlaceStatus(
-                HEARD,
+        position, is_owned = progress.positions.get(subscription, 0), subscription in progress.claimed
+        statuses.append(
+            PartitionStatus(
+                PROCESS,
                 subscription.process,
                 *subscription.source,
                 end=end,
                 position=position,
                 lag=max(0, end - position),
-                owned=owned,
-                idle="" if owned else "no owner",
+                owned=is_owned,
+                idle="" if is_owned else "no owner",
             )
         )
-    return found
+    return statuses
 
 
-def places_of_projection(name: str, progress: ProjectionProgress) -> list[PlaceStatus]:
+def running_projection_statuses(name: str, progress: ProjectionProgress) -> list[PartitionStatus]:
     """Return the status of a projection's partitions."""
-    found = []
+    statuses = []
     for source, end in progress.ends.items():
         position = progress.positions.get(source)
-        idle = "" if position is not None else "no position"
-        found.append(
-            PlaceStatus(
-                PROJECTED,
+        idle_reason = "" if position is not None else "no position"
+        statuses.append(
+            PartitionStatus(
+                PROJECTION,
                 name,
                 *source,
                 end=end,
                 position=position or 0,
                 lag=max(0, end - (position or 0)),
-                idle="new tables are filled" if progress.beside else idle,
+                idle="new tables are filled" if progress.beside else idle_reason,
             )
         )
-    return found
+    return statuses

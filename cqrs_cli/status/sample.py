@@ -12,13 +12,13 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.status.partition import PlaceStatus
+from cqrs_cli.status.partition import PartitionStatus
 
 #: The number of the last outcomes of a partition that a poll reads: reasons and latency come from them.
-SAMPLE = 500
+MAX_OUTCOMES = 500
 
 #: Timeout in seconds for records. They only add details to the display.
-_PATIENCE = 2.0
+_READ_TIMEOUT = 2.0
 
 
 class Sampler:
@@ -26,31 +26,31 @@ class Sampler:
 
     def __init__(self, connection: Connection, topics: Topics) -> None:
         self._connection, self._topics = connection, topics
-        self._outcomes: dict[int, int] = {}  # their end at the previous poll
-        self._first: dict[
+        self._outcome_ends: dict[int, int] = {}  # their end at the previous poll
+        self._oldest_undecided: dict[
             int, tuple[int, int | None]
         ] = {}  # position, and the timestamp of the command there
 
-    def add_to(self, place: PlaceStatus, reader: Consumer, stable: int) -> PlaceStatus:
+    def add_details(self, status: PartitionStatus, reader: Consumer, stable: int) -> PartitionStatus:
         """Return the status with details. `reader` sees committed records only, `stable` is the end of the committed
         commands. Raises the errors of `readers.read_with`.
         """
-        number, position = place.partition, max(place.start or 0, place.position or 0)
+        number, position = status.partition, max(status.start or 0, status.position or 0)
         reasons: Counter[str] = Counter()
         appended: int | None = None  # of the last decided command: its outcome has the command's timestamp
         for record in self._new_outcomes(reader, number):
             try:
-                told = read_outcome(record.value).data
+                outcome = read_outcome(record.value).data
             except ValueError:
                 continue
-            if told.reason is not UNSET:
-                reasons[told.reason if told.code is UNSET else told.code] += 1
-            if told.offset < position:
+            if outcome.reason is not UNSET:
+                reasons[outcome.reason if outcome.code is UNSET else outcome.code] += 1
+            if outcome.offset < position:
                 appended = record.timestamp
-        last = 0 if place.counts is None else place.counts.last
-        first = self._first_undecided(reader, place, position, stable)
+        last = 0 if status.counts is None else status.counts.last
+        first = self._first_undecided(reader, status, position, stable)
         return replace(
-            place,
+            status,
             reasons=reasons,
             oldest=None if first is None else max(0, time.time_ns() // 1_000_000 - first),
             latency=None if appended is None or not last else max(0, last - appended),
@@ -60,26 +60,28 @@ class Sampler:
         """Return the last outcomes since the previous poll; none at the first poll."""
         topic = self._topics.outcomes
         start, end = readers.watermarks(reader, topic, number)
-        before, self._outcomes[number] = self._outcomes.get(number, end), end
-        return self._read(reader, topic, number, max(start, before, end - SAMPLE), end)
+        before, self._outcome_ends[number] = self._outcome_ends.get(number, end), end
+        return self._read(reader, topic, number, max(start, before, end - MAX_OUTCOMES), end)
 
     def _first_undecided(
-        self, reader: Consumer, place: PlaceStatus, position: int, stable: int
+        self, reader: Consumer, status: PartitionStatus, position: int, stable: int
     ) -> int | None:
         """Return the timestamp of the oldest waiting command; it is read once for a position."""
-        if not place.lag:
+        if not status.lag:
             return None
-        number = place.partition
-        known = self._first.get(number)
+        number = status.partition
+        known = self._oldest_undecided.get(number)
         if known is None or known[0] != position or known[1] is None:
             first = self._read(reader, self._topics.commands, number, position, min(stable, position + 10))
-            known = self._first[number] = position, first[0].timestamp if first else None
+            known = self._oldest_undecided[number] = position, first[0].timestamp if first else None
         return known[1]
 
     def _read(self, reader: Consumer, topic: str, number: int, start: int, end: int) -> list[Record]:
         if start >= end:
             return []
-        batches = readers.read_with(self._connection, reader, topic, number, start, end, timeout=_PATIENCE)
+        batches = readers.read_with(
+            self._connection, reader, topic, number, start, end, timeout=_READ_TIMEOUT
+        )
         try:
             return [record for batch in batches for record in batch]
         finally:

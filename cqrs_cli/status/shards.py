@@ -13,22 +13,28 @@ from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import open_readonly
-from cqrs_cli.status.partition import PlaceStatus, ShardStatus
+from cqrs_cli.status.partition import PartitionStatus, ShardStatus
 
 
 def with_shards(
-    places: Iterable[PlaceStatus], topics: Topics, state_dir: Path, summed: type[State] | None = None
-) -> list[PlaceStatus]:
+    statuses: Iterable[PartitionStatus],
+    topics: Topics,
+    state_dir: Path,
+    digest_state: type[State] | None = None,
+) -> list[PartitionStatus]:
     """Return the partitions of an aggregate, each with its shard, if it can be trusted and belongs to the owner's
     topic.
 
-    `summed`: the class of its states, whose digests are then summed up.
+    `digest_state`: the class of its states, whose digests are then summed up.
     """
     folder = shard_folder(state_dir, topics)
-    return [replace(one, shard=_shard(folder / str(one.partition), one.topic_id, summed)) for one in places]
+    return [
+        replace(status, shard=_shard(folder / str(status.partition), status.topic_id, digest_state))
+        for status in statuses
+    ]
 
 
-def _shard(path: Path, topic_id: str | None, summed: type[State] | None) -> ShardStatus | None:
+def _shard(path: Path, topic_id: str | None, digest_state: type[State] | None) -> ShardStatus | None:
     store = None if topic_id is None else open_readonly(path)
     if store is None:
         return None
@@ -37,9 +43,9 @@ def _shard(path: Path, topic_id: str | None, summed: type[State] | None) -> Shar
         if identity.topics.get("commands") != topic_id:  # of an earlier topic with this name
             return None
         total = None
-        if summed is not None:
+        if digest_state is not None:
             total = 0
             for aggregate_id, saved in store.items():
-                one = digest.state_digest(summed, aggregate_id, saved.version, saved.state)
-                total = digest.add(total, one)
+                status = digest.state_digest(digest_state, aggregate_id, saved.version, saved.state)
+                total = digest.add(total, status)
         return ShardStatus(store.count(), sum(file.stat().st_blocks * 512 for file in path.iterdir()), total)

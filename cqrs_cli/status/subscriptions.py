@@ -7,32 +7,40 @@ from cqrs_cli.following.processes.explain import explain_trial
 from cqrs_cli.following.processes.heard import HeardPartition
 from cqrs_cli.following.processes.plan import subscription_place
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
-from cqrs_cli.status.partition import HEARD, PlaceStatus, claimed
+from cqrs_cli.status.partition import PROCESS, PartitionStatus, owner_of
 from cqrs_cli.telemetry.blocked_file import blocked_by
 
 
-def heard_place(found: HeardPartition, topics: ProcessTopics, state_dir: Path) -> PlaceStatus:
+def subscription_status(
+    subscription_poll: HeardPartition, topics: ProcessTopics, state_dir: Path
+) -> PartitionStatus:
     """Return the status of a subscription after a poll, with its owner's report if the owner is on this machine."""
-    subscription, source, position = found.subscription, found.subscription.source, found.position
+    subscription, source, position = (
+        subscription_poll.subscription,
+        subscription_poll.subscription.source,
+        subscription_poll.position,
+    )
     offset = None if position is None else position.offset
-    lag = 0 if offset is None else max(0, found.end - max(found.start, offset))
+    lag = 0 if offset is None else max(0, subscription_poll.end - max(subscription_poll.start, offset))
     stopped = None if position is None else position.stopped
-    owner = claimed(None if position is None else position.claim)
+    owner = owner_of(None if position is None else position.claim)
     trial = None if position is None else position.claim.trial
-    waits = blocked_by(subscription_place(state_dir, topics, source.topic, source.partition)) if lag else ""
-    return PlaceStatus(
-        HEARD,
+    blocked_reason = (
+        blocked_by(subscription_place(state_dir, topics, source.topic, source.partition)) if lag else ""
+    )
+    return PartitionStatus(
+        PROCESS,
         subscription.process,
         *source,
         at=time.monotonic(),
-        start=found.start,
-        end=found.end,
+        start=subscription_poll.start,
+        end=subscription_poll.end,
         position=offset,
         lag=lag,
         owner=owner,
         owned=owner is not None and not owner.stopped,
         trial=None if trial is None else explain_trial(trial),
-        waits_for=waits or None,
+        waits_for=blocked_reason or None,
         stopped_at=stopped,
         way_out=f"cqrs run --process {subscription.process} --skip {subscription.place}@{stopped}",
     )

@@ -213,7 +213,7 @@ DETAILS = [
     Mutation(
         "`--once` takes its own standing still for the rest of a run at work",
         "cqrs_cli/runs/other_runs.py",
-        ((".lasts(positions, asked, answered)", ".lasts(positions, answered, answered)"),),
+        ((".lasts(positions, polled_at, answered_at)", ".lasts(positions, answered_at, answered_at)"),),
         "tests/jobs/run/test_once_wait.py::test_own_pauses_are_no_rest",
     ),
 ]

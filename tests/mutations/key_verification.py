@@ -152,7 +152,7 @@ KEYED = [
     Mutation(
         "status sums up personal fields",
         "cqrs_cli/status/shards.py",
-        (("digest.state_digest(summed, aggregate_id,", "digest.aggregate_digest(aggregate_id,"),),
+        (("digest.state_digest(digest_state, aggregate_id,", "digest.aggregate_digest(aggregate_id,"),),
         "tests/status/test_shards.py::test_digest_is_the_same_after_an_erasure",
     ),
     Mutation(

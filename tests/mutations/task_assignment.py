@@ -2,32 +2,32 @@
 
 from tests.mutations.table import Mutation
 
-_PLACES = "tests/scenarios/takeovers/test_partition_takeovers.py"
-_CREW = "tests/jobs/run/test_task_group.py"
+_TAKEOVERS = "tests/scenarios/takeovers/test_partition_takeovers.py"
+_TASK_GROUP = "tests/jobs/run/test_task_group.py"
 
 PLACING = [
     Mutation(
         "the first takeover ends all owners of its task",
         "cqrs_cli/ownership/monitored_thread.py",
         ((" and not isinstance(self.error, TakenOverError)", ""),),
-        f"{_PLACES}::test_owner_works_until_its_own_takeover",
+        f"{_TAKEOVERS}::test_owner_works_until_its_own_takeover",
     ),
     Mutation(
         "the first task that is taken over ends the others",
         "cqrs_cli/jobs/run.py",
         (
             (
-                "others = [one for one in results if not isinstance(one.error, TakenOverError)]",
-                "others = results",
+                "other_results = [result for result in results if not isinstance(result.error, TakenOverError)]",
+                "other_results = results",
             ),
         ),
-        f"{_PLACES}::test_driver_fences_nothing_meanwhile",
+        f"{_TAKEOVERS}::test_driver_fences_nothing_meanwhile",
     ),
     Mutation(
         "what a later run leaves is kept for ever",
         "cqrs_cli/runs/takeover.py",
-        (("self._clock() - self._since > after", "False"),),
-        f"{_PLACES}::test_rest_is_not_kept_for_ever",
+        (("self._clock() - self._last_claim_at > after", "False"),),
+        f"{_TAKEOVERS}::test_rest_is_not_kept_for_ever",
     ),
     Mutation(
         "places move though all are even",
@@ -38,14 +38,14 @@ PLACING = [
     Mutation(
         "slots that join are not used",
         "cqrs_cli/jobs/engine/task_group.py",
-        (("more = max(0, found.slots - len(staying))", "more = len(leaving)"),),
-        f"{_CREW}::test_slots_that_join_get_places",
+        (("free_slots = max(0, available.slots - len(remaining_tasks))", "free_slots = len(drained_tasks)"),),
+        f"{_TASK_GROUP}::test_slots_that_join_get_places",
     ),
     Mutation(
         "a run waits for slots that are gone",
         "cqrs_cli/jobs/engine/task_group.py",
-        (("elif 0 < slots < tasks and", "elif False and"),),
-        f"{_CREW}::test_without_lost_slots_it_begins_anew",
+        (("elif 0 < slot_count < task_count and", "elif False and"),),
+        f"{_TASK_GROUP}::test_without_lost_slots_it_begins_anew",
     ),
     Mutation(
         "lost tasks wait for a look that waits for a broker",
@@ -56,26 +56,34 @@ PLACING = [
     Mutation(
         "drained executors keep what they own",
         "cqrs_cli/jobs/engine/task_group.py",
-        ((" if found.drained else []", " if False else []"),),
-        f"{_CREW}::test_drained_executors_give_all_away",
+        (("            if available.drained\n", "            if False\n"),),
+        f"{_TASK_GROUP}::test_drained_executors_give_all_away",
     ),
     Mutation(
         "a task that has given all away is submitted again",
         "cqrs_cli/jobs/engine/task_group.py",
-        (("self._members = [*staying, *", "self._members = [*staying, *leaving, *"),),
-        f"{_CREW}::test_task_that_left_is_not_missed",
+        (("            *(_Task(assignment", "            *drained_tasks,\n            *(_Task(assignment"),),
+        f"{_TASK_GROUP}::test_task_that_left_is_not_missed",
     ),
     Mutation(
         "a run waits for slots where executors are drained",
         "cqrs_cli/jobs/engine/task_group.py",
-        (("if all_run and (not slots or self._move(found)):", "if self._move(found) or all_run:"),),
-        f"{_CREW}::test_without_drained_slots_it_begins_anew",
+        (
+            (
+                "if all_have_slots and (not slot_count or self._reassign_partitions(available)):",
+                "if self._reassign_partitions(available) or all_have_slots:",
+            ),
+        ),
+        f"{_TASK_GROUP}::test_without_drained_slots_it_begins_anew",
     ),
     Mutation(
         "a run ends where all executors are drained",
         "cqrs_cli/jobs/engine/task_group.py",
-        (("not slots or ", ""), ("elif 0 < slots < tasks and", "elif slots < tasks and")),
-        f"{_CREW}::test_tasks_stay_if_all_is_drained",
+        (
+            ("not slot_count or ", ""),
+            ("elif 0 < slot_count < task_count and", "elif slot_count < task_count and"),
+        ),
+        f"{_TASK_GROUP}::test_tasks_stay_if_all_is_drained",
     ),
     Mutation(
         "what leaves a drained executor is lost",

@@ -5,8 +5,8 @@ import pytest
 from cqrs_cli.core.messages.payload_reference import find_reference
 from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.runs.reporter import Reporter
-from cqrs_cli.status.aggregates import decided_places
-from cqrs_cli.status.partition import PlaceStatus
+from cqrs_cli.status.aggregates import aggregate_statuses
+from cqrs_cli.status.partition import PartitionStatus
 from cqrs_cli.telemetry.blocked_file import blocked_by
 from tests.payloads.bank import LARGE, Bank, opened, state, supervised
 from tests.payloads.stores import EACH_STORE
@@ -81,10 +81,10 @@ def test_lost_event_stops_every_reader(bank: Bank) -> None:
         state(bank, "ada")
 
 
-def lagging(bank: Bank) -> PlaceStatus:
+def lagging(bank: Bank) -> PartitionStatus:
     """Return the partition's status as `cqrs status` shows it."""
     harness = bank.harness
-    (part,) = decided_places(harness.connection, harness.topics, harness.folder / "state")
+    (part,) = aggregate_statuses(harness.connection, harness.topics, harness.folder / "state")
     return part
 
 

@@ -8,8 +8,8 @@ from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.trials.slow_command import tell_slow
-from cqrs_cli.status.aggregates import decided_places
-from cqrs_cli.status.partition import PlaceStatus
+from cqrs_cli.status.aggregates import aggregate_statuses
+from cqrs_cli.status.partition import PartitionStatus
 from cqrs_cli.status.reader import StatusReader
 from tests.cli.live.terminal import terminal
 from tests.support import AGGREGATES
@@ -33,17 +33,19 @@ def deposited(account: str) -> Sent:
 
 def reader_of(bank: TopicHarness) -> StatusReader:
     topics = {name: Topics(name, bank.topics.prefix) for name in ("bank_account", "order")}
-    return StatusReader(bank.connection, topics, bank.folder / "state", again=True, sampling=True)
+    return StatusReader(
+        bank.connection, topics, bank.folder / "state", confirm_hidden=True, with_samples=True
+    )
 
 
-def only(reader: StatusReader) -> PlaceStatus:
-    (place,) = reader.look().places
+def only(reader: StatusReader) -> PartitionStatus:
+    (place,) = reader.poll().statuses
     return place
 
 
 def test_looks_see_what_happens(single_bank: TopicHarness) -> None:
     reader = reader_of(single_bank)
-    assert list(reader.look().missing) == ["order"]
+    assert list(reader.poll().missing) == ["order"]
     first = only(reader)
     assert (first.end, first.lag, first.owner, first.oldest, first.reasons) == (0, 0, None, None, {})
     single_bank.send(deposited("a"), opened("a"))
@@ -61,7 +63,7 @@ def test_looks_see_what_happens(single_bank: TopicHarness) -> None:
 
 
 def stages(reader: StatusReader) -> str:
-    return " ".join(place.growth or "-" for place in reader.look().places)
+    return " ".join(place.growth or "-" for place in reader.poll().statuses)
 
 
 def test_looks_follow_a_growth(single_bank: TopicHarness) -> None:
@@ -79,7 +81,7 @@ def test_looks_follow_a_growth(single_bank: TopicHarness) -> None:
 def test_new_outcomes_tell_reasons_and_latency(single_bank: TopicHarness) -> None:
     reader = reader_of(single_bank)
     with running(single_bank.plan(once=False)):
-        reader.look()
+        reader.poll()
         single_bank.send(deposited("a"), deposited("b"))
         eventually(lambda: len(single_bank.records("outcomes")) == 2)
         place = eventually(lambda: told if (told := only(reader)).reasons else None)
@@ -108,17 +110,17 @@ def test_remarks_name_a_slow_command(single_bank: TopicHarness) -> None:
     shard = single_bank.shard_path()
     shard.mkdir(parents=True)
     tell_slow(shard, 7, 6.0)
-    (place,) = decided_places(single_bank.connection, single_bank.topics, single_bank.folder / "state")
+    (place,) = aggregate_statuses(single_bank.connection, single_bank.topics, single_bank.folder / "state")
     (remark,) = place.remarks()
     assert remark.startswith("command 7 is being decided for ")
 
 
 def test_lost_broker_is_looked_for_again(single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = reader_of(single_bank)
-    reader.look()
+    reader.poll()
     monkeypatch.setattr("cqrs_cli.ownership.committed_claims.committed", lost)
     with pytest.raises(UnavailableError, match="no answer from Kafka at "):
-        reader.look()
+        reader.poll()
     monkeypatch.undo()
     assert only(reader).lag == 0
     reader.close()

@@ -10,21 +10,23 @@ from rich.console import Console
 from cqrs_cli.cli.live.model import Choices
 from cqrs_cli.cli.live.screen import picture
 from cqrs_cli.cli.render.status import status_document, status_text
-from cqrs_cli.status.columns import COLUMNS, Metric, PlaceColumn, Row, View, place_document, row, total
-from cqrs_cli.status.metrics import families
-from cqrs_cli.status.partition import PLACE_KINDS, PlaceStatus
+from cqrs_cli.status.columns import COLUMNS, Metric, Row, StatusColumn, View, partition_document, row, total
+from cqrs_cli.status.metrics import metric_families
+from cqrs_cli.status.partition import PARTITION_KINDS, PartitionStatus
 from tests.support.statuses import decided, heard, look, projected
 
 #: The columns with one more, which takes one line.
 MORE = (
     *COLUMNS,
-    PlaceColumn("height", lambda place: 100 + place.partition, "height", metric=Metric("height", "So high.")),
+    StatusColumn(
+        "height", lambda place: 100 + place.partition, "height", metric=Metric("height", "So high.")
+    ),
 )
 
 PLACES = [decided(1), heard(2), projected(3)]
 
 
-def text_of(columns: Any, *places: PlaceStatus) -> str:
+def text_of(columns: Any, *places: PartitionStatus) -> str:
     console = Console(file=io.StringIO(), width=200)
     with console.capture() as captured:
         console.print(status_text(look(*(places or PLACES)), "lmdb", columns=columns))
@@ -32,8 +34,8 @@ def text_of(columns: Any, *places: PlaceStatus) -> str:
 
 
 def samples(found: Any) -> dict[str, float]:
-    families: list[Family] = list(found)
-    return {sample.name: sample.value for family in families for sample in family.samples}
+    metric_families: list[Family] = list(found)
+    return {sample.name: sample.value for family in metric_families for sample in family.samples}
 
 
 def test_new_column_is_in_text() -> None:
@@ -61,7 +63,7 @@ SECTIONS = {"aggregates": "bank", "processes": "checkout", "projections": "recen
 
 
 def test_new_column_is_in_prometheus() -> None:
-    found = samples(families(PLACES, MORE))
+    found = samples(metric_families(PLACES, MORE))
     names = ("cqrs_height", "cqrs_process_height", "cqrs_projection_height")
     assert [found[name] for name in names] == [101, 102, 103]
 
@@ -77,20 +79,17 @@ def test_new_column_is_in_top() -> None:
 @pytest.mark.parametrize(
     ("place", "keys"),
     [
-        (
-            decided(),
-            "partition start end position lag owner growth trial deciding waits_for state hidden_by",
-        ),
+        (decided(), "partition start end position lag owner growth trial deciding waits_for state hidden_by"),
         (heard(), "topic partition start end position lag owner stopped_at waits_for"),
         (projected(), "topic partition end position lag owner"),
     ],
 )
-def test_documents_keep_their_keys(place: PlaceStatus, keys: str) -> None:
-    assert list(place_document(place)) == keys.split()
+def test_documents_keep_their_keys(place: PartitionStatus, keys: str) -> None:
+    assert list(partition_document(place)) == keys.split()
 
 
 def test_owner_is_what_its_claim_tells() -> None:
-    owner = place_document(decided())["owner"]
+    owner = partition_document(decided())["owner"]
     counts = {
         "accepted": 10,
         "unchanged": 0,
@@ -102,12 +101,12 @@ def test_owner_is_what_its_claim_tells() -> None:
     }
     claim = {"run": "a", "since": "1970-01-01T00:00:01.000Z", "stopped": False}
     assert owner == {**claim, "commands": 10, **counts, "last": None, "per_second": 0.0}
-    assert place_document(heard())["owner"] == claim
-    assert place_document(projected())["owner"] == "p"
+    assert partition_document(heard())["owner"] == claim
+    assert partition_document(projected())["owner"] == "p"
 
 
 def test_metrics_are_named_by_kind() -> None:
-    names = {family.name for family in families(PLACES)}
+    names = {family.name for family in metric_families(PLACES)}
     assert names == {
         *("cqrs_lag_commands", "cqrs_partition_owned", "cqrs_commands", "cqrs_events"),
         *("cqrs_process_position", "cqrs_process_lag_events", "cqrs_process_partition_owned"),
@@ -116,11 +115,11 @@ def test_metrics_are_named_by_kind() -> None:
 
 
 def test_unknown_values_have_no_samples() -> None:
-    assert "cqrs_lag_commands" not in samples(families([decided(lag=None)]))
+    assert "cqrs_lag_commands" not in samples(metric_families([decided(lag=None)]))
 
 
 def test_every_header_is_in_words() -> None:
-    for kind in PLACE_KINDS:
+    for kind in PARTITION_KINDS:
         assert all("{" not in column.header.format(**kind.words) for column in COLUMNS)
 
 

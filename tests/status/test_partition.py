@@ -1,13 +1,13 @@
 """The texts about a partition: its names, and remarks for an operator."""
 
-from cqrs_cli.status.partition import idle_places
+from cqrs_cli.status.partition import idle_partitions
 from tests.support.statuses import decided, heard, projected
 
 
 def test_places_have_names() -> None:
     assert [one.label for one in (decided(1), heard(2))] == ["bank 1", "checkout < order 2"]
     assert projected(3).label == "recent < order.events 3"
-    assert [one.key for one in (decided(1), heard(2), projected(3))] == [
+    assert [one.ready_key for one in (decided(1), heard(2), projected(3))] == [
         "bank:1",
         "checkout:order:2",
         "order:3",
@@ -29,7 +29,7 @@ def test_stopped_process_says_the_way_out() -> None:
 
 def test_idle_places_are_in_order() -> None:
     places = [heard(1, idle="no owner"), decided(1, idle="warm"), decided(0), decided(2, idle="no owner")]
-    assert list(idle_places(places).items()) == [
+    assert list(idle_partitions(places).items()) == [
         ("bank:1", "warm"),
         ("bank:2", "no owner"),
         ("checkout:order:1", "no owner"),

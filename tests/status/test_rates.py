@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from cqrs_cli.ownership.claim import Counts
-from cqrs_cli.status.partition import PlaceOwner, PlaceStatus, Rates
-from cqrs_cli.status.rates import at_rest, rated
+from cqrs_cli.status.partition import PartitionOwner, PartitionStatus, Rates
+from cqrs_cli.status.rates import with_rates, with_zero_rates
 from tests.support.statuses import decided, heard, look
 
 QUIET = decided(end=100, position=100, counts=Counts(accepted=80, rejected=20))
 
 
-def rates(was: PlaceStatus, now: PlaceStatus) -> Rates | None:
+def rates(was: PartitionStatus, now: PartitionStatus) -> Rates | None:
     """Return the rates of two snapshots, two seconds apart."""
-    (place,) = rated(look(was), look(replace(now, at=was.at + 2))).places
+    (place,) = with_rates(look(was), look(replace(now, at=was.at + 2))).statuses
     return place.rates
 
 
@@ -28,12 +28,12 @@ def test_an_old_burst_is_not_a_rate() -> None:
 
 
 def test_the_first_look_has_no_rates() -> None:
-    assert rated(None, look(QUIET)).places[0].rates is None
-    assert rated(look(decided(7)), look(QUIET)).places[0].rates is None
+    assert with_rates(None, look(QUIET)).statuses[0].rates is None
+    assert with_rates(look(decided(7)), look(QUIET)).statuses[0].rates is None
 
 
 def test_a_new_run_counts_from_zero() -> None:
-    found = rates(QUIET, replace(QUIET, owner=PlaceOwner("b"), counts=Counts(accepted=6)))
+    found = rates(QUIET, replace(QUIET, owner=PartitionOwner("b"), counts=Counts(accepted=6)))
     assert found is not None and found.done == 3
 
 
@@ -46,7 +46,7 @@ def test_processes_are_measured_by_position() -> None:
     """Process managers have no counts, and two runs cannot be compared."""
     was, now = heard(end=100, position=10), heard(end=100, position=50)
     assert rates(was, now) == (0, 20, 0)
-    assert rates(was, replace(now, owner=PlaceOwner("s"))) == (0, 0, 0)
+    assert rates(was, replace(now, owner=PartitionOwner("s"))) == (0, 0, 0)
     assert rates(replace(was, position=None), now) == (0, 0, 0)
 
 
@@ -60,10 +60,10 @@ def test_processes_are_measured_by_position() -> None:
         (heard(lag=0), False),
     ],
 )
-def test_busy_places_deserve_a_second_look(place: PlaceStatus, busy: bool) -> None:
+def test_busy_places_deserve_a_second_look(place: PartitionStatus, busy: bool) -> None:
     assert look(place).is_busy() is busy
 
 
 def test_owners_at_rest_decide_nothing() -> None:
-    owned, new = at_rest(look(QUIET, decided(1, counts=None))).places
+    owned, new = with_zero_rates(look(QUIET, decided(1, counts=None))).statuses
     assert (owned.rates, new.rates) == (Rates(None, 0, 0), None)

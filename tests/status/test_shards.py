@@ -13,7 +13,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import Positions, WriteBatch
-from cqrs_cli.status.partition import DECIDED, PlaceStatus
+from cqrs_cli.status.partition import AGGREGATE, PartitionStatus
 from cqrs_cli.status.shards import with_shards
 from tests.core.personal.customer import Customer
 
@@ -36,7 +36,7 @@ def digest_of(folder: Path, state: bytes) -> int | None:
     saved = {"ann": StoredState(1, 0, 0, state)}
     store.apply(WriteBatch(store.token(), Positions(), Positions(), saved))
     store.close()
-    place = PlaceStatus(DECIDED, "customer", "customer", TOPICS.commands, 0, topic_id="T")
+    place = PartitionStatus(AGGREGATE, "customer", "customer", TOPICS.commands, 0, topic_id="T")
     (found,) = with_shards([place], TOPICS, folder, Customer)
     assert found.shard is not None and found.shard.aggregates == 1
     return found.shard.digest

@@ -6,8 +6,8 @@ from cqrs_cli.following.processes.heard import HeardReader
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.status.partition import PlaceStatus
-from cqrs_cli.status.subscriptions import heard_place
+from cqrs_cli.status.partition import PartitionStatus
+from cqrs_cli.status.subscriptions import subscription_status
 from tests.following.processes.stage import Stage, react_here
 from tests.support import ROOT
 from tests.support.waiting import eventually
@@ -20,9 +20,9 @@ def reader_of(stage: Stage) -> HeardReader:
     return HeardReader(stage.connection, stage.topics, loaded.sources)
 
 
-def places(stage: Stage, reader: HeardReader) -> dict[str, PlaceStatus]:
+def places(stage: Stage, reader: HeardReader) -> dict[str, PartitionStatus]:
     """Return the statuses by aggregate."""
-    found = [heard_place(one, stage.topics, stage.settings.state_dir) for one in reader.look()]
+    found = [subscription_status(one, stage.topics, stage.settings.state_dir) for one in reader.look()]
     return {one.aggregate: one for one in found}
 
 

@@ -4,8 +4,8 @@ from cqrs_cli.following.processes.heard import heard_partitions
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.processes.verify import verify_process
 from cqrs_cli.proof.reactions import Reactions
-from cqrs_cli.status.partition import PlaceStatus
-from cqrs_cli.status.subscriptions import heard_place
+from cqrs_cli.status.partition import PartitionStatus
+from cqrs_cli.status.subscriptions import subscription_status
 from tests.following.processes.stage import Stage
 from tests.support import ROOT
 
@@ -24,11 +24,11 @@ process = cqrs.Process(react)
 """
 
 
-def statuses(stage: Stage) -> dict[str, PlaceStatus]:
+def statuses(stage: Stage) -> dict[str, PartitionStatus]:
     """Return the status of each source, by aggregate."""
     loaded = load_process(stage.name, ROOT, "aggregates")
     found = heard_partitions(stage.connection, stage.topics, loaded.sources)
-    places = (heard_place(one, stage.topics, stage.settings.state_dir) for one in found)
+    places = (subscription_status(one, stage.topics, stage.settings.state_dir) for one in found)
     return {place.aggregate: place for place in places}
 
 

@@ -19,7 +19,7 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.packing import pack
 from cqrs_cli.deciding.plan import Plan, shard_folder
 from cqrs_cli.deciding.prepare import prepare
-from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
+from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process
 from cqrs_cli.kafka import clients, offsets, readers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
@@ -184,7 +184,7 @@ class TopicHarness:
         shards = None
         if machine is not None:
             shards = shard_folder(self.folder / machine, self.topics)
-        verified = verify_here(plan_verify(self.connection, self.topics, self.settings, shards))
+        verified = verify_in_process(plan_verify(self.connection, self.topics, self.settings, shards))
         assert all(not found.skipped for found in verified.compared.values()), verified.compared
         return [str(violation) for violation in verified.violations]
 

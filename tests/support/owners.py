@@ -19,7 +19,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.runs.reporter import Reporter
-from cqrs_cli.runs.task import own
+from cqrs_cli.runs.task import own_partitions
 from tests.support.waiting import eventually
 
 #: Children are forked from a process that has imported all modules and has no threads.
@@ -29,7 +29,11 @@ _PROCESSES.set_forkserver_preload(["tests.support.owners"])
 
 def owned_here(plan: Plan, attempt: int = 0, task: int = 0, tasks: int = 1) -> list[OwnerResult]:
     """Own a task's share of a plan's partitions in this thread until all owners end. Return their results."""
-    return [one for one in own(plan, plan.partitions()[task::tasks], attempt) if isinstance(one, OwnerResult)]
+    return [
+        one
+        for one in own_partitions(plan, plan.partitions()[task::tasks], attempt)
+        if isinstance(one, OwnerResult)
+    ]
 
 
 class Running:
@@ -177,4 +181,4 @@ def _serve(plan: Plan, fault: str, open_files: tuple[int, int] | None, pipe: Pip
     if open_files is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, open_files)
     os.environ[failpoints.VARIABLE] = fault
-    pipe.send(list(own(plan, plan.partitions(), 0)))
+    pipe.send(list(own_partitions(plan, plan.partitions(), 0)))

@@ -39,7 +39,7 @@ def report(step: str = "decide", folding: FoldProgress | None = None) -> OwnerRe
 
 def look(one: OwnerReport, unowned: tuple[Partition, ...] = ()) -> Snapshot:
     counts = {HERE: Counts(accepted=3, rejected=2, events=6)}
-    return Snapshot(0.0, counts, 7, lags={HERE: 7}, reports={HERE: one}, unowned=unowned, again=2)
+    return Snapshot(0.0, counts, 7, lags={HERE: 7}, reports={HERE: one}, unowned=unowned, resubmissions=2)
 
 
 def reacting(claimed: bool = True) -> ProcessProgress:

@@ -15,7 +15,7 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.ownership.assignment import Share
 from cqrs_cli.runs.snapshot import Snapshot
-from cqrs_cli.runs.task import own
+from cqrs_cli.runs.task import own_partitions
 from tests.support.driver import Context
 from tests.support.harness import IMPATIENT
 from tests.support.waiting import eventually
@@ -30,7 +30,9 @@ Owners = Callable[[Plan, Share, threading.Event], Iterable[OwnerResult]]
 def works(plan: Plan, share: Share, _: threading.Event) -> Iterable[OwnerResult]:
     """Own partitions as on a separate machine, because a process may open a shard only once."""
     plan = replace(plan, state_dir=plan.state_dir / str(plan.submission))
-    return cast(Iterable[OwnerResult], own(plan, [plan.partitions()[number] for number in share], 0))
+    return cast(
+        Iterable[OwnerResult], own_partitions(plan, [plan.partitions()[number] for number in share], 0)
+    )
 
 
 class Cluster(Context):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, UsageError
-from cqrs_cli.jobs.engine.driver_address import driver_place
+from cqrs_cli.jobs.engine.driver_address import driver_address
 from cqrs_cli.telemetry.datagrams import tell_driver
 from cqrs_cli.telemetry.listener import REPORTS_PORT
 from cqrs_cli.telemetry.task_messages import TaskNotes
@@ -55,8 +55,10 @@ def context(**conf: str) -> Any:
 
 
 def test_place_has_the_fixed_port() -> None:
-    assert driver_place(context()) == HOST
-    assert driver_place(context(spark_driver_host="driver", spark_cqrs_reports_port="7080")) == "driver:7080"
+    assert driver_address(context()) == HOST
+    assert (
+        driver_address(context(spark_driver_host="driver", spark_cqrs_reports_port="7080")) == "driver:7080"
+    )
     for text in ("0", "65536", "x", ""):
         with pytest.raises(UsageError, match=f"{REPORTS_PORT}={text}: that is not a port"):
-            driver_place(context(spark_cqrs_reports_port=text))
+            driver_address(context(spark_cqrs_reports_port=text))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from cqrs_cli.doctor.check import Check
     from cqrs_cli.following.processes.load import LoadedProcess
     from cqrs_cli.settings.settings import Settings
-    from cqrs_cli.status.rates import Look
+    from cqrs_cli.status.rates import StatusSnapshot
 
 #: The name of the check.
 _NAME = "partitions"
@@ -35,7 +35,7 @@ def check_places(cli: Cli, settings: "Settings") -> "Iterator[Check]":
             prefix=settings.topic_prefix,
         )
         with closing(reader):
-            look = reader.look()
+            look = reader.poll()
         yield from examined(_NAME, lambda: judge_places(look))
 
 
@@ -49,19 +49,22 @@ def _processes(settings: "Settings") -> "Iterator[LoadedProcess]":
             yield load_process(name, settings.root, settings.aggregates)
 
 
-def judge_places(look: "Look") -> "Iterator[Check]":
+def judge_places(look: "StatusSnapshot") -> "Iterator[Check]":
     """Yield a warning for each remark, else a summary. Another check reports transactions that hide commands."""
     from cqrs_cli.doctor.check import ok, warn
     from cqrs_cli.formatting import counted
 
     warned = False
-    for place in look.places:
+    for place in look.statuses:
         for remark in replace(place, hidden_by=None).remarks():
             what, _, way_out = remark.partition("; ")
             warned = True
             yield warn(_NAME, f"{place.label}: {what}", way_out)
     if not warned:
-        lag, unowned = sum(place.lag or 0 for place in look.places), [not one.owned for one in look.places]
+        lag, unowned = (
+            sum(place.lag or 0 for place in look.statuses),
+            [not one.owned for one in look.statuses],
+        )
         yield ok(
-            _NAME, f"{counted(len(look.places), 'partition')}, {sum(unowned)} without an owner; lag {lag:,}"
+            _NAME, f"{counted(len(look.statuses), 'partition')}, {sum(unowned)} without an owner; lag {lag:,}"
         )

@@ -60,7 +60,7 @@ def project(
     from cqrs_cli.following.projections.database import parse_database, shown
     from cqrs_cli.following.projections.load import load_projection
     from cqrs_cli.following.projections.prepare import PATIENT, prepare_projection
-    from cqrs_cli.jobs.projection import is_little
+    from cqrs_cli.jobs.projection import is_small_backlog
     from cqrs_cli.kafka.event_tail import OutgrownError
     from cqrs_cli.status.metrics import ProjectionMetrics
 
@@ -83,7 +83,7 @@ def project(
         prepared = prepare(rebuild=rebuild)
         metrics = None if address is None else (address, ProjectionMetrics(name))
         display: RecordsDisplay[ProjectionProgress] = stack.enter_context(RecordsDisplay(cli, metrics))
-        if once and spark == SparkOptions() and is_little(prepared.new or prepared.live):
+        if once and spark == SparkOptions() and is_small_backlog(prepared.new or prepared.live):
             run, by = _run_here(cli, loaded, display), "this process"
         else:
             run, tasks = stack.enter_context(_run_on_spark(cli, name, prepared, place, properties, display))
@@ -106,9 +106,9 @@ def project(
 
 
 def _run_here(cli: Cli, loaded: "LoadedProjection", display: "RecordsDisplay[ProjectionProgress]") -> "Run":
-    from cqrs_cli.jobs.projection import run_here
+    from cqrs_cli.jobs.projection import run_in_process
 
-    return partial(run_here, loaded=loaded, show=display.show, note=cli.note)
+    return partial(run_in_process, loaded=loaded, show=display.show, report=cli.note)
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def _run_on_spark(
     with spark_session(cli, "project", [name], properties, [PACKAGE]) as (context, slots):
         partitions = len(prepared.live.sources)
         tasks = min(partitions, dialect_of(place).tasks or partitions, slots)
-        yield partial(run_projection, context, tasks=tasks, show=display.show, note=cli.note), tasks
+        yield partial(run_projection, context, task_count=tasks, show=display.show, report=cli.note), tasks
 
 
 def _fill_beside(

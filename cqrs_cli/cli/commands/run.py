@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cqrs_cli.cli.render.progress import RunDisplay
     from cqrs_cli.core.aggregate.aggregate import Aggregate
     from cqrs_cli.kafka.connection.connection import Connection
-    from cqrs_cli.runs.run_plan import Assembly, OperatorOverrides
+    from cqrs_cli.runs.run_plan import OperatorOverrides, RunPlan
     from cqrs_cli.runs.snapshot import Snapshot
 
 
@@ -119,16 +119,16 @@ def run(
         cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
     address, places = metrics_at(metrics_address), interventions.read()
     assembly = _assemble(cli, aggregates, processes, places, once, standby)
-    note_clock(cli, assembly.plan.connection)
+    note_clock(cli, assembly.deciding_plan.connection)
     if once and not places:
-        left = assembly.left(cli.note)
+        left = assembly.remaining_part(cli.note)
         if left is None:
-            cli.result(*run_result(assembly.nothing_left()))
+            cli.result(*run_result(assembly.finished_snapshot()))
             return None
         assembly = left
-    packages = [PROCESSES] if assembly.reacting else []
+    packages = [PROCESSES] if assembly.process_plan else []
     with (
-        RunDisplay(cli, address, decides=bool(assembly.plan.topics)) as display,
+        RunDisplay(cli, address, decides=bool(assembly.deciding_plan.topics)) as display,
         spark_session(cli, "run", assembly.names, properties, packages) as (context, slots),
     ):
         tasks = min(assembly.partitions, slots)
@@ -148,10 +148,10 @@ def _assemble(
     interventions: "OperatorOverrides",
     once: bool,
     standby: bool,
-) -> "Assembly":
+) -> "RunPlan":
     """The plans of the aggregates and process managers that are named; without names of all."""
     from cqrs_cli.cli.processes import chosen_processes
-    from cqrs_cli.runs.run_plan import assemble
+    from cqrs_cli.runs.run_plan import plan_run
 
     everything = not (aggregates or processes.process)
     known = cli.usable(aggregates) if aggregates or everything else {}
@@ -161,7 +161,7 @@ def _assemble(
     reacts = processes.process or (everything and not processes.no_processes)
     chosen = chosen_processes(cli, connection, processes.process) if reacts else []
     beginning = processes.origin == "beginning"
-    return assemble(
+    return plan_run(
         cli.settings,
         connection,
         known,
@@ -186,12 +186,12 @@ def _with_topics(
     return {name: one for name, one in aggregates.items() if name not in left_out}
 
 
-def _begin(cli: Cli, assembly: "Assembly", tasks: int, standby: bool) -> None:
+def _begin(cli: Cli, assembly: "RunPlan", tasks: int, standby: bool) -> None:
     """Say what begins, and for which run; raises `CqrsError` for code that --reload has not judged."""
     from cqrs_cli.cli.reload.files import check_judged
-    from cqrs_cli.runs.other_runs import others_at_work
+    from cqrs_cli.runs.other_runs import active_runs
 
-    for other, commands in others_at_work(assembly.plan).items():
+    for other, commands in active_runs(assembly.deciding_plan).items():
         how = "standing by for" if standby else "taking over from"
         cli.note(f"{how} run {other}, which has decided {counted(commands, 'command')}")
     where = f"{counted(assembly.partitions, 'partition')}, {counted(tasks, 'task')}"
@@ -200,14 +200,16 @@ def _begin(cli: Cli, assembly: "Assembly", tasks: int, standby: bool) -> None:
 
 
 def _decide(
-    cli: Cli, context: "SparkContext", assembly: "Assembly", tasks: int, display: "RunDisplay"
+    cli: Cli, context: "SparkContext", assembly: "RunPlan", tasks: int, display: "RunDisplay"
 ) -> "Snapshot":
     """Decide and react until the run ends; how far it came is said also when it is stopped or taken over."""
     from cqrs_cli.cli.render.progress import run_result
     from cqrs_cli.jobs.run import run_owners
 
     try:
-        return run_owners(context, assembly.plan, tasks, display.show, display.note, assembly.reacting)
+        return run_owners(
+            context, assembly.deciding_plan, tasks, display.show, display.note, assembly.process_plan
+        )
     except (KeyboardInterrupt, TakenOverError) as end:
         if display.last is not None:
             how = "stopped" if isinstance(end, KeyboardInterrupt) else "taken over"

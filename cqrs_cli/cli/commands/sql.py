@@ -120,8 +120,8 @@ def _answer(cli: Cli, session: "SqlSession", query: str, shape: Format, target: 
         count = session.write(answer, target)
         cli.result({"rows": count, "out": target.folder}, f"{count:,} rows written to {target.folder}")
     elif answer.columns:
-        with session.told():
-            print_rows(cli, answer, shape, session.check)
+        with session.one_line_errors():
+            print_rows(cli, answer, shape, session.check_results)
     cli.flush()
 
 

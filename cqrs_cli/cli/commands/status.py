@@ -12,8 +12,8 @@ from cqrs_cli.cli.render.status import status_document, status_text
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
-    from cqrs_cli.status.partition import PlaceStatus
-    from cqrs_cli.status.rates import Look
+    from cqrs_cli.status.partition import PartitionStatus
+    from cqrs_cli.status.rates import StatusSnapshot
 
 
 @command(
@@ -57,21 +57,21 @@ def status(
     note_clock(cli, connection)
     with closing(reader):
         summed = {name: one.state for name, one in names.items()} if with_digest else {}
-        look = reader.with_states(reader.look_twice(), cli.settings.store, summed)
+        look = reader.with_states(reader.poll_with_rates(), cli.settings.store, summed)
     if projections is not None:
-        look = look._replace(places=(*look.places, *_projected(cli, connection, projections)))
+        look = look._replace(statuses=(*look.statuses, *_projected(cli, connection, projections)))
     _show(cli, look, with_digest)
 
 
-def _projected(cli: Cli, connection: "Connection", url: str) -> "list[PlaceStatus]":
+def _projected(cli: Cli, connection: "Connection", url: str) -> "list[PartitionStatus]":
     check_sqlalchemy()
     from cqrs_cli.following.projections.database import parse_database
-    from cqrs_cli.status.projections import projected_places
+    from cqrs_cli.status.projections import projection_statuses
 
-    return projected_places(connection, parse_database(url, cli.settings.root, "--projections"))
+    return projection_statuses(connection, parse_database(url, cli.settings.root, "--projections"))
 
 
-def _show(cli: Cli, look: "Look", with_digest: bool = False) -> None:
+def _show(cli: Cli, look: "StatusSnapshot", with_digest: bool = False) -> None:
     store = cli.settings.store
     cli.result(
         status_document(look, store, with_digest),

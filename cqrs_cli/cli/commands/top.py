@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cqrs_cli.cli.live.model import Choices
-    from cqrs_cli.status.rates import Look
+    from cqrs_cli.status.rates import StatusSnapshot
 
 
 @command(app, examples=["cqrs top", "cqrs top bank_account order --every 5s"])
@@ -54,13 +54,13 @@ def top(
         cli.settings.state_dir,
         processes,
         prefix=cli.settings.topic_prefix,
-        again=True,
-        sampling=True,
+        confirm_hidden=True,
+        with_samples=True,
     )
 
-    def draw(seen: LiveLook, look: "Look", choices: "Choices") -> "RenderableType":
+    def draw(seen: LiveLook, look: "StatusSnapshot", choices: "Choices") -> "RenderableType":
         return picture(look, choices, seen.reasons, seen.trouble, cli.stdout.width, cli.stdout.height)
 
-    show_live(cli.stdout, reader.look, reader.close, interval, draw)
+    show_live(cli.stdout, reader.poll, reader.close, interval, draw)
     for name, why_not in reader.missing.items():
         cli.note(f"{name}: {cli.with_flags(str(why_not))}")

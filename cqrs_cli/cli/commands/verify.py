@@ -102,7 +102,7 @@ def _verify_aggregates(
 ) -> list[CqrsError]:
     """Print the findings on Spark; the errors that they are are returned."""
     from cqrs_cli.cli.render.verify import proving_text
-    from cqrs_cli.jobs.verify.driver import proved_by, verify_topics
+    from cqrs_cli.jobs.verify.driver import checkpoint_scope, verify_topics
     from cqrs_cli.scans.verify.since import resumed_from
 
     plans = {name: _plan(cli, name, proof) for name in names}
@@ -110,7 +110,7 @@ def _verify_aggregates(
     with ExitStack() as stack:
         if proof.kept is not None:
             folder, plan = Path(proof.kept).absolute(), plans[names[0]]
-            work = stack.enter_context(resumed_from(folder, proved_by(plan)))
+            work = stack.enter_context(resumed_from(folder, checkpoint_scope(plan)))
             plans = {names[0]: replace(plan, since=work)}
         context, _ = stack.enter_context(spark_session(cli, "verify", names, properties))
         for name, plan in plans.items():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cqrs_cli.cli.live.keys import Keys
 from cqrs_cli.cli.live.model import Choices, Reasons
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.status.rates import Look, rated
+from cqrs_cli.status.rates import StatusSnapshot, with_rates
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -24,16 +24,16 @@ _MOST = 6
 
 
 def looks(
-    look: Callable[[], Look],
+    look: Callable[[], StatusSnapshot],
     interval: float,
     say: Callable[[str], None],
     sleep: Callable[[float], object],
-) -> Iterator[Look]:
+) -> Iterator[StatusSnapshot]:
     """Yield a snapshot every `interval` seconds, with the rates since the previous snapshot; the first has no rates.
 
     If the broker is away, `say` gets the reason. `sleep` returns True to end the loop.
     """
-    before: Look | None = None
+    before: StatusSnapshot | None = None
     while True:
         began = time.monotonic()
         try:
@@ -41,7 +41,7 @@ def looks(
         except UnavailableError as error:
             say(error.message)
         else:
-            before = rated(before, now)
+            before = with_rates(before, now)
             yield before
         if sleep(max(0.0, began + interval - time.monotonic())):
             return
@@ -50,7 +50,7 @@ def looks(
 class LiveLook(NamedTuple):
     """The snapshot and the error to show, passed from the polling thread to the drawing thread as one value."""
 
-    look: Look | None = None
+    look: StatusSnapshot | None = None
     reasons: Sequence[tuple[str, str, int]] = ()
     trouble: str = ""
 
@@ -58,7 +58,9 @@ class LiveLook(NamedTuple):
 class _Watch:
     """Polls in a thread of its own, so that a slow broker does not delay the keys."""
 
-    def __init__(self, look: Callable[[], Look], close: Callable[[], None], interval: float) -> None:
+    def __init__(
+        self, look: Callable[[], StatusSnapshot], close: Callable[[], None], interval: float
+    ) -> None:
         self._look, self._close, self._interval = look, close, interval
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -90,10 +92,10 @@ class _Watch:
 
 def show_live(
     console: "Console",
-    look: Callable[[], Look],
+    look: Callable[[], StatusSnapshot],
     close: Callable[[], None],
     interval: float,
-    draw: "Callable[[LiveLook, Look, Choices], RenderableType]",
+    draw: "Callable[[LiveLook, StatusSnapshot, Choices], RenderableType]",
 ) -> None:
     """Draw snapshots until `q` is pressed, then call `close`. The terminal's mode is restored.
 

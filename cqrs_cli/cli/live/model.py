@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from cqrs_cli.status.columns import COLUMNS, PlaceColumn, Row, row, total
-from cqrs_cli.status.partition import PlaceStatus
-from cqrs_cli.status.rates import Look
+from cqrs_cli.status.columns import COLUMNS, Row, StatusColumn, row, total
+from cqrs_cli.status.partition import PartitionStatus
+from cqrs_cli.status.rates import StatusSnapshot
 
 #: The period of the displayed reasons in seconds.
 REASONS_FOR = 60.0
@@ -38,7 +38,7 @@ class Choices:
                 return replace(self, ended=True)
         return self
 
-    def rows(self, places: Iterable[PlaceStatus], columns: Sequence[PlaceColumn]) -> list[Row]:
+    def rows(self, places: Iterable[PartitionStatus], columns: Sequence[StatusColumn]) -> list[Row]:
         """Return the rows to show, in order: the largest value first, names in alphabetical order."""
         ordered = sorted(places, key=lambda place: (place.subject, place.partition))
         rows = [row(place, columns) for place in ordered]
@@ -59,10 +59,10 @@ class Reasons:
     def __init__(self) -> None:
         self._seen: deque[tuple[float, str, Mapping[str, int]]] = deque()
 
-    def add(self, look: Look) -> None:
+    def add(self, look: StatusSnapshot) -> None:
         """Add a snapshot, and remove snapshots that are older than a minute."""
-        self._seen += [(place.at, place.name, place.reasons) for place in look.places if place.reasons]
-        now = max((place.at for place in look.places), default=0.0)
+        self._seen += [(place.at, place.name, place.reasons) for place in look.statuses if place.reasons]
+        now = max((place.at for place in look.statuses), default=0.0)
         while self._seen and self._seen[0][0] < now - REASONS_FOR:
             self._seen.popleft()
 

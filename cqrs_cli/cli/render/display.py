@@ -68,7 +68,7 @@ class JobDisplay(Generic[_T]):
     def note(self, text: str) -> None:
         """Print a permanent line, for a message that needs an operator's attention."""
         if self._endpoint is not None:
-            self._endpoint.beat()
+            self._endpoint.record_heartbeat()
         self.cli.note(text, "warning")
 
     def show(self, now: _T) -> None:

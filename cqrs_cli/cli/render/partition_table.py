@@ -8,25 +8,25 @@ from rich.table import Table
 from rich.text import Text
 
 from cqrs_cli.cli.output import printable
-from cqrs_cli.status.columns import COLUMNS, PlaceColumn, Row, View, texts
-from cqrs_cli.status.partition import PlaceKind
+from cqrs_cli.status.columns import COLUMNS, Row, StatusColumn, View, texts
+from cqrs_cli.status.partition import PartitionKind
 
 #: Characters between two columns.
 _GAP = 2
 
 
 def columns_of(
-    view: View, kinds: Iterable[PlaceKind], columns: Sequence[PlaceColumn] = COLUMNS
-) -> list[PlaceColumn]:
+    view: View, kinds: Iterable[PartitionKind], columns: Sequence[StatusColumn] = COLUMNS
+) -> list[StatusColumn]:
     """Return the columns of a table with these kinds of partitions."""
     there = set(kinds)
     return [one for one in columns if one.header and view in one.view and there & set(one.kinds)]
 
 
 def place_table(
-    kind: PlaceKind,
+    kind: PartitionKind,
     rows: Sequence[Row],
-    columns: Sequence[PlaceColumn],
+    columns: Sequence[StatusColumn],
     sums: Row,
     width: int,
     sort: str = "",
@@ -57,7 +57,7 @@ def place_table(
     return table
 
 
-def header_of(column: PlaceColumn, kind: PlaceKind) -> str:
+def header_of(column: StatusColumn, kind: PartitionKind) -> str:
     """Return a column's header with the texts of `kind`."""
     return column.header.format(**kind.words)
 
@@ -66,7 +66,7 @@ def _marked(is_sorted: bool) -> str:
     return "underline" if is_sorted else ""
 
 
-def _style(row: Row, columns: Sequence[PlaceColumn]) -> str:
+def _style(row: Row, columns: Sequence[StatusColumn]) -> str:
     """Return red for commands that wait for an owner."""
     found = {column.name: value for column, value in zip(columns, row.values, strict=True)}
     return "" if found.get("owner") is not None else "red" if found.get("lag") else "dim"
@@ -79,7 +79,7 @@ class _Fit(NamedTuple):
     names: int
 
 
-def _fitting(kind: PlaceKind, rows: Sequence[Row], columns: Sequence[PlaceColumn], width: int) -> _Fit:
+def _fitting(kind: PartitionKind, rows: Sequence[Row], columns: Sequence[StatusColumn], width: int) -> _Fit:
     """Leave out rare columns without values, then spare columns until the other columns fit; then shorten names."""
     cells = [list(texts(row, columns)) for row in rows]
     widths = [

@@ -50,7 +50,7 @@ class RunDisplay(JobDisplay["Snapshot"]):
 
     def tell(self, now: "Snapshot") -> None:
         """Report once that a displayed rebuild has ended, and that processes listen."""
-        rebuild, largest = now.rebuild(), self._largest
+        rebuild, largest = now.rebuild_progress(), self._largest
         if rebuild is None and largest is not None:
             self._largest = None
             self.cli.note(f"rebuilt {_shards(largest)}")
@@ -68,18 +68,18 @@ class RunDisplay(JobDisplay["Snapshot"]):
             return True
         if not self._decides:
             return now.processes is not None and now.processes.listens
-        return now.total("commands") > 0 or now.rebuild() is not None
+        return now.total("commands") > 0 or now.rebuild_progress() is not None
 
     def facts(self, now: "Snapshot") -> tuple[object, ...]:
         """Return all facts except the speed."""
-        waiting = now.waiting() if self.cli.streaming else None  # a plain line does not contain it
+        waiting = now.waiting_partitions() if self.cli.streaming else None  # a plain line does not contain it
         reacted = None if now.processes is None else (now.processes.position, now.processes.lag)
-        return now.total("commands"), now.lag, now.rebuild(), waiting, reacted
+        return now.total("commands"), now.lag, now.rebuild_progress(), waiting, reacted
 
 
 def progress_line(snapshot: "Snapshot", rate: float) -> str:
     """Return one line: a rebuild if there is one, speed, lag, and the number of outcomes by status."""
-    rebuild = snapshot.rebuild()
+    rebuild = snapshot.rebuild_progress()
     rebuilding = "" if rebuild is None else f"rebuilding {_shards(rebuild)}, {rebuild.percent} %"
     if rebuilding and not snapshot.total("commands"):
         return rebuilding
@@ -103,7 +103,7 @@ def _shards(rebuild: "Rebuild") -> str:
 
 def progress_document(snapshot: "Snapshot", rate: float) -> dict[str, Any]:
     """Return the progress for programs, with a part for each aggregate."""
-    rebuild = snapshot.rebuild()
+    rebuild = snapshot.rebuild_progress()
     aggregates = sorted({name for name, _ in [*snapshot.counts, *snapshot.lags]})
     reacting = {} if snapshot.processes is None else {"processes": snapshot.processes.by_process()}
     return {
@@ -111,7 +111,7 @@ def progress_document(snapshot: "Snapshot", rate: float) -> dict[str, Any]:
         "lag": snapshot.lag,
         "per_second": round(rate, 1),
         "rebuilding": None if rebuild is None else rebuild._asdict(),
-        "waiting": snapshot.waiting_places(),
+        "waiting": snapshot.waiting_by_name(),
         "aggregates": {
             name: {
                 **_sums(snapshot, name),

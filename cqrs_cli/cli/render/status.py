@@ -9,23 +9,26 @@ from cqrs_cli.cli.output import WIDE
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from cqrs_cli.status.columns import PlaceColumn
-    from cqrs_cli.status.partition import PlaceStatus
-    from cqrs_cli.status.rates import Look
+    from cqrs_cli.status.columns import StatusColumn
+    from cqrs_cli.status.partition import PartitionStatus
+    from cqrs_cli.status.rates import StatusSnapshot
 
 
 def status_document(
-    look: "Look", store: str, with_digest: bool = False, columns: "Sequence[PlaceColumn] | None" = None
+    look: "StatusSnapshot",
+    store: str,
+    with_digest: bool = False,
+    columns: "Sequence[StatusColumn] | None" = None,
 ) -> dict[str, Any]:
     """Return the snapshot as JSON. `store`: the setting."""
     from cqrs_cli.core.messages.timestamps import rfc3339
-    from cqrs_cli.status.columns import COLUMNS, place_document
-    from cqrs_cli.status.partition import DECIDED, HEARD, PROJECTED, standing_by
+    from cqrs_cli.status.columns import COLUMNS, partition_document
+    from cqrs_cli.status.partition import AGGREGATE, PROCESS, PROJECTION, standbys_by_name
 
-    def partitions(places: "Iterable[PlaceStatus]") -> list[dict[str, Any]]:
-        return [place_document(place, columns or COLUMNS) for place in places]
+    def partitions(places: "Iterable[PartitionStatus]") -> list[dict[str, Any]]:
+        return [partition_document(place, columns or COLUMNS) for place in places]
 
-    decided = [place for place in look.places if place.kind is DECIDED]
+    decided = [place for place in look.statuses if place.kind is AGGREGATE]
     written = {"time": rfc3339(look.clock), **_sums(decided), "store": store}
     if with_digest:
         written["digest"] = _digest(decided)
@@ -33,15 +36,15 @@ def status_document(
         name: {
             **_sums(places),
             **({"digest": _digest(places)} if with_digest else {}),
-            "standbys": standing_by(places).get(name, []),
+            "standbys": standbys_by_name(places).get(name, []),
             "partitions": partitions(places),
         }
         for name, places in _by_name(decided)
     }
     written["missing"] = list(look.missing)
-    for key, kind in (("processes", HEARD), ("projections", PROJECTED)):
-        found = _by_name(place for place in look.places if place.kind is kind)
-        if found or kind is HEARD:
+    for key, kind in (("processes", PROCESS), ("projections", PROJECTION)):
+        found = _by_name(place for place in look.statuses if place.kind is kind)
+        if found or kind is PROCESS:
             written[key] = {
                 name: {"lag": sum(place.lag or 0 for place in places), "partitions": partitions(places)}
                 for name, places in found
@@ -49,11 +52,11 @@ def status_document(
     return written
 
 
-def _by_name(places: "Iterable[PlaceStatus]") -> "list[tuple[str, list[PlaceStatus]]]":
+def _by_name(places: "Iterable[PartitionStatus]") -> "list[tuple[str, list[PartitionStatus]]]":
     return [(name, list(found)) for name, found in groupby(places, lambda place: place.name)]
 
 
-def _sums(places: "Sequence[PlaceStatus]") -> dict[str, Any]:
+def _sums(places: "Sequence[PartitionStatus]") -> dict[str, Any]:
     return {
         "lag": sum(place.lag or 0 for place in places),
         "commands": sum(place.counts.commands for place in places if place.counts is not None),
@@ -61,7 +64,7 @@ def _sums(places: "Sequence[PlaceStatus]") -> dict[str, Any]:
     }
 
 
-def _digest(places: "Iterable[PlaceStatus]") -> str | None:
+def _digest(places: "Iterable[PartitionStatus]") -> str | None:
     """Return the sum over the shards; None if a shard is not on this machine."""
     from cqrs_cli.core import digest
 
@@ -74,10 +77,10 @@ def _digest(places: "Iterable[PlaceStatus]") -> str | None:
 
 
 def status_text(
-    look: "Look",
+    look: "StatusSnapshot",
     store: str,
     with_digest: bool = False,
-    columns: "Sequence[PlaceColumn] | None" = None,
+    columns: "Sequence[StatusColumn] | None" = None,
     width: int = WIDE,
 ) -> "RenderableType":
     """Return the snapshot for people: a table for each kind of partition, and remarks for an operator.
@@ -89,11 +92,11 @@ def status_text(
 
     from cqrs_cli.cli.render.partition_table import columns_of, place_table
     from cqrs_cli.status.columns import COLUMNS, View, row, total
-    from cqrs_cli.status.partition import DECIDED, PLACE_KINDS, standing_by
+    from cqrs_cli.status.partition import AGGREGATE, PARTITION_KINDS, standbys_by_name
 
     parts: list[RenderableType] = []
-    for kind in PLACE_KINDS:
-        places = [place for place in look.places if place.kind is kind]
+    for kind in PARTITION_KINDS:
+        places = [place for place in look.statuses if place.kind is kind]
         if places:
             shown = columns_of(View.STATUS, [kind], columns or COLUMNS)
             rows = [row(place, shown) for place in places]
@@ -101,10 +104,11 @@ def status_text(
             table.show_footer = len(rows) > 1
             parts += [*([""] if parts else []), table]
             parts += [
-                Text(f"{name}: standing by: {', '.join(runs)}") for name, runs in standing_by(places).items()
+                Text(f"{name}: standing by: {', '.join(runs)}")
+                for name, runs in standbys_by_name(places).items()
             ]
             parts += [Text(f"{place.label}: {remark}") for place in places for remark in place.remarks()]
-        if kind is DECIDED and with_digest:
+        if kind is AGGREGATE and with_digest:
             parts += [
                 f"digest of {name}: {_digest(found) or _without_digest(name, store)}"
                 for name, found in _by_name(places)

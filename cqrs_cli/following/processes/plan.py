@@ -141,7 +141,7 @@ class ProcessProgress:
     ends: Mapping[Subscription, int]
     claimed: frozenset[Subscription] = frozenset()  # subscriptions that this run has claimed
     waiting: frozenset[Subscription] = frozenset()  # target partitions that wait for their parent
-    again: int = 0  # resubmitted tasks
+    resubmissions: int = 0  # number of resubmitted tasks
     events: int = 0  # known at the end
     commands: int = 0  # known at the end
     seconds: float = 0.0  # duration of the owners' work, known at the end

@@ -64,7 +64,7 @@ class ProjectionProgress:
     events: int = 0  # projected events, known at the end
     seconds: float = 0.0  # duration of the projectors' work, known at the end
     beside: bool = False  # True: progress of shadow tables, while the live tables are in use
-    again: int = 0  # resubmitted tasks
+    resubmissions: int = 0  # number of resubmitted tasks
 
     @property
     def position(self) -> int:

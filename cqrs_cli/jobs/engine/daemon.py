@@ -15,11 +15,11 @@ from pathlib import Path
 
 def without_archives(path: list[str]) -> list[str]:
     """Return the path without Spark's archives, if the PySpark that they belong to is installed on the path."""
-    spec = PathFinder.find_spec("pyspark", [place for place in path if not place.endswith(".zip")])
+    spec = PathFinder.find_spec("pyspark", [folder for folder in path if not folder.endswith(".zip")])
     if spec is None or spec.origin is None:
         return path
     home = Path(spec.origin).parent.resolve()
-    return [place for place in path if home not in Path(place).resolve().parents]
+    return [folder for folder in path if home not in Path(folder).resolve().parents]
 
 
 def fork_workers() -> None:

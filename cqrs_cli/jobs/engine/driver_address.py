@@ -3,18 +3,21 @@
 from typing import TYPE_CHECKING
 
 from cqrs_cli.errors import UsageError
-from cqrs_cli.jobs.engine.session import setting
+from cqrs_cli.jobs.engine.session import session_property
 from cqrs_cli.telemetry.listener import REPORTS_PORT
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-def driver_place(context: "SparkContext") -> str:
+def driver_address(context: "SparkContext") -> str:
     """Return the driver's address for progress reports: `10.0.0.5:9999`, or the host alone if no port is fixed. The
     host is loopback if the workers are on this machine. Raises `UsageError` for an invalid port.
     """
-    host, port = setting(context, "spark.driver.host") or "127.0.0.1", setting(context, REPORTS_PORT)
+    host, port = (
+        session_property(context, "spark.driver.host") or "127.0.0.1",
+        session_property(context, REPORTS_PORT),
+    )
     if port is not None and not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
         raise UsageError(f"--conf {REPORTS_PORT}={port}: that is not a port", "from 1 to 65535")
     return f"{host}:{port}" if port else host

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 #: Seconds from the close of a JVM's input until the JVM is killed.
-END_WITHIN = 10.0
+EXIT_TIMEOUT = 10.0
 
 #: Matches the messages of the JVM and of spark-submit about wrong arguments.
-_CAUSE = re.compile(r"^(?:Error: |Exception in thread [^:]*: |(?=Invalid ))(.+)$", re.MULTILINE)
+_ERROR_LINE = re.compile(r"^(?:Error: |Exception in thread [^:]*: |(?=Invalid ))(.+)$", re.MULTILINE)
 
 #: py4j logs that a JVM went away; the error that follows reports it already.
 logging.getLogger("py4j").addHandler(logging.NullHandler())
@@ -45,43 +45,45 @@ logging.getLogger().addFilter(_is_not_py4js)
 
 
 @contextmanager
-def started(chosen: Path, conf: Mapping[str, str], log: Path, loopback: bool) -> Iterator["ClientServer"]:
-    """Yield a gateway to a new JVM of the `chosen` Java; the JVM is stopped at the end of the block.
+def running_jvm(
+    java_path: Path, conf: Mapping[str, str], log: Path, loopback: bool
+) -> Iterator["ClientServer"]:
+    """Yield a gateway to a new JVM of the `java_path` Java; the JVM is stopped at the end of the block.
 
     The output of the JVM and of its workers goes to `log`, which is emptied first. Raises `ConfigurationError` for
     arguments that the JVM does not accept and for a log that cannot be written, `CqrsError` if the start fails for
     another reason.
     """
-    within = WRITE_WITHIN if AT_EXIT in conf.get(DRIVER_OPTIONS, "") else END_WITHIN
-    with _environment(loopback, chosen), _opened(log) as output:
-        gateway = _launched(conf, output, log)
+    timeout = WRITE_WITHIN if AT_EXIT in conf.get(DRIVER_OPTIONS, "") else EXIT_TIMEOUT
+    with _environment(loopback, java_path), _open_log(log) as output:
+        gateway = _launch(conf, output, log)
         try:
             yield gateway
         finally:
-            _end(gateway, within)
+            _stop(gateway, timeout)
 
 
-def is_gone(context: "SparkContext", within: float = 0.0) -> bool:
+def has_exited(context: "SparkContext", timeout: float = 0.0) -> bool:
     """True if the context's JVM exits within this number of seconds. Its connections break before it exits."""
     assert context._gateway is not None
     try:
-        context._gateway.proc.wait(within)
+        context._gateway.proc.wait(timeout)
     except subprocess.TimeoutExpired:
         return False
     return True
 
 
-def _launched(conf: Mapping[str, str], output: int, log: Path) -> "ClientServer":
+def _launch(conf: Mapping[str, str], output: int, log: Path) -> "ClientServer":
     from pyspark import SparkConf
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
     # A new session: Ctrl-C and signals to the process group reach the driver only, which stops the JVM in order.
-    how = {"stdout": output, "stderr": output, "start_new_session": True}
-    launch: Callable[..., ClientServer] = launch_gateway
+    popen_options = {"stdout": output, "stderr": output, "start_new_session": True}
+    launch_jvm: Callable[..., ClientServer] = launch_gateway
     with ThreadPoolExecutor(1) as pool:
         gateway = pool.submit(
-            launch, SparkConf(loadDefaults=False).setAll(list(conf.items())), popen_kwargs=how
+            launch_jvm, SparkConf(loadDefaults=False).setAll(list(conf.items())), popen_kwargs=popen_options
         )
         try:
             # py4j's first call imports this module, and with it pandas: 0.3 s. Here the import overlaps with the JVM's
@@ -90,58 +92,60 @@ def _launched(conf: Mapping[str, str], output: int, log: Path) -> "ClientServer"
 
             return gateway.result()
         except PySparkRuntimeError:
-            raise _ended(log) from None
+            raise _start_error(log) from None
         # An interrupted start leaves a JVM that never exits: wait until it is up, then stop it.
         except KeyboardInterrupt:
-            _end(gateway.result())
+            _stop(gateway.result())
             raise
 
 
-def _ended(log: Path) -> CqrsError:
+def _start_error(log: Path) -> CqrsError:
     """Return the error for a JVM that exited during its start, with the cause if the log contains one."""
-    cause = _CAUSE.search(log.read_text(errors="replace"))
+    cause = _ERROR_LINE.search(log.read_text(errors="replace"))
     if cause is None:
         return CqrsError("Spark's JVM ended while it started", f"see {log}")
     return ConfigurationError(f"Spark does not start: {cause[1]}", f"check --master and --conf; see {log}")
 
 
-def _end(gateway: "ClientServer", within: float = END_WITHIN) -> None:
-    """Close the JVM's input and wait for its exit; kill the JVM after `within` seconds."""
+def _stop(gateway: "ClientServer", timeout: float = EXIT_TIMEOUT) -> None:
+    """Close the JVM's input and wait for its exit; kill the JVM after `timeout` seconds."""
     process: subprocess.Popen[bytes] = gateway.proc
     gateway.shutdown()
     assert process.stdin is not None
     process.stdin.close()
     try:
-        process.wait(within)
+        process.wait(timeout)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
 
 
 @contextmanager
-def _environment(loopback: bool, chosen: Path) -> Iterator[None]:
-    """Set the environment variables that PySpark reads, until the session ends. PySpark starts the `chosen` Java."""
+def _environment(loopback: bool, java_path: Path) -> Iterator[None]:
+    """Set the environment variables that PySpark reads, until the session ends. PySpark starts the `java_path` Java."""
     import pyspark
 
-    ours: dict[str, str | None] = {
+    variables: dict[str, str | None] = {
         "SPARK_HOME": str(Path(pyspark.__file__).parent),  # not another Spark on this machine
         "PYSPARK_PYTHON": sys.executable,  # the default is the `python3` of PATH
         "PYSPARK_SUBMIT_ARGS": None,
         "PYTHONHASHSEED": "0",  # sets have the same order in every worker
         "PYTHONSAFEPATH": "1",  # a file in the current folder must not shadow a module of the standard library
-        **java.spark_environment(chosen),
+        **java.spark_environment(java_path),
     }
     if loopback:
-        ours["SPARK_LOCAL_IP"] = "127.0.0.1"  # no look-up of this machine's name, no port open to the network
-    before = {name: os.environ.get(name) for name in ours}
-    _set(ours)
+        variables["SPARK_LOCAL_IP"] = (
+            "127.0.0.1"  # no look-up of this machine's name, no port open to the network
+        )
+    previous = {name: os.environ.get(name) for name in variables}
+    _set_environment(variables)
     try:
         yield
     finally:
-        _set(before)
+        _set_environment(previous)
 
 
-def _set(variables: Mapping[str, str | None]) -> None:
+def _set_environment(variables: Mapping[str, str | None]) -> None:
     for name, value in variables.items():
         if value is None:
             os.environ.pop(name, None)
@@ -150,7 +154,7 @@ def _set(variables: Mapping[str, str | None]) -> None:
 
 
 @contextmanager
-def _opened(log: Path) -> Iterator[int]:
+def _open_log(log: Path) -> Iterator[int]:
     try:
         log.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         output = opener(str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC)

@@ -1,5 +1,5 @@
 """Long-running tasks. Each task is a Spark job of its own: Spark cancels a whole job with one of its tasks, and a lost
-task must not stop its neighbours. `crew` submits the tasks.
+task must not stop its neighbours. `task_group` submits the tasks.
 
 Progress reports bypass Spark, which reports on a task only when the task ends.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from cqrs_cli.jobs.engine import jvm
-from cqrs_cli.jobs.engine.partition_job import PartitionResult, collector
+from cqrs_cli.jobs.engine.partition_job import PartitionResult, result_accumulator
 from cqrs_cli.jobs.engine.slots import executors_of
 from cqrs_cli.ownership.assignment import Share
 from cqrs_cli.ownership.timing import Timing
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
 
 #: Timeout in seconds for the end of a cancelled job.
-CANCELLED = 10.0
+CANCEL_TIMEOUT = 10.0
 
 _R = TypeVar("_R", bound=PartitionResult)  # the result of a partition's owner
 _P = TypeVar("_P")
@@ -34,22 +34,24 @@ class LongWork(ABC, Generic[_R, _P]):
     """The work of long-running tasks, and its progress, as the driver polls it. Its partitions are numbered from 0."""
 
     group: ClassVar[str]  # the group of Spark's jobs
-    kind: type[_R]
-    movable: ClassVar[bool] = False  # whether an additional task may take over partitions from a running task
+    result_type: type[_R]
+    can_reassign: ClassVar[bool] = (
+        False  # True: an additional task may take over partitions from a running task
+    )
 
-    def __init__(self, title: str, places: int, timing: Timing, endless: bool) -> None:
-        self.title, self.places, self.timing, self.endless = title, places, timing, endless
+    def __init__(self, title: str, partitions: int, timing: Timing, endless: bool) -> None:
+        self.title, self.partitions, self.timing, self.endless = title, partitions, timing, endless
 
     @abstractmethod
-    def task(self, share: Share, submission: int, results: "Accumulator[dict[int, _R]]") -> Task:
+    def task(self, partitions: Share, submission: int, results: "Accumulator[dict[int, _R]]") -> Task:
         """Return the function of a task that owns these partitions, and adds each partition's result to `results`."""
 
-    def begin(self, share: Share, submission: int) -> None:
-        """Note that these partitions have no owner: claims from before this submission no longer count."""
+    def note_submission(self, partitions: Share, submission: int) -> None:
+        """Store the submission of a task: claims of its partitions from earlier submissions no longer count."""
         return
 
     @abstractmethod
-    def look(self) -> Callable[[], _P]:
+    def poll_progress(self) -> Callable[[], _P]:
         """Poll the progress, in any thread. Return a function that stores the answer in the driver's thread, and
         returns the progress.
 
@@ -61,68 +63,68 @@ class LongWork(ABC, Generic[_R, _P]):
         """Display the progress."""
 
     @abstractmethod
-    def fresh_notes(self) -> Iterable[str]:
+    def new_messages(self) -> Iterable[str]:
         """Return the tasks' messages since the last call."""
 
-    def check(self) -> None:
-        """Raise the error that ends the run, if an error exists that the tasks cannot detect."""
+    def check_topics(self) -> None:
+        """Raise the error that ends the run if topics were deleted or have grown: the tasks cannot detect it."""
         return
 
     def is_over(self, results: Sequence[_R]) -> bool:
         """True if these results of owners end the run."""
         return any(self.endless or result.error for result in results)
 
-    def unowned(self, progress: _P) -> Sequence[str]:
+    def unowned_partitions(self, progress: _P) -> Sequence[str]:
         """Return the names of the partitions without an owner."""
         return ()
 
-    def needs_time(self) -> bool:
+    def is_rebuilding(self) -> bool:
         """True while owners do long work before they claim their partitions, such as a rebuild."""
         return False
 
     @abstractmethod
-    def has_moved(self, share: Share) -> bool:
-        """True if the lost task of these partitions got further than the task before it, as of the last poll."""
+    def made_progress(self, partitions: Share) -> bool:
+        """True if the lost task of these partitions made progress, as of the last poll."""
 
-    def suspicions(self, share: Share) -> Iterable[str]:
+    def describe_suspects(self, partitions: Share) -> Iterable[str]:
         """Return texts about the suspects in these partitions: records on which their worker may be dying."""
         return ()
 
     @abstractmethod
-    def end(self, jobs: "Sequence[LongJob[_R]]") -> None:
+    def stop_tasks(self, jobs: "Sequence[LongJob[_R]]") -> None:
         """Stop all tasks because the work is over: tasks return by themselves, or are cancelled. Also the last call of
         a run.
         """
 
     @abstractmethod
-    def stop(self, jobs: "Sequence[LongJob[_R]]") -> bool:
+    def abort_tasks(self, jobs: "Sequence[LongJob[_R]]") -> bool:
         """Stop everything, after an error or Ctrl-C. Return False if the progress can no longer be polled."""
 
     @abstractmethod
-    def ended(self, results: Sequence[_R]) -> _P:
+    def final_progress(self, results: Sequence[_R]) -> _P:
         """Return the final progress, and report the messages that were not reported yet. Raises the gravest error of
         the owners.
         """
 
 
 class LongJob(threading.Thread, Generic[_R]):
-    """One submission of one task, in a thread of its own, which sets `woken` when the submission ends."""
+    """One submission of one task, in a thread of its own, which sets `job_ended` when the submission ends."""
 
     def __init__(
         self,
         context: "SparkContext",
         work: LongWork[_R, Any],
-        share: Share,
+        partitions: Share,
         submission: int,
-        woken: threading.Event,
+        job_ended: threading.Event,
     ) -> None:
-        name = f"{work.group} {submission}.{share[0]}"
+        name = f"{work.group} {submission}.{partitions[0]}"
         super().__init__(name=name, daemon=True)
         self.error: Exception | None = None
-        self._context, self._group, self._woken = context, name, woken
+        self._context, self._group, self._job_ended = context, name, job_ended
         self._title = f"{work.title}, submission {submission}"
-        self._results = collector(context, work.kind)
-        self._task = work.task(share, submission, self._results)
+        self._results = result_accumulator(context, work.result_type)
+        self._task = work.task(partitions, submission, self._results)
         self.start()
 
     def run(self) -> None:
@@ -132,7 +134,7 @@ class LongJob(threading.Thread, Generic[_R]):
             context.parallelize([0], 1).mapPartitionsWithIndex(self._task).count()
         except Exception as error:  # py4j wraps every error of Spark: a lost task, a cancelled job
             self.error = error
-        self._woken.set()
+        self._job_ended.set()
 
     def results(self) -> dict[int, _R]:
         """Return the results of the task's owners by partition, once the task has ended."""
@@ -144,11 +146,11 @@ class LongJob(threading.Thread, Generic[_R]):
 
     def cancel(self) -> None:
         """Cancel the job, and wait for its end. A batch in progress is not committed."""
-        if self.is_alive() and not jvm.is_gone(self._context):
+        if self.is_alive() and not jvm.has_exited(self._context):
             self._context.cancelJobGroup(self._group)
-        self.join(CANCELLED)
+        self.join(CANCEL_TIMEOUT)
 
 
 def cancel_all(jobs: Sequence[LongJob[Any]]) -> None:
     """Cancel these jobs at the same time. A JVM that does not answer costs a limited wait."""
-    call_together([job.cancel for job in jobs], 2 * CANCELLED, workers=len(jobs))
+    call_together([job.cancel for job in jobs], 2 * CANCEL_TIMEOUT, workers=len(jobs))

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.engine.session import code_root, gave_up
+from cqrs_cli.jobs.engine.session import code_root, spark_failure
 from cqrs_cli.scans.plan import ReadPlan
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _R = TypeVar("_R", bound=PartitionResult)
 _P = TypeVar("_P", bound=ReadPlan)
 
 
-def collector(context: "SparkContext", kind: type[_R]) -> "Accumulator[dict[int, _R]]":
+def result_accumulator(context: "SparkContext", kind: type[_R]) -> "Accumulator[dict[int, _R]]":
     """Return an accumulator of results by partition: a task adds `{partition: result}`."""
     return context.accumulator({}, _ResultMerger())  # type: ignore[arg-type]
 
@@ -45,26 +45,26 @@ class _ResultMerger:
         return one
 
 
-def each(
+def run_on_workers(
     context: "SparkContext",
     numbers: Sequence[int],
     task: Callable[[int], _R],
     results: "Accumulator[dict[int, _R]]",
 ) -> None:
     """Run a job: workers call `task` with each of the numbers, and add the result to `results`."""
-    context.parallelize(numbers, len(numbers)).foreach(partial(_add, task, results))
+    context.parallelize(numbers, len(numbers)).foreach(partial(_add_result, task, results))
 
 
-def _add(task: Callable[[int], _R], results: "Accumulator[dict[int, _R]]", number: int) -> None:
+def _add_result(task: Callable[[int], _R], results: "Accumulator[dict[int, _R]]", number: int) -> None:
     results.add({number: task(number)})
 
 
-def shipped(plan: _P) -> _P:
+def with_shipped_code(plan: _P) -> _P:
     """Return the plan for a worker, where the code comes from an archive."""
     return replace(plan, root=code_root(plan.package, plan.root))
 
 
-def finish(
+def run_job(
     context: "SparkContext",
     results: "Accumulator[dict[int, _R]]",
     job: Callable[[], None],
@@ -77,21 +77,21 @@ def finish(
     the lowest partition, and `CqrsError` if one of the `partitions` has no result in the end: Spark only logs that the
     driver cannot read a result.
     """
-    running = _Job(job)
-    while running.is_alive():
-        running.join(REPORT_EVERY)
+    thread = _JobThread(job)
+    while thread.is_alive():
+        thread.join(REPORT_EVERY)
         show(dict(results.value))
-    found = dict(sorted(results.value.items()))
-    raise_gravest(found.values())
-    if running.error is not None:
-        error = running.error
-        raise error if isinstance(error, CqrsError) else gave_up(context, error)
-    if lost := sorted(set(partitions) - found.keys()):
+    results_by_partition = dict(sorted(results.value.items()))
+    raise_gravest(results_by_partition.values())
+    if thread.error is not None:
+        error = thread.error
+        raise error if isinstance(error, CqrsError) else spark_failure(context, error)
+    if missing := sorted(set(partitions) - results_by_partition.keys()):
         raise CqrsError(
-            f"the result of partition {lost[0]} was lost on its way to the driver",
+            f"the result of partition {missing[0]} was lost on its way to the driver",
             "Spark's log says why: do the workers have the driver's version of this package?",
         )
-    return found
+    return results_by_partition
 
 
 def raise_gravest(results: Iterable[PartitionResult]) -> None:
@@ -101,7 +101,7 @@ def raise_gravest(results: Iterable[PartitionResult]) -> None:
         raise max(errors, key=lambda error: error.exit_code)
 
 
-class _Job(threading.Thread):
+class _JobThread(threading.Thread):
     """A Spark job in a thread of its own, so that Ctrl-C never interrupts a call that waits for the JVM."""
 
     def __init__(self, job: Callable[[], None]) -> None:

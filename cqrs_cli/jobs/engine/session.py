@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cqrs_cli import failpoints
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError, UsageError
 from cqrs_cli.jobs.engine import jvm
-from cqrs_cli.jobs.engine.spark_archive import DRIVER_OPTIONS, archived
+from cqrs_cli.jobs.engine.spark_archive import DRIVER_OPTIONS, with_archives
 from cqrs_cli.registry import source_archive
 from cqrs_cli.system import java
 from cqrs_cli.system.memory import ARENAS
@@ -74,10 +74,10 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
     """
     loopback = _is_local(master)
     settings = {**_settings(master, conf, name, loopback), LOG_PROPERTY: str(log_file)}
-    _reach(master)
-    chosen = java.find_java()
-    settings |= archived(chosen, settings)
-    with jvm.started(chosen, settings, log_file, loopback) as gateway:
+    _check_master(master)
+    java_path = java.find_java()
+    settings |= with_archives(java_path, settings)
+    with jvm.running_jvm(java_path, settings, log_file, loopback) as gateway:
         context = _context(settings, gateway, log_file)
         try:
             yield context
@@ -89,25 +89,27 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
 def project_session(
     settings: "Settings",
     job: str,
-    what: str,
+    subject: str,
     conf: Mapping[str, str] | None = None,
     packages: Iterable[str] = (),
 ) -> Iterator["SparkContext"]:
-    """Yield a `session` of the project for a `job` such as `run`, on the topic or aggregate `what`. The log has the
+    """Yield a `session` of the project for a `job` such as `run`, on the topic or aggregate `subject`. The log has the
     name of the job. Every worker can load the project's aggregates, and its other `packages`.
     """
     log_file = settings.root / ".cqrs" / "log" / f"{job}.log"
-    name = f"cqrs {job} {what}".strip()
+    name = f"cqrs {job} {subject}".strip()
     with (
         TemporaryDirectory() as folder,
         session(settings.master, {_WAREHOUSE: folder, **(conf or {})}, log_file, name) as context,
     ):
         for package in (settings.aggregates, *packages):
-            ship(context, source_archive(package, settings.root, Path(folder) / archive_name(package)))
+            ship_archive(
+                context, source_archive(package, settings.root, Path(folder) / archive_name(package))
+            )
         yield context
 
 
-def ship(context: "SparkContext", archive: Path) -> None:
+def ship_archive(context: "SparkContext", archive: Path) -> None:
     """Put a zip of Python modules on the import path of every worker, present and future."""
     context.addPyFile(str(archive))
 
@@ -125,19 +127,19 @@ def code_root(package: str, root: Path) -> Path:
     return shipped if shipped.exists() else root
 
 
-def setting(context: "SparkContext", name: str) -> str | None:
+def session_property(context: "SparkContext", name: str) -> str | None:
     """Return a property of the session. `context.getConf()` would copy all properties, with calls of the JVM for each:
     15 ms.
     """
     return context._conf.get(name)
 
 
-def gave_up(context: "SparkContext", error: Exception) -> CqrsError:
+def spark_failure(context: "SparkContext", error: Exception) -> CqrsError:
     """Return the error for a job that Spark ended. Tasks return their own errors, so a worker has died."""
     java = getattr(error, "java_exception", None)
     message = str(java.getMessage() if java is not None else error).strip() or type(error).__name__
     return CqrsError(
-        f"Spark gave up: {message.splitlines()[0][:300]}", f"see {setting(context, LOG_PROPERTY)}"
+        f"Spark gave up: {message.splitlines()[0][:300]}", f"see {session_property(context, LOG_PROPERTY)}"
     )
 
 
@@ -179,14 +181,14 @@ def _context(settings: Mapping[str, str], gateway: Any, log_file: Path) -> "Spar
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
         return SparkContext(conf=conf, gateway=gateway)
     except Py4JError as error:
-        _forget()
-        raise _refusal(str(error), settings["spark.master"], log_file) from error
+        _clear_gateway()
+        raise _start_error(str(error), settings["spark.master"], log_file) from error
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, interrupt)  # PySpark replaces the caller's handler
 
 
-def _refusal(text: str, master: str, log_file: Path) -> CqrsError:
+def _start_error(text: str, master: str, log_file: Path) -> CqrsError:
     """Return the error for a Spark that did not start, with the cause from its exception."""
     causes = [
         line.strip() for line in text.splitlines() if line.startswith(": ") or line.startswith("Caused by: ")
@@ -212,12 +214,12 @@ def _stop(context: "SparkContext") -> None:
         try:
             context.stop()
         except (OSError, Py4JError):
-            if not jvm.is_gone(context, within=1.0):
+            if not jvm.has_exited(context, timeout=1.0):
                 raise
-    _forget()
+    _clear_gateway()
 
 
-def _forget() -> None:
+def _clear_gateway() -> None:
     """Clear the gateway that PySpark keeps for the process's next context: the gateway ends with its session."""
     from pyspark import SparkContext
 
@@ -232,7 +234,7 @@ def _is_local(master: str) -> bool:
     return master.startswith("local") or (host is not None and host[1] in _LOOPBACK)
 
 
-def _reach(master: str) -> None:
+def _check_master(master: str) -> None:
     """Raise `UnavailableError` at once if no standalone master answers; Spark would retry for a minute."""
     hosts = _MASTER_HOST.findall(master) if "," not in master else []
     for host, port in hosts:

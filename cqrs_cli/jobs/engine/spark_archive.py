@@ -22,19 +22,19 @@ def executor_archive(java: Path) -> ClassArchive:
     return _archive(java, "spark-executor")
 
 
-def archived(java: Path, conf: Mapping[str, str]) -> dict[str, str]:
+def with_archives(java: Path, conf: Mapping[str, str]) -> dict[str, str]:
     """Return the options of both JVMs: the archives, followed by the options in `conf`.
 
     An executor that does not find its archive starts without Java's default archive, too: a tenth more processor time.
     """
     archives = {DRIVER_OPTIONS: spark_archive(java), EXECUTOR_OPTIONS: executor_archive(java)}
     return {
-        name: f"{spark_words(archive.options)} {conf.get(name, '')}".strip()
+        name: f"{quote_options(archive.options)} {conf.get(name, '')}".strip()
         for name, archive in archives.items()
     }
 
 
-def spark_words(options: Sequence[str]) -> str:
+def quote_options(options: Sequence[str]) -> str:
     """Quote the options of a JVM for Spark: a path may have blanks."""
     return " ".join(f'"{option}"' for option in options)
 

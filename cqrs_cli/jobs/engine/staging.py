@@ -31,13 +31,13 @@ class Target(NamedTuple):
 
 
 @contextmanager
-def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
+def staged_writer(context: "SparkContext", target: Target) -> Iterator[Write]:
     """Yield a function that writes next to the target. The result is renamed to the target at the end; after an error
     the target is unchanged.
 
     Raises `UsageError` if the target is not empty, `ConfigurationError` if it cannot be written.
     """
-    with staging(context, target) as stage:
+    with staging_folder(context, target) as stage:
         yield lambda partitions, rows, schema: _write(context, stage, target, partitions, rows, schema)
         if target.format != "parquet":
             java: Any = context._jvm
@@ -47,8 +47,8 @@ def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
 
 
 @contextmanager
-def staging(context: "SparkContext", target: Target) -> Iterator[str]:
-    """Yield a folder next to the target, which is renamed to the target at the end. Raises as `staged` does."""
+def staging_folder(context: "SparkContext", target: Target) -> Iterator[str]:
+    """Yield a folder next to the target, which is renamed to the target at the end. Raises as `staged_writer` does."""
     from py4j.protocol import Py4JJavaError
 
     java: Any = context._jvm
@@ -56,7 +56,7 @@ def staging(context: "SparkContext", target: Target) -> Iterator[str]:
     stage = java.org.apache.hadoop.fs.Path(f"{target.folder.rstrip('/')}.partial-{uuid.uuid4().hex[:8]}")
     try:
         files = path.getFileSystem(context._jsc.hadoopConfiguration())
-        refuse_full(target.folder, files.exists(path) and bool(len(files.listStatus(path))))
+        check_empty(target.folder, files.exists(path) and bool(len(files.listStatus(path))))
         if not files.mkdirs(stage):
             raise _unwritable(target, f"cannot create {stage}")
     except Py4JJavaError as error:
@@ -74,7 +74,7 @@ def staging(context: "SparkContext", target: Target) -> Iterator[str]:
         files.delete(stage, True)
 
 
-def refuse_full(folder: str, is_full: bool) -> None:
+def check_empty(folder: str, is_full: bool) -> None:
     """Raise `UsageError` for a folder that is not empty."""
     if is_full:
         raise UsageError(
@@ -93,8 +93,10 @@ def _write(
     spark = dataframes(context)
     # Spark's default is Hive's old format (INT96), which has no time zone.
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    made = spark.range(0, partitions, 1, partitions).mapInArrow(rows, schema)
-    made.write.mode("overwrite").format("parquet" if target.format == "parquet" else "text").save(folder)
+    rows_frame = spark.range(0, partitions, 1, partitions).mapInArrow(rows, schema)
+    rows_frame.write.mode("overwrite").format("parquet" if target.format == "parquet" else "text").save(
+        folder
+    )
 
 
 def _rename_lines(java: Any, files: Any, stage: Any, ending: str) -> None:

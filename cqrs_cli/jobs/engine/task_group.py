@@ -13,7 +13,7 @@ from cqrs_cli.formatting import counted
 from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, cancel_all
 from cqrs_cli.jobs.engine.partition_job import PartitionResult
-from cqrs_cli.jobs.engine.slots import Slots, slots_now
+from cqrs_cli.jobs.engine.slots import Slots, current_slots
 from cqrs_cli.ownership.assignment import Share, dealt, moved
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Consecutive task failures without progress before the run gives up. So many failures point to a bug, not to the
 #: machine.
-FUTILE = 5
+MAX_FUTILE_LOSSES = 5
 
 #: Spark's message for a job that ends with the JVM.
 _SHUT_DOWN = "SparkContext was shut down"
@@ -31,157 +31,201 @@ _P = TypeVar("_P")
 
 
 @dataclass(slots=True, eq=False)
-class _Member(Generic[_R]):
+class _Task(Generic[_R]):
     """A task: the partitions that it owns, and its current job."""
 
-    share: Share
+    partitions: Share
     job: LongJob[_R]
-    futile: int = 0
+    futile_losses: int = 0
     backoff: float = 0.0
-    again: float | None = None  # time of the resubmission, monotonic
+    resubmit_at: float | None = None  # monotonic seconds, while a resubmission is scheduled
 
 
 class TaskGroup(Generic[_R, _P]):
     """The tasks of one run, at most one task for each slot."""
 
-    def __init__(self, context: "SparkContext", work: LongWork[_R, _P], note: Callable[[str], None]) -> None:
-        self._context, self._work, self._note = context, work, note
-        self._members: list[_Member[_R]] = []
-        self._outgoing: list[LongJob[_R]] = []  # jobs whose partitions have all moved to other tasks
+    def __init__(
+        self, context: "SparkContext", work: LongWork[_R, _P], report: Callable[[str], None]
+    ) -> None:
+        self._context, self._work, self._report = context, work, report
+        self._tasks: list[_Task[_R]] = []
+        self._outgoing_jobs: list[LongJob[_R]] = []  # jobs whose partitions have all moved to other tasks
         self._submission = -1
         self.is_finished = False  # True: no task is resubmitted
-        self._woken = threading.Event()
-        self._waiting = self._looked = time.monotonic()
+        self._task_ended = threading.Event()
+        self._last_poll = time.monotonic()  # of the cluster's slots
+        self._last_sufficient = time.monotonic()  # when all tasks had a slot
 
     @property
     def jobs(self) -> list[LongJob[_R]]:
-        return [*(member.job for member in self._members), *self._outgoing]
+        return [*(task.job for task in self._tasks), *self._outgoing_jobs]
 
-    def begin(self, tasks: int) -> None:
+    def submit_tasks(self, task_count: int) -> None:
         """Assign all partitions to this number of new tasks, and submit the tasks; earlier tasks must have ended."""
         self._submission += 1
-        self._members, self._outgoing = [], []
-        for share in dealt(self._work.places, tasks):
-            self._work.begin(share, self._submission)
-            self._members.append(_Member(share, self._job(share)))
-        self._waiting = time.monotonic()
+        self._tasks, self._outgoing_jobs = [], []
+        for partitions in dealt(self._work.partitions, task_count):
+            self._work.note_submission(partitions, self._submission)
+            self._tasks.append(_Task(partitions, self._submit_job(partitions)))
+        self._last_sufficient = time.monotonic()
 
-    def _job(self, share: Share) -> LongJob[_R]:
-        return LongJob(self._context, self._work, share, self._submission, self._woken)
+    def _submit_job(self, partitions: Share) -> LongJob[_R]:
+        return LongJob(self._context, self._work, partitions, self._submission, self._task_ended)
 
-    def is_at_work(self) -> bool:
-        jobs = [member.job for member in self._members]
+    def is_running(self) -> bool:
+        jobs = [task.job for task in self._tasks]
         return any(job.is_alive() or (job.error and not self.is_finished) for job in jobs)
 
     def wait(self, seconds: float) -> None:
         """Wait until a task ends or is due for resubmission, for at most this number of seconds."""
-        due = [] if self.is_finished else [one.again for one in self._members if one.again is not None]
-        self._woken.wait(max(0.0, min([seconds, *(at - time.monotonic() for at in due)])))
-        self._woken.clear()
+        timeout = seconds
+        for task in () if self.is_finished else self._tasks:
+            if task.resubmit_at is not None:
+                timeout = min(timeout, task.resubmit_at - time.monotonic())
+        self._task_ended.wait(max(0.0, timeout))
+        self._task_ended.clear()
 
     def results(self) -> list[_R]:
         """Return the results of owners whose task has ended, in the order of partitions. The result of a partition that
         moved comes from its last task.
         """
-        found = {
-            place: result
-            for member in self._members
-            for place, result in member.job.results().items()
-            if place in member.share
+        results = {
+            partition: result
+            for task in self._tasks
+            for partition, result in task.job.results().items()
+            if partition in task.partitions
         }
-        return [result for _, result in sorted(found.items())]
+        return [result for _, result in sorted(results.items())]
 
-    def submit_due(self) -> bool:
+    def resubmit_due(self) -> bool:
         """Resubmit the lost tasks whose pause is over; return True if a pause was over."""
-        due = [one for one in self._members if one.again is not None and one.again <= time.monotonic()]
-        for member in () if self.is_finished else due:
-            member.again = None
+        due_tasks = [
+            task
+            for task in self._tasks
+            if task.resubmit_at is not None and task.resubmit_at <= time.monotonic()
+        ]
+        for task in () if self.is_finished else due_tasks:
+            task.resubmit_at = None
             self._submission += 1
-            self._work.begin(member.share, self._submission)
-            member.job = self._job(member.share)
-        return bool(due)
+            self._work.note_submission(task.partitions, self._submission)
+            task.job = self._submit_job(task.partitions)
+        return bool(due_tasks)
 
-    def lost(self) -> list[_Member[_R]]:
+    def lost_tasks(self) -> list[_Task[_R]]:
         """Return the lost tasks that have no pause yet."""
-        return [one for one in self._members if one.job.error and one.again is None and not self.is_finished]
+        return [
+            task
+            for task in self._tasks
+            if task.job.error and task.resubmit_at is None and not self.is_finished
+        ]
 
-    def pause(self, member: _Member[_R]) -> None:
-        """Schedule the resubmission of a lost task. The pause is longer if the task made no progress, as of the last
-        poll.
+    def schedule_resubmission(self, task: _Task[_R]) -> None:
+        """Schedule the resubmission of a lost task. The pause doubles while the task makes no progress, as of the
+        last poll. A loss without progress is futile.
 
-        Raises the task's error if the JVM has exited, and `CqrsError` after `FUTILE` failures without progress.
+        Raises the task's error if the JVM has exited, and `CqrsError` after `MAX_FUTILE_LOSSES` futile
+        losses.
         """
-        work, timing, error = self._work, self._work.timing, member.job.error
+        work, timing, error = self._work, self._work.timing, task.job.error
         assert error is not None, "it was not lost"
-        if _is_end_of_all(self._context, error):
+        if _has_jvm_exited(self._context, error):
             raise error
-        member.futile = 0 if work.has_moved(member.share) else member.futile + 1
-        if member.futile >= FUTILE:
-            raise CqrsError(f"a task was lost {FUTILE} times in a row ({first_line(error)})", "see the log")
-        suspected = list(work.suspicions(member.share))
-        longer = min(member.backoff * 2, timing.longest_backoff)
-        member.backoff = longer if member.backoff and (suspected or member.futile) else timing.first_backoff
-        self._note(f"a task was lost ({first_line(error)}); submitting again in {member.backoff:g} s")
-        for text in suspected:
-            self._note(text)
-        member.again = time.monotonic() + member.backoff
+        task.futile_losses = 0 if work.made_progress(task.partitions) else task.futile_losses + 1
+        if task.futile_losses >= MAX_FUTILE_LOSSES:
+            raise CqrsError(
+                f"a task was lost {MAX_FUTILE_LOSSES} times in a row ({first_line(error)})", "see the log"
+            )
+        suspects = list(work.describe_suspects(task.partitions))
+        next_backoff = min(task.backoff * 2, timing.longest_backoff)
+        task.backoff = (
+            next_backoff if task.backoff and (suspects or task.futile_losses) else timing.first_backoff
+        )
+        self._report(f"a task was lost ({first_line(error)}); resubmitting in {task.backoff:g} s")
+        for text in suspects:
+            self._report(text)
+        task.resubmit_at = time.monotonic() + task.backoff
 
-    def spread(self) -> None:
+    def rebalance(self) -> None:
         """Use the slots of the cluster: free slots take over partitions. If tasks have lost their slots, or wait on
         drained executors, all tasks restart with the slots that are left.
 
         Raises `UnavailableError` if a task has found no slot within `claim_deadline`.
         """
-        now, timing, tasks = time.monotonic(), self._work.timing, len(self._members)
-        if now - self._looked < timing.spread_every:
+        now, timing, task_count = time.monotonic(), self._work.timing, len(self._tasks)
+        if now - self._last_poll < timing.spread_every:
             return
-        self._looked = now
-        found = slots_now(self._context)
-        slots, all_run = found.slots, found.busy >= sum(job.is_alive() for job in self.jobs)
-        if all_run and (not slots or self._move(found)):
-            self._waiting = now
-        elif 0 < slots < tasks and now - self._waiting > (timing.drained if all_run else timing.slotless):
-            self._note(f"{tasks} tasks have {counted(slots, 'slot')}: beginning again with {slots}")
+        self._last_poll = now
+        available = current_slots(self._context)
+        slot_count, all_have_slots = (
+            available.slots,
+            available.busy >= sum(job.is_alive() for job in self.jobs),
+        )
+        if all_have_slots and (not slot_count or self._reassign_partitions(available)):
+            self._last_sufficient = now
+        elif 0 < slot_count < task_count and now - self._last_sufficient > (
+            timing.drained if all_have_slots else timing.slotless
+        ):
+            self._report(
+                f"{task_count} tasks have {counted(slot_count, 'slot')}: restarting with {slot_count}"
+            )
             cancel_all(self.jobs)
-            self.begin(slots)
-        elif not all_run and now - self._waiting > timing.claim_deadline:
+            self.submit_tasks(slot_count)
+        elif not all_have_slots and now - self._last_sufficient > timing.claim_deadline:
             raise UnavailableError(
                 f"a task has found no slot for {timing.claim_deadline:.0f} s: its partitions have no owner",
-                "a worker was lost: bring it back, or start again with the slots there are",
+                "a worker was lost: bring it back, or restart the run with the available slots",
             )
 
-    def _move(self, found: Slots) -> bool:
+    def _reassign_partitions(self, available: Slots) -> bool:
         """Assign partitions to additional tasks in free slots; the new owners take over from the running owners.
 
         Return False if tasks stay on drained executors because no slot is free.
         """
-        if not self._work.movable:
+        if not self._work.can_reassign:
             return True
-        leaving = (
-            [one for one in self._members if found.drained & one.job.executors()] if found.drained else []
+        drained_tasks = (
+            [task for task in self._tasks if available.drained & task.job.executors()]
+            if available.drained
+            else []
         )
-        staying = [one for one in self._members if one not in leaving]
-        more = max(0, found.slots - len(staying))
-        further = moved([one.share for one in staying], more, [one.share for one in leaving])
-        if not further:
-            return not leaving
-        gone = {place for share in further for place in share}
-        why = "an executor is drained" if leaving else counted(more, "more slot")
-        self._note(f"{why}: {counted(len(gone), 'partition')} move {'away' if leaving else 'there'}")
+        remaining_tasks = [task for task in self._tasks if task not in drained_tasks]
+        free_slots = max(0, available.slots - len(remaining_tasks))
+        new_assignments = moved(
+            [task.partitions for task in remaining_tasks],
+            free_slots,
+            [task.partitions for task in drained_tasks],
+        )
+        if not new_assignments:
+            return not drained_tasks
+        moved_partitions = {partition for assignment in new_assignments for partition in assignment}
+        count = counted(len(moved_partitions), "partition")
+        if drained_tasks:
+            self._report(f"an executor is drained: moving {count} away")
+        else:
+            target = "it" if free_slots == 1 else "them"
+            self._report(f"{counted(free_slots, 'more slot')}: moving {count} to {target}")
         self._submission += 1
-        for member in self._members:
-            member.share = tuple(place for place in member.share if place not in gone)
-        self._outgoing = [*(job for job in self._outgoing if job.is_alive()), *(one.job for one in leaving)]
-        self._members = [*staying, *(_Member(share, self._job(share)) for share in further)]
+        for task in self._tasks:
+            task.partitions = tuple(
+                partition for partition in task.partitions if partition not in moved_partitions
+            )
+        self._outgoing_jobs = [
+            *(job for job in self._outgoing_jobs if job.is_alive()),
+            *(task.job for task in drained_tasks),
+        ]
+        self._tasks = [
+            *remaining_tasks,
+            *(_Task(assignment, self._submit_job(assignment)) for assignment in new_assignments),
+        ]
         return True
 
 
-def _is_end_of_all(context: "SparkContext", error: Exception) -> bool:
+def _has_jvm_exited(context: "SparkContext", error: Exception) -> bool:
     """True if the JVM has exited, or exits within a second. A JVM that reports a lost worker is alive, so there is no
     wait for its exit.
     """
-    tells = getattr(error, "java_exception", None) is not None and _SHUT_DOWN not in first_line(error)
-    return not tells and jvm.is_gone(context, within=1.0)
+    jvm_reported = getattr(error, "java_exception", None) is not None and _SHUT_DOWN not in first_line(error)
+    return not jvm_reported and jvm.has_exited(context, timeout=1.0)
 
 
 def first_line(error: Any) -> str:

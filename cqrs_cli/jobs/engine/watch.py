@@ -19,74 +19,76 @@ _R = TypeVar("_R", bound=PartitionResult)
 _P = TypeVar("_P")
 
 
-def run_crew(context: "SparkContext", work: LongWork[_R, _P], tasks: int, note: Callable[[str], None]) -> _P:
-    """Run the work with this number of tasks to its end, or for ever; return the progress.
+def run_tasks(
+    context: "SparkContext", work: LongWork[_R, _P], task_count: int, report: Callable[[str], None]
+) -> _P:
+    """Run the work with this number of tasks to its end, or until it is stopped; return the progress.
 
     Raises the error that ended the work: an owner's error, or `UnavailableError` for partitions without an owner.
     """
-    crew = TaskGroup(context, work, note)
+    group = TaskGroup(context, work, report)
     try:
-        crew.begin(tasks)
-        _watch(crew, work, note)
-        done = work.ended(crew.results())
-        work.end(crew.jobs)
-        return done
+        group.submit_tasks(task_count)
+        _watch_tasks(group, work, report)
+        progress = work.final_progress(group.results())
+        work.stop_tasks(group.jobs)
+        return progress
     except Exception as error:
-        work.stop(crew.jobs)
-        if jvm.is_gone(context):
+        work.abort_tasks(group.jobs)
+        if jvm.has_exited(context):
             raise CqrsError(
-                "Spark's JVM is gone, and its tasks with it", "see the log, then start again"
+                "Spark's JVM exited, and its tasks with it", "see the log, then start again"
             ) from error
         raise
     except BaseException:
-        if work.stop(crew.jobs):
+        if work.abort_tasks(group.jobs):
             with suppress(UnavailableError):
-                work.show(work.look()())  # the progress until the very end
+                work.show(work.poll_progress()())  # the progress until the very end
         raise
 
 
-def _watch(crew: TaskGroup[_R, _P], work: LongWork[_R, _P], note: Callable[[str], None]) -> None:
+def _watch_tasks(group: TaskGroup[_R, _P], work: LongWork[_R, _P], report: Callable[[str], None]) -> None:
     """Watch until all tasks have ended: show the progress; end the run if it is over or a partition has no owner."""
-    unowned = UnownedPlaces(work.timing.claim_deadline)
-    ending = False
-    look: _Look[_P] | None = None
-    while crew.is_at_work():
-        crew.wait(work.timing.progress_interval)
-        crew.is_finished = crew.is_finished or work.is_over(crew.results())
-        if crew.submit_due():
+    unowned = UnownedPartitions(work.timing.claim_deadline)
+    is_stopping = False
+    poll: _ProgressPoll[_P] | None = None
+    while group.is_running():
+        group.wait(work.timing.progress_interval)
+        group.is_finished = group.is_finished or work.is_over(group.results())
+        if group.resubmit_due():
             unowned.restart()
-        lost, look = crew.lost(), look or _Look(work)
-        if look.is_late():
-            progress, lost = None, crew.lost()  # the previous poll counts
+        lost, poll = group.lost_tasks(), poll or _ProgressPoll(work)
+        if poll.is_late():
+            progress, lost = None, group.lost_tasks()  # the previous poll counts
         else:
-            progress, look = _found(look, note), None
-        for member in lost:
-            crew.pause(member)
+            progress, poll = _polled_progress(poll, report), None
+        for task in lost:
+            group.schedule_resubmission(task)
         if progress is None:
             unowned.restart()  # without an answer, no claim is possible
             continue
         work.show(progress)
-        for text in work.fresh_notes():
-            note(text)
-        if crew.is_finished and not ending:
-            ending = True
-            work.end(crew.jobs)
-        if ending:
+        for text in work.new_messages():
+            report(text)
+        if group.is_finished and not is_stopping:
+            is_stopping = True
+            work.stop_tasks(group.jobs)
+        if is_stopping:
             continue
-        work.check()
+        work.check_topics()
         if work.endless:
-            crew.spread()
-        if work.needs_time():
+            group.rebalance()
+        if work.is_rebuilding():
             unowned.restart()
-        if overdue := unowned.overdue(work.unowned(progress)):
+        if overdue := unowned.overdue(work.unowned_partitions(progress)):
             raise UnavailableError(
                 f"no owner of {', '.join(overdue)} for {work.timing.claim_deadline:.0f} s",
                 "are there enough task slots, and do the workers reach the broker? cqrs doctor, and Spark's log",
             )
 
 
-class UnownedPlaces:
-    """Measures how long each partition has had no owner. Each loss of an owner starts a new timeout."""
+class UnownedPartitions:
+    """Measures how long each partition has had no owner. Each loss of an owner starts its timeout."""
 
     def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._timeout, self._clock = timeout, clock
@@ -96,26 +98,26 @@ class UnownedPlaces:
         """Restart the measurement of all partitions: a task has just been submitted, or Kafka is away."""
         self._since.clear()
 
-    def overdue(self, places: Iterable[str]) -> list[str]:
-        """Store the partitions without an owner; return the partitions without an owner for longer than the timeout."""
+    def overdue(self, unowned: Iterable[str]) -> list[str]:
+        """Store the partitions that have no owner now; return those whose timeout is over."""
         now = self._clock()
-        self._since = {place: self._since.get(place, now) for place in places}
-        return [place for place, since in self._since.items() if now - since > self._timeout]
+        self._since = {partition: self._since.get(partition, now) for partition in unowned}
+        return [partition for partition, since in self._since.items() if now - since > self._timeout]
 
 
-class _Look(threading.Thread, Generic[_P]):
+class _ProgressPoll(threading.Thread, Generic[_P]):
     """One poll of the progress in a thread of its own: a lost broker may delay it for long, but not the lost tasks."""
 
     def __init__(self, work: LongWork[Any, _P]) -> None:
         super().__init__(name=f"{work.group} look", daemon=True)
-        self._look, self._due = work.look, time.monotonic() + work.timing.look_patience
+        self._poll, self._due = work.poll_progress, time.monotonic() + work.timing.look_patience
         self._answer: Callable[[], _P] | None = None
         self._error: Exception | None = None
         self.start()
 
     def run(self) -> None:
         try:
-            self._answer = self._look()
+            self._answer = self._poll()
         except Exception as error:
             self._error = error
 
@@ -132,10 +134,10 @@ class _Look(threading.Thread, Generic[_P]):
         return self._answer()
 
 
-def _found(look: _Look[_P], note: Callable[[str], None]) -> _P | None:
+def _polled_progress(poll: _ProgressPoll[_P], report: Callable[[str], None]) -> _P | None:
     """Return the progress from a poll; None if there was no answer."""
     try:
-        return look.progress()
+        return poll.progress()
     except UnavailableError as error:
-        note(error.message)
+        report(error.message)
         return None

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 #: The columns of an event's location in the log, and of its envelope.
-PLACE = ("partition", "offset")
-ENVELOPE_NAMES = (*PLACE, "version", "time", *TEXT_COLUMNS)
+LOCATION_NAMES = ("partition", "offset")
+ENVELOPE_NAMES = (*LOCATION_NAMES, "version", "time", *TEXT_COLUMNS)
 
 
 class EventColumn(NamedTuple):
@@ -38,25 +38,18 @@ def event_columns(aggregate: Aggregate) -> list[EventColumn]:
 
     If the name collides with an envelope column, `_event` is appended: Spark ignores case in names.
     """
-    found = []
+    columns = []
     for wire_type, cls in aggregate.events.items():
         name = wire_type.removeprefix(f"{aggregate.name}.")
         name = f"{name}_event" if name.lower() in ENVELOPE_NAMES else name
         if fields := field_columns(cls):  # Parquet has no objects without fields
-            found.append(EventColumn(name, cls, fields))
-    return found
+            columns.append(EventColumn(name, cls, fields))
+    return columns
 
 
 def event_schema(aggregate: Aggregate) -> "StructType":
     """Return the schema of events in Parquet."""
-    from pyspark.sql.types import (
-        IntegerType,
-        LongType,
-        StringType,
-        StructField,
-        StructType,
-        TimestampType,
-    )
+    from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
     envelope = [
         StructField("partition", IntegerType()),
@@ -66,7 +59,7 @@ def event_schema(aggregate: Aggregate) -> "StructType":
         *(StructField(name, StringType()) for name in TEXT_COLUMNS),
     ]
     types = [
-        StructField(column.name, StructType([StructField(one.name, one.type) for one in column.fields]))
+        StructField(column.name, StructType([StructField(field.name, field.type) for field in column.fields]))
         for column in event_columns(aggregate)
     ]
     return StructType([*envelope, *types])
@@ -87,19 +80,21 @@ class EventBatches:
         """
         import pyarrow
 
-        read = [self._read(record) for record in records]
-        envelopes, events = [one for one, _ in read], [event for _, event in read]
+        decoded = [self._read(record) for record in records]
+        envelopes, events = [envelope for envelope, _ in decoded], [event for _, event in decoded]
         arrays = [
             pyarrow.array([self._log.partition] * len(records), pyarrow.int32()),
             pyarrow.array([record.offset for record in records], pyarrow.int64()),
-            pyarrow.array([one.aggregateversion for one in envelopes], pyarrow.int64()),
-            time_array(one.time for one in envelopes),
+            pyarrow.array([envelope.aggregateversion for envelope in envelopes], pyarrow.int64()),
+            time_array(envelope.time for envelope in envelopes),
             *(text_column(map(attrgetter(name), envelopes)) for name in TEXT_COLUMNS.values()),
         ]
-        for column, kind in zip(self._columns, self._schema.types[len(ENVELOPE_NAMES) :], strict=True):
-            mine = [event if type(event) is column.cls else None for event in events]
+        for column, arrow_type in zip(self._columns, self._schema.types[len(ENVELOPE_NAMES) :], strict=True):
+            own_events = [event if type(event) is column.cls else None for event in events]
             arrays.append(
-                struct_array(column.fields, mine, kind, lambda number: self._place(records[number]))
+                struct_array(
+                    column.fields, own_events, arrow_type, lambda number: self._location(records[number])
+                )
             )
         return pyarrow.RecordBatch.from_arrays(arrays, schema=self._schema)
 
@@ -111,7 +106,7 @@ class EventBatches:
         except (FoldError, ValueError) as error:
             raise self._log.fault("events", record.offset, error) from error
 
-    def _place(self, record: Record) -> str:
+    def _location(self, record: Record) -> str:
         return f"{self._log.log_name('events')} offset {record.offset}"
 
 

@@ -13,9 +13,9 @@ from confluent_kafka import KafkaException
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.encrypted_events import event_marks
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.engine.driver_address import driver_place
-from cqrs_cli.jobs.engine.partition_job import collector, finish, shipped
-from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
+from cqrs_cli.jobs.engine.driver_address import driver_address
+from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, with_shipped_code
+from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged_writer
 from cqrs_cli.jobs.export.columns import EventBatches, event_lines, event_schema
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import unreachable_error
@@ -42,7 +42,7 @@ class ExportPlan(ReadPlan):
     """A `ReadPlan`, and the other data that every task needs."""
 
     chains: PartitionCounts
-    words: Address | None = None  # the address for the tasks' progress reports
+    report_address: Address | None = None  # the address for the tasks' progress reports
     personal: bool = False  # True: the values of personal fields; False: redacted values
 
 
@@ -74,40 +74,44 @@ def export_events(
 
     Raises the gravest error of the tasks; then the target is unchanged.
     """
-    results = collector(context, ExportResult)
+    results = result_accumulator(context, ExportResult)
     began = time.monotonic()
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     schema = event_schema(aggregate) if target.format == "parquet" else LINES
     with (
-        TaskReports(driver_place(context), dict.fromkeys(plan.bounds)) as words,
-        staged(context, target) as write,
+        TaskReports(driver_address(context), dict.fromkeys(plan.bounds)) as report_address,
+        staged_writer(context, target) as write,
     ):
-        rows = partial(_rows, replace(plan, words=words.address), results, target.format)
+        rows = partial(
+            _export_rows, replace(plan, report_address=report_address.address), results, target.format
+        )
         job = partial(write, len(plan.bounds), rows, schema)
 
-        def look(found: dict[int, ExportResult]) -> None:
-            show(words.progress({partition: one.events for partition, one in found.items()}))
+        def show_progress(results: dict[int, ExportResult]) -> None:
+            show(report_address.progress({partition: result.events for partition, result in results.items()}))
 
-        done = finish(context, results, job, look, plan.bounds)
-    return ExportResult(sum(one.events for one in done.values()), seconds=time.monotonic() - began)
+        results_by_partition = run_job(context, results, job, show_progress, plan.bounds)
+    return ExportResult(
+        sum(result.events for result in results_by_partition.values()), seconds=time.monotonic() - began
+    )
 
 
-def _rows(
-    plan: ExportPlan, results: Any, format: FileFormat, numbers: "Iterator[pyarrow.RecordBatch]"
+def _export_rows(
+    plan: ExportPlan, results: Any, format: FileFormat, partition_batches: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
     """The task on a worker: maps partition numbers to their events; the results go to the accumulator."""
-    plan = shipped(plan)
-    for batch in numbers:
+    plan = with_shipped_code(plan)
+    for batch in partition_batches:
         for partition in batch.column(0).to_pylist():
             events, error = 0, None
             try:
-                for made in exported_rows(plan, partition, format):
-                    events += made.num_rows
-                    yield made
-            except CqrsError as told:
-                error = told
-            except KafkaException as lost:
-                error = unreachable_error(plan.connection, lost)
+                for event_batch in exported_rows(plan, partition, format):
+                    events += event_batch.num_rows
+                    yield event_batch
+            except CqrsError as export_error:
+                error = export_error
+            except KafkaException as kafka_error:
+                error = unreachable_error(plan.connection, kafka_error)
             results.add({partition: ExportResult(events, error)})
 
 
@@ -116,17 +120,20 @@ def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iter
     unreadable event.
     """
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
-    home = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payloads)
-    with closing(LogProgress(plan.words, partition)) as teller, closing(_view(plan, aggregate)) as view:
-        teller.begin(plan.chains.size(home, plan.bounds))
-        for log, start, end in plan.chains.segments(home, plan.bounds):
+    current_log = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payloads)
+    with (
+        closing(LogProgress(plan.report_address, partition)) as progress,
+        closing(_event_view(plan, aggregate)) as view,
+    ):
+        progress.begin(plan.chains.size(current_log, plan.bounds))
+        for log, start, end in plan.chains.segments(current_log, plan.bounds):
             columns = EventBatches(aggregate, log, plan.personal) if format == "parquet" else None
-            for records in view.batches(log.partition, teller.follow(log.events(start, end), start, end)):
+            for records in view.batches(log.partition, progress.follow(log.events(start, end), start, end)):
                 yield event_lines(log, records) if columns is None else columns.batch(records)
         view.conclude()
 
 
-def _view(plan: ExportPlan, aggregate: Aggregate) -> EventView:
+def _event_view(plan: ExportPlan, aggregate: Aggregate) -> EventView:
     """Return the decryptor of the events' personal fields, or their masker."""
     connection, marks = plan.connection, event_marks(aggregate)
     if plan.personal:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.client.history import cut_bounds
 from cqrs_cli.core.aggregate.decider import State
-from cqrs_cli.jobs.engine.driver_address import driver_place
-from cqrs_cli.jobs.engine.partition_job import collector, each, finish, shipped
-from cqrs_cli.jobs.engine.staging import LINES, Target, staged
+from cqrs_cli.jobs.engine.driver_address import driver_address
+from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, run_on_workers, with_shipped_code
+from cqrs_cli.jobs.engine.staging import LINES, Target, staged_writer
 from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
@@ -79,39 +79,45 @@ def replay_events(
     Raises the gravest error of the tasks: `ContradictionError`, with the offset, for a log that contradicts itself.
     Then the target is unchanged.
     """
-    results = collector(context, ReplayResult)
+    results = result_accumulator(context, ReplayResult)
     began = time.monotonic()
-    with listen(driver_place(context), _spans(plan)) as words:
-        plan = replace(plan, words=words.address)
-        wait = partial(finish, context, results, show=_watcher(words, show), partitions=plan.tasks)
+    with listen(driver_address(context), _offsets_by_task(plan)) as reports:
+        plan = replace(plan, words=reports.address)
+        run = partial(
+            run_job, context, results, show=_progress_callback(reports, show), partitions=plan.tasks
+        )
         if target is None:
-            done = wait(partial(each, context, plan.tasks, partial(_replay_task, plan), results))
+            results_by_task = run(
+                partial(run_on_workers, context, plan.tasks, partial(_replay_task, plan), results)
+            )
         else:
             rows = partial(aggregate_rows, plan, results, target.format)
-            schema = state_schema(_state(plan)) if target.format == "parquet" else LINES
-            with staged(context, target) as write:
-                done = wait(partial(write, len(plan.tasks), rows, schema))
+            schema = state_schema(_state_class(plan)) if target.format == "parquet" else LINES
+            with staged_writer(context, target) as write:
+                results_by_task = run(partial(write, len(plan.tasks), rows, schema))
     total = NOTHING
-    for result in done.values():
+    for result in results_by_task.values():
         total = total.plus(result.total)
     return ReplaySummary(total, time.monotonic() - began)
 
 
-def _state(plan: ReplayPlan) -> type[State]:
+def _state_class(plan: ReplayPlan) -> type[State]:
     return load(plan.topics.aggregate, plan.package, plan.root).state
 
 
 def _replay_task(plan: ReplayPlan, task: int) -> ReplayResult:
     """The task that Spark runs on a worker if there is no target."""
-    return total_part(shipped(plan), task)
+    return total_part(with_shipped_code(plan), task)
 
 
-def _spans(plan: ReplayPlan) -> dict[int, int | None]:
+def _offsets_by_task(plan: ReplayPlan) -> dict[int, int | None]:
     """Return the number of offsets that each task reads."""
     return {task: sum(end - start for _, start, end in plan.links(task)) for task in plan.tasks}
 
 
-def _watcher(
-    words: TaskReports, show: Callable[[JobProgress], None]
+def _progress_callback(
+    reports: TaskReports, show: Callable[[JobProgress], None]
 ) -> Callable[[dict[int, ReplayResult]], None]:
-    return lambda done: show(words.progress({task: result.total.events for task, result in done.items()}))
+    return lambda results: show(
+        reports.progress({task: result.total.events for task, result in results.items()})
+    )

@@ -12,7 +12,7 @@ from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.personal.masking import mask
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.engine.partition_job import shipped
+from cqrs_cli.jobs.engine.partition_job import with_shipped_code
 from cqrs_cli.jobs.engine.staging import FileFormat
 from cqrs_cli.scans.replay.fold import AggregateRow
 from cqrs_cli.scans.replay.task import ReplayPlan, ReplayResult, fold_part, naming
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 #: The columns before the state's columns.
-_FIRST = ("id", "version", "time")
+_KEY_COLUMNS = ("id", "version", "time")
 
 #: The number of aggregates in a batch for Spark.
 ROWS_PER_BATCH = 10_000
@@ -32,12 +32,12 @@ ROWS_PER_BATCH = 10_000
 
 def state_columns(state: type[msgspec.Struct]) -> list[FieldColumn]:
     """Return the fields of a state as columns. A field that is named like a key column gets a prefix: `state_id`."""
-    taken = frozenset(_FIRST)
+    reserved = frozenset(_KEY_COLUMNS)
     return [
-        one._replace(name=f"state_{one.name.removeprefix('data_')}")
-        if one.name.removeprefix("data_").lower() in taken
-        else one
-        for one in field_columns(state, taken)
+        column._replace(name=f"state_{column.name.removeprefix('data_')}")
+        if column.name.removeprefix("data_").lower() in reserved
+        else column
+        for column in field_columns(state, reserved)
     ]
 
 
@@ -50,24 +50,24 @@ def state_schema(state: type[msgspec.Struct]) -> "StructType":
         StructField("version", LongType()),
         StructField("time", TimestampType()),
     ]
-    return StructType([*keys, *(StructField(one.name, one.type) for one in state_columns(state))])
+    return StructType([*keys, *(StructField(column.name, column.type) for column in state_columns(state))])
 
 
 def aggregate_rows(
-    plan: ReplayPlan, results: Any, format: FileFormat, numbers: "Iterator[pyarrow.RecordBatch]"
+    plan: ReplayPlan, results: Any, format: FileFormat, task_batches: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
     """The task on a worker: maps task numbers to their aggregates; the results go to the accumulator."""
-    for batch in numbers:
+    for batch in task_batches:
         for task in batch.column(0).to_pylist():
             partition = plan.partition(task)
-            fold, result = fold_part(shipped(plan), task)
+            fold, result = fold_part(with_shipped_code(plan), task)
             try:
                 if fold is not None:
                     with naming(plan, task), closing(fold):
                         columns = StateColumns(fold.state_class) if format == "parquet" else None
-                        remaining = fold.rows() if plan.personal else map(_masked, fold.rows())
-                        while some := list(islice(remaining, ROWS_PER_BATCH)):
-                            yield _lines(some) if columns is None else columns.batch(some)
+                        remaining = fold.rows() if plan.personal else map(_redacted, fold.rows())
+                        while rows := list(islice(remaining, ROWS_PER_BATCH)):
+                            yield _lines(rows) if columns is None else columns.batch(rows)
                         result = ReplayResult(partition, fold.total())
             except CqrsError as error:
                 result = ReplayResult(partition, error=error)
@@ -81,24 +81,24 @@ class StateColumns:
         self._columns = state_columns(state)
         self._schema = arrow_schema(state_schema(state))
 
-    def batch(self, some: list[AggregateRow]) -> "pyarrow.RecordBatch":
+    def batch(self, rows: list[AggregateRow]) -> "pyarrow.RecordBatch":
         """Return aggregates as columns; raises `CqrsError`, with the id, for a state that does not fit its columns."""
         import pyarrow
 
-        states: list[State] = [row.decoded for row in some]
+        states: list[State] = [row.decoded for row in rows]
         arrays = [
-            pyarrow.array([row.id for row in some], pyarrow.string()),
-            pyarrow.array([row.version for row in some], pyarrow.int64()),
-            time_array(row.time for row in some),
+            pyarrow.array([row.id for row in rows], pyarrow.string()),
+            pyarrow.array([row.version for row in rows], pyarrow.int64()),
+            time_array(row.time for row in rows),
         ]
-        for column, kind in zip(self._columns, self._schema.types[len(_FIRST) :], strict=True):
+        for column, arrow_type in zip(self._columns, self._schema.types[len(_KEY_COLUMNS) :], strict=True):
             arrays.append(
-                field_array(column, states, kind, lambda number: f"the state of {some[number].id!r}")
+                field_array(column, states, arrow_type, lambda number: f"the state of {rows[number].id!r}")
             )
         return pyarrow.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def _masked(row: AggregateRow) -> AggregateRow:
+def _redacted(row: AggregateRow) -> AggregateRow:
     """Return the aggregate with redacted personal fields: values from before the field's annotation are plain text in
     the log.
     """
@@ -106,13 +106,13 @@ def _masked(row: AggregateRow) -> AggregateRow:
     return row if state is row.decoded else row._replace(state=encode_json(state), decoded=state)
 
 
-def _lines(some: list[AggregateRow]) -> "pyarrow.RecordBatch":
+def _lines(rows: list[AggregateRow]) -> "pyarrow.RecordBatch":
     import pyarrow
 
     lines = [
         encode_json(
             {"id": row.id, "version": row.version, "time": row.time, "state": Raw(row.state)}
         ).decode()
-        for row in some
+        for row in rows
     ]
     return pyarrow.RecordBatch.from_arrays([pyarrow.array(lines, pyarrow.string())], ["line"])

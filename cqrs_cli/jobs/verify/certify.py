@@ -13,8 +13,8 @@ from msgspec import UNSET
 
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import ContradictionError, CqrsError
-from cqrs_cli.jobs.engine.driver_address import driver_place
-from cqrs_cli.jobs.engine.partition_job import collector, each, finish
+from cqrs_cli.jobs.engine.driver_address import driver_address
+from cqrs_cli.jobs.engine.partition_job import result_accumulator, run_job, run_on_workers
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import PlacedFault
@@ -97,10 +97,10 @@ class CertificateResult(NamedTuple):
 def plan_certify(connection: Connection, topics: Topics, earlier: Certificate | None = None) -> CertifyPlan:
     """Return the plan of a certificate of all committed records. Raises `ConfigurationError` for missing topics."""
     with Admin(connection) as admin:
-        found, extras = find_with_extras(admin, topics)
-        if (error := missing_topics(topics, found)) is not None:
+        topics_found, extras = find_with_extras(admin, topics)
+        if (error := missing_topics(topics, topics_found)) is not None:
             raise error
-        described = aggregate_topics(topics, admin.cluster_id(), found, extras)
+        described = aggregate_topics(topics, admin.cluster_id(), topics_found, extras)
     cuts: dict[Kind, list[int]] = {
         kind: [log.end for log in earlier.topics[topics.name(kind)].partitions] for kind in KINDS if earlier
     }
@@ -114,16 +114,22 @@ def certify_topics(
     show: Callable[[JobProgress], None] = lambda progress: None,
 ) -> CertificateResult:
     """Read and hash every partition; `show` is called several times a second."""
-    results = collector(context, CertifiedPartition)
+    results = result_accumulator(context, CertifiedPartition)
     began, partitions = time.monotonic(), range(plan.described.partitions)
-    with TaskReports(driver_place(context), dict.fromkeys(partitions)) as words:
-        task = partial(certify_partition, replace(plan, words=words.address))
+    with TaskReports(driver_address(context), dict.fromkeys(partitions)) as reports:
+        task = partial(certify_partition, replace(plan, words=reports.address))
 
-        def look(found: dict[int, CertifiedPartition]) -> None:
-            show(words.progress({partition: one.records for partition, one in found.items()}))
+        def show_progress(results: dict[int, CertifiedPartition]) -> None:
+            show(reports.progress({partition: result.records for partition, result in results.items()}))
 
-        done = finish(context, results, partial(each, context, partitions, task, results), look, partitions)
-    return compare_all(plan, done.values(), earlier, time.monotonic() - began)
+        results_by_partition = run_job(
+            context,
+            results,
+            partial(run_on_workers, context, partitions, task, results),
+            show_progress,
+            partitions,
+        )
+    return compare_all(plan, results_by_partition.values(), earlier, time.monotonic() - began)
 
 
 def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
@@ -132,10 +138,10 @@ def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
 
     def work() -> CertifiedPartition:
         bounds = {kind: log.bounds(kind) for kind in KINDS}
-        with closing(LogProgress(plan.words, partition)) as teller:
-            teller.begin(sum(end - start for start, end in bounds.values()))
+        with closing(LogProgress(plan.words, partition)) as progress:
+            progress.begin(sum(end - start for start, end in bounds.values()))
             return CertifiedPartition(
-                {kind: _hashed(plan, log, kind, bounds[kind], teller) for kind in KINDS}
+                {kind: _hash_log(plan, log, kind, bounds[kind], progress) for kind in KINDS}
             )
 
     return guarded(
@@ -143,13 +149,13 @@ def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
     )
 
 
-def _hashed(
-    plan: CertifyPlan, log: PartitionLog, kind: Kind, bounds: tuple[int, int], teller: LogProgress
+def _hash_log(
+    plan: CertifyPlan, log: PartitionLog, kind: Kind, bounds: tuple[int, int], progress: LogProgress
 ) -> tuple[LogCertificate, Stretch | None]:
     cuts = plan.cuts.get(kind, [])
     hasher = LogHasher(cuts[log.partition] if log.partition < len(cuts) else None, plan.stretch)
     start, end = bounds
-    for records in teller.follow(log.read(kind, start, end), start, end):
+    for records in progress.follow(log.read(kind, start, end), start, end):
         hasher.feed(records)
     return hasher.finish(start, end)
 
@@ -166,50 +172,50 @@ def compare_all(
         topics[name] = TopicCertificate(described.ids[kind], [log[kind][0] for log in logs])
         if earlier is None:
             continue
-        was = earlier.topics[name]
-        if was.id != described.ids[kind]:
-            what = f"is another topic than the certificate's: it was made again, {was.id} is gone"
-            changes.append(TopicChange(name, kind, 0, 0, what))
-        for partition, log in enumerate(was.partitions):
-            found = _checked(plan, log, logs, partition, kind)
-            changes += [TopicChange(name, kind, partition, *change) for change in found.changes]
-            checked += found.checked
-            if found.deleted:
-                deleted[name] = deleted.get(name, 0) + found.deleted
-            if found.deleted and kind == "events":
+        earlier_topic = earlier.topics[name]
+        if earlier_topic.id != described.ids[kind]:
+            text = f"is another topic than the certificate's: it was made again, {earlier_topic.id} is gone"
+            changes.append(TopicChange(name, kind, 0, 0, text))
+        for partition, log in enumerate(earlier_topic.partitions):
+            comparison = _compare_log(plan, log, logs, partition, kind)
+            changes += [TopicChange(name, kind, partition, *change) for change in comparison.changes]
+            checked += comparison.checked
+            if comparison.deleted:
+                deleted[name] = deleted.get(name, 0) + comparison.deleted
+            if comparison.deleted and kind == "events":
                 start = logs[partition][kind][0].start
                 changes.append(
                     TopicChange(name, kind, partition, start, f"begins at {start}: events were deleted")
                 )
     if earlier is not None:
-        changes += _growth_changes(plan, earlier)
-    made = Certificate(
+        changes += _repartitioning_changes(plan, earlier)
+    certificate = Certificate(
         aggregate=described.topics.aggregate,
         cluster=described.cluster_id,
         made=rfc3339(time.time_ns() // 1_000_000),
         topics=topics,
         lineage=UNSET if plan.lineage is None else plan.lineage.certificate,
     )
-    return CertificateResult(made, changes, checked, deleted, seconds)
+    return CertificateResult(certificate, changes, checked, deleted, seconds)
 
 
-def _checked(
+def _compare_log(
     plan: CertifyPlan,
-    was: LogCertificate,
+    earlier_log: LogCertificate,
     logs: list[Mapping[Kind, tuple[LogCertificate, Stretch | None]]],
     partition: int,
     kind: Kind,
 ) -> CertificateComparison:
     """Compare one log with its earlier certificate; a partition that is gone counts as empty."""
-    now, at_cut = logs[partition][kind] if partition < len(logs) else (LogCertificate(0, 0, []), None)
-    return check_log(was, now, at_cut, plan.stretch)
+    current_log, at_cut = logs[partition][kind] if partition < len(logs) else (LogCertificate(0, 0, []), None)
+    return check_log(earlier_log, current_log, at_cut, plan.stretch)
 
 
-def _growth_changes(plan: CertifyPlan, earlier: Certificate) -> list[TopicChange]:
+def _repartitioning_changes(plan: CertifyPlan, earlier: Certificate) -> list[TopicChange]:
     """Return the changes in the number of partitions, and in the partition history that explains them."""
-    topics, now = plan.described.topics, plan.described.partitions
-    before = len(earlier.topics[topics.commands].partitions)
-    found = growth_change(before, now, plan.lineage)
-    changes = [] if found is None else [TopicChange(topics.commands, "commands", before, *found)]
+    topics, count = plan.described.topics, plan.described.partitions
+    earlier_count = len(earlier.topics[topics.commands].partitions)
+    change = growth_change(earlier_count, count, plan.lineage)
+    changes = [] if change is None else [TopicChange(topics.commands, "commands", earlier_count, *change)]
     lineage = lineage_changes(earlier, plan.lineage)
     return changes + [LineageChange(topics.lineage, "commands", 0, *change) for change in lineage]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.jobs.engine.driver_address import driver_place
-from cqrs_cli.jobs.engine.partition_job import collector, each, finish, raise_gravest
+from cqrs_cli.jobs.engine.driver_address import driver_address
+from cqrs_cli.jobs.engine.partition_job import raise_gravest, result_accumulator, run_job, run_on_workers
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
@@ -87,10 +87,10 @@ def plan_verify(
     with Admin(connection) as admin:
         if missing := admin.missing_acls(needs("read", topics, personal)):
             raise refusal(missing, "read")
-        found = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
+        described = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return ProofPlan(
         connection,
-        found,
+        described,
         package,
         settings.root,
         settings.partitioner,
@@ -98,18 +98,18 @@ def plan_verify(
         milliseconds(longest_window or settings.dedup_window),
         shards,
         early=milliseconds(settings.max_clock_skew),
-        lineage=find_lineage(connection, topics, found.partitions),
+        lineage=find_lineage(connection, topics, described.partitions),
     )
 
 
-def proved_by(plan: ProofPlan) -> CheckpointScope:
+def checkpoint_scope(plan: ProofPlan) -> CheckpointScope:
     """Return the topics and settings that a verification covers."""
-    found = plan.aggregate
+    described = plan.aggregate
     return CheckpointScope(
-        aggregate=found.topics.aggregate,
-        cluster=found.cluster_id,
-        topics={found.topics.name(kind): topic_id for kind, topic_id in found.ids.items()},
-        partitions=found.partitions,
+        aggregate=described.topics.aggregate,
+        cluster=described.cluster_id,
+        topics={described.topics.name(kind): topic_id for kind, topic_id in described.ids.items()},
+        partitions=described.partitions,
         partitioner=plan.partitioner,
         dedup_window=plan.window,
         longest_window=plan.longest_window,
@@ -124,21 +124,21 @@ def verify_topics(
     listen: Listen = TaskReports,
 ) -> VerifySummary:
     """Verify every partition; `show` is called several times a second. Raises the tasks' gravest error."""
-    results = collector(context, ProofResult)
+    results = result_accumulator(context, ProofResult)
     began = time.monotonic()
     partitions = range(plan.aggregate.partitions)
-    with listen(driver_place(context), dict.fromkeys(partitions)) as words:
-        task = partial(_prove_task, replace(plan, words=words.address))
-        job = partial(each, context, partitions, task, results)
+    with listen(driver_address(context), dict.fromkeys(partitions)) as reports:
+        task = partial(_verify_task, replace(plan, words=reports.address))
+        job = partial(run_on_workers, context, partitions, task, results)
 
-        def look(found: dict[int, ProofResult]) -> None:
-            show(words.progress({partition: result.records for partition, result in found.items()}))
+        def show_progress(results: dict[int, ProofResult]) -> None:
+            show(reports.progress({partition: result.records for partition, result in results.items()}))
 
-        done = finish(context, results, job, look, partitions)
-    return _together(plan, done.values(), time.monotonic() - began)
+        results_by_partition = run_job(context, results, job, show_progress, partitions)
+    return _summarize(plan, results_by_partition.values(), time.monotonic() - began)
 
 
-def verify_here(plan: ProofPlan) -> VerifySummary:
+def verify_in_process(plan: ProofPlan) -> VerifySummary:
     """Verify without Spark, one partition after the other, in this process: for tests and small topics.
 
     `verify_here(plan_verify(connection, topics, settings)).violations` is empty when all is well.
@@ -146,23 +146,23 @@ def verify_here(plan: ProofPlan) -> VerifySummary:
     began = time.monotonic()
     results = [prove_partition(plan, partition) for partition in range(plan.aggregate.partitions)]
     raise_gravest(results)
-    return _together(plan, results, time.monotonic() - began)
+    return _summarize(plan, results, time.monotonic() - began)
 
 
-def _prove_task(plan: ProofPlan, partition: int) -> ProofResult:
+def _verify_task(plan: ProofPlan, partition: int) -> ProofResult:
     """The task that Spark runs on a worker."""
     if plan.package is not None:
         plan = replace(plan, root=code_root(plan.package, plan.root))
     return prove_partition(plan, partition)
 
 
-def _together(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -> VerifySummary:
+def _summarize(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -> VerifySummary:
     results = list(results)
     topics, reports = plan.aggregate.topics, {result.partition: result.report for result in results}
     log = PartitionLog(plan.connection, topics, 0)
     lost = [
-        PlacedViolation(topics.outcomes, "outcomes", *one)
-        for one in find_lost(log, reports, plan.early, partial(_fits, plan))
+        PlacedViolation(topics.outcomes, "outcomes", *record)
+        for record in find_lost(log, reports, plan.early, partial(_fits, plan))
     ]
     violations = [
         PlacedViolation(topics.name(kind), kind, result.partition, offset, what)
@@ -172,7 +172,7 @@ def _together(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -
     return VerifySummary(
         reports,
         violations + lost[:MAX_NAMED],
-        _checked(plan, sum(report.violation_count for report in reports.values()) + len(lost)),
+        _check_no_split(plan, sum(report.violation_count for report in reports.values()) + len(lost)),
         {result.partition: result.compared for result in results if result.compared is not None},
         seconds,
         {result.partition: result.earlier for result in results if result.earlier is not None},
@@ -187,7 +187,7 @@ def _fits(plan: ProofPlan) -> FitsCommand:
     return fits_of(load(plan.aggregate.topics.aggregate, plan.package, plan.root))
 
 
-def _checked(plan: ProofPlan, violations: int) -> int:
+def _check_no_split(plan: ProofPlan, violations: int) -> int:
     """Return the number of violations; raises `UnavailableError` if partitions have split since the plan."""
     topics, count = plan.aggregate.topics, plan.aggregate.partitions
     if violations and find_lineage(plan.connection, topics, count) != plan.lineage:

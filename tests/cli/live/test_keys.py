@@ -15,23 +15,23 @@ import itertools
 from rich.console import Console
 from cqrs_cli.cli.live.loop import show_live
 from cqrs_cli.cli.live.screen import picture
-from cqrs_cli.status.partition import DECIDED, PlaceStatus
-from cqrs_cli.status.rates import Look
+from cqrs_cli.status.partition import AGGREGATE, PartitionStatus
+from cqrs_cli.status.rates import StatusSnapshot
 
 numbers = itertools.count(1)
 
-def look():
+def poll():
     number = next(numbers)
     if number == {failing}:
-        raise ValueError("the look failed")
-    places = [PlaceStatus(DECIDED, name, name, "", 0, at=float(number), lag=number) for name in ("bank", "order")]
-    return Look(number * 1000, tuple(places))
+        raise ValueError("the poll failed")
+    statuses = [PartitionStatus(AGGREGATE, name, name, "", 0, at=number, lag=number) for name in ("bank", "order")]
+    return StatusSnapshot(number * 1000, tuple(statuses))
 
-def draw(seen, look, choices):
-    return picture(look, choices, seen.reasons, seen.trouble, 120, 30)
+def draw(shown, snapshot, choices):
+    return picture(snapshot, choices, shown.reasons, shown.trouble, 120, 30)
 
 try:
-    show_live(Console(), look, lambda: print("closed"), 0.05, draw)
+    show_live(Console(), poll, lambda: print("closed"), 0.05, draw)
 except KeyboardInterrupt:
     print("interrupted")
 print("after it")
@@ -99,6 +99,6 @@ def test_the_terminal_is_restored(live: Terminal, ending: str) -> None:
 def test_an_error_restores_the_terminal(tmp_path: Path) -> None:
     with terminal(tmp_path, *program(failing=3)) as live:
         live.see(LEFT)
-        live.see("ValueError: the look failed")
+        live.see("ValueError: the poll failed")
         assert live.ended() == 1
         assert live.settings() == live.before

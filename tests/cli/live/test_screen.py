@@ -7,8 +7,8 @@ from rich.console import Console
 
 from cqrs_cli.cli.live.model import Choices
 from cqrs_cli.cli.live.screen import picture
-from cqrs_cli.status.partition import PlaceOwner, Rates
-from cqrs_cli.status.rates import Look
+from cqrs_cli.status.partition import PartitionOwner, Rates
+from cqrs_cli.status.rates import StatusSnapshot
 from tests.support.statuses import decided, heard, look
 
 BUSY = decided(3, end=10, position=4, lag=6, oldest=2000, latency=12, rates=Rates(0, 1000, 0))
@@ -17,7 +17,7 @@ CHOICES = Choices()
 
 
 def drawn(
-    now: Look, choices: Choices = CHOICES, height: int = 40, trouble: str = "", width: int = 120
+    now: StatusSnapshot, choices: Choices = CHOICES, height: int = 40, trouble: str = "", width: int = 120
 ) -> list[str]:
     console = Console(file=io.StringIO(), width=width)
     with console.capture() as captured:
@@ -56,7 +56,7 @@ WIDE = [
     decided(
         n,
         "bank_account",
-        owner=PlaceOwner("swift-otter-20261124-082538"),
+        owner=PartitionOwner("swift-otter-20261124-082538"),
         rates=Rates(120, 91_000, 12),
         oldest=9000,
     )

@@ -32,7 +32,7 @@ from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
-from cqrs_cli.runs.task import own, without_aggregates
+from cqrs_cli.runs.task import own_partitions, without_aggregates
 from cqrs_cli.settings.settings import load_settings
 from tests.following.projections.feeding import record
 from tests.following.projections.topics import write_events
@@ -211,7 +211,7 @@ def _serve(plan: ProcessPlan, fault: str, pipe: Pipe) -> None:
 
 def react_here(plan: ProcessPlan, attempt: int = 0) -> list[ProcessResult]:
     """Own every partition of the plan in this process, as one Spark task does."""
-    endings = own(without_aggregates(plan), plan.subscriptions, attempt, plan)
+    endings = own_partitions(without_aggregates(plan), plan.subscriptions, attempt, plan)
     return [one for one in endings if isinstance(one, ProcessResult)]
 
 

@@ -9,8 +9,8 @@ from cqrs_cli.cli.output import Printer
 from cqrs_cli.cli.render.status import status_text
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.processes.retire import retire_processes
-from cqrs_cli.status.columns import place_document
-from cqrs_cli.status.rates import Look
+from cqrs_cli.status.columns import partition_document
+from cqrs_cli.status.rates import StatusSnapshot
 from cqrs_cli.telemetry.blocked_file import blocked_by
 from tests.following.processes.stage import RunningProcess, Stage, orders, react_here
 from tests.support.checkout import statuses
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.kafka
 
 
 def shown(stage: Stage, capsys: pytest.CaptureFixture[str]) -> str:
-    Printer().result({}, status_text(Look(0, tuple(statuses(stage).values())), "lmdb"))
+    Printer().result({}, status_text(StatusSnapshot(0, tuple(statuses(stage).values())), "lmdb"))
     return capsys.readouterr().out
 
 
@@ -36,7 +36,7 @@ def test_status_follows_the_position(stage: Stage) -> None:
     stage.place(3, 2)
     seen = statuses(stage)["order"]
     assert seen.position and seen.end and seen.lag == seen.end - seen.position > 0
-    row = place_document(seen)
+    row = partition_document(seen)
     assert (row["topic"], row["position"], row["lag"]) == (stage.events, seen.position, seen.lag)
     assert (row["owner"]["run"], row["owner"]["stopped"], row["stopped_at"]) == (plan.run, True, None)
 
@@ -70,7 +70,7 @@ def test_status_names_what_it_waits_for(
     process = RunningProcess(stage.plan(once=False))
     why = eventually(lambda: statuses(stage)["order"].waits_for)
     assert why and why.startswith(f"{stage.topics.positions} partition 0: no record is visible at offset")
-    assert place_document(statuses(stage)["order"])["waits_for"] == why
+    assert partition_document(statuses(stage)["order"])["waits_for"] == why
     assert f"checkout < order 0: it waits: {why}" in " ".join(shown(stage, capsys).split())
     stranger.abort_transaction(10)
     eventually(lambda: stage.asked() == orders(0, 1))

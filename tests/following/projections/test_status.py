@@ -14,7 +14,7 @@ from cqrs_cli.following.projections.prepare import ends, prepare_projection
 from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
-from cqrs_cli.status.projections import projected_places
+from cqrs_cli.status.projections import projection_statuses
 from tests.following.projections.feeding import random_log, recent_orders, url_of
 from tests.following.projections.topics import make_orders, write_events
 from tests.support import ROOT
@@ -53,5 +53,5 @@ def test_status_shows_projections_lag(
 
 def test_database_without_positions_exits_3(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no projection has a position in sqlite:"):
-        projected_places(Connection("nowhere:1"), parse_database("sqlite:///none.db", tmp_path))
+        projection_statuses(Connection("nowhere:1"), parse_database("sqlite:///none.db", tmp_path))
     assert list(tmp_path.iterdir()) == []

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.jobs.engine.slots import explain_state, slots, who_holds
+from cqrs_cli.jobs.engine.slots import describe_holders, describe_state, wait_for_slots
 
 RUN = {"id": "app-1", "name": "cqrs run bank_account", "cores": 4, "user": "ada", "state": "RUNNING"}
 OWN = {"id": "app-2", "name": "cqrs replay bank_account", "cores": 0, "user": "ada", "state": "WAITING"}
 HELD = {"cores": 4, "coresused": 4, "activeapps": [OWN, RUN], "status": "ALIVE"}
-TOLD = "all of its 4 cores are held: cqrs run bank_account (app-1, user ada) holds 4"
+TOLD = "all of its 4 cores are in use: cqrs run bank_account (app-1, user ada) holds 4"
 
 
 @contextmanager
@@ -43,29 +43,31 @@ def web_ui(told: bytes) -> Iterator[int]:
 
 
 def test_the_holder_is_named() -> None:
-    assert explain_state(HELD, "app-2") == TOLD
+    assert describe_state(HELD, "app-2") == TOLD
     other = {**OWN, "id": "app-3"}
-    assert explain_state({**HELD, "activeapps": [OWN, RUN, other]}, "app-2") == f"{TOLD}; 1 more wait"
+    assert describe_state({**HELD, "activeapps": [OWN, RUN, other]}, "app-2") == f"{TOLD}; 1 more wait"
 
 
 def test_other_reasons_are_told() -> None:
-    assert explain_state({"cores": 0, "activeapps": [OWN]}, "app-2") == "it has no workers"
-    free = explain_state({**HELD, "coresused": 2, "activeapps": [OWN, {**RUN, "cores": 2}]}, "app-2")
+    assert describe_state({"cores": 0, "activeapps": [OWN]}, "app-2") == "it has no workers"
+    free = describe_state({**HELD, "coresused": 2, "activeapps": [OWN, {**RUN, "cores": 2}]}, "app-2")
     assert free.startswith("2 of its 4 cores are free: has a worker memory for spark.executor.memory?")
 
 
 def test_the_web_ui_is_asked() -> None:
     with web_ui(json.dumps(HELD).encode()) as port:
-        assert who_holds("spark://127.0.0.1:7077", str(port), "app-2") == TOLD
-        assert who_holds("spark://127.0.0.1:7077,127.0.0.1:7078", str(port), "app-2") == TOLD
-    assert who_holds("local[2]", "8080", "app-2") == ""
-    assert who_holds("k8s://https://127.0.0.1:443", "8080", "app-2") == ""
+        assert describe_holders("spark://127.0.0.1:7077", str(port), "app-2") == TOLD
+        assert describe_holders("spark://127.0.0.1:7077,127.0.0.1:7078", str(port), "app-2") == TOLD
+    assert describe_holders("local[2]", "8080", "app-2") == ""
+    assert describe_holders("k8s://https://127.0.0.1:443", "8080", "app-2") == ""
 
 
 @pytest.mark.parametrize("told", [b"", b"<html>", b"[]", b'{"cores": 4}'])
 def test_a_web_ui_may_be_another(told: bytes) -> None:
     with web_ui(told) as port:
-        assert "--conf spark.master.ui.port=N" in who_holds("spark://127.0.0.1:7077", str(port), "app-2")
+        assert "--conf spark.master.ui.port=N" in describe_holders(
+            "spark://127.0.0.1:7077", str(port), "app-2"
+        )
 
 
 class Executors(NamedTuple):
@@ -104,13 +106,13 @@ def none_until(told: list[str]) -> Iterator[int]:
 def test_waiting_is_told_once() -> None:
     told: list[str] = []
     with web_ui(json.dumps(HELD).encode()) as port:
-        assert slots(waiting(port, none_until(told)), note=told.append, said_after=0.0) == 2
+        assert wait_for_slots(waiting(port, none_until(told)), report=told.append, report_after=0.0) == 2
     assert told == [f"waiting for cores of spark://127.0.0.1:7077: {TOLD}"]
 
 
 def test_the_end_of_waiting_names_the_holder() -> None:
     with (
         web_ui(json.dumps(HELD).encode()) as port,
-        pytest.raises(UnavailableError, match="gave no executor within 0 s: all of its 4 cores are held"),
+        pytest.raises(UnavailableError, match="gave no executor within 0 s: all of its 4 cores are in use"),
     ):
-        slots(waiting(port, none_until([])), within=0.0)
+        wait_for_slots(waiting(port, none_until([])), timeout=0.0)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from cqrs_cli.errors import CqrsError, UnavailableError
-from cqrs_cli.jobs.engine.partition_job import finish
+from cqrs_cli.jobs.engine.partition_job import run_job
 
 
 class Result(NamedTuple):
@@ -16,7 +16,7 @@ class Result(NamedTuple):
 def finished(results: dict[int, Result]) -> dict[int, Result]:
     told: Any = SimpleNamespace(value=results)
     context: Any = None
-    return finish(context, told, lambda: None, lambda found: None, range(3))
+    return run_job(context, told, lambda: None, lambda found: None, range(3))
 
 
 def test_every_partition_has_its_result() -> None:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cqrs_cli.errors import CqrsError, UnavailableError, UsageError
-from cqrs_cli.jobs.engine.session import FIXED, LOG_PROPERTY, gave_up, session, ship
-from cqrs_cli.jobs.engine.slots import slots
+from cqrs_cli.jobs.engine.session import FIXED, LOG_PROPERTY, session, ship_archive, spark_failure
+from cqrs_cli.jobs.engine.slots import wait_for_slots
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def test_missing_master_is_reported_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_local_master_names_its_slots(spark: "SparkContext") -> None:
-    assert slots(spark) == 2
+    assert wait_for_slots(spark) == 2
 
 
 @pytest.mark.spark
@@ -214,7 +214,7 @@ def test_session_leaves_ctrl_c_alone(spark: "SparkContext") -> None:
 def test_tasks_import_shipped_code(spark: "SparkContext", tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "shipped.zip", "w") as archive:
         archive.writestr("shipped_module.py", "ANSWER = 42")
-    ship(spark, tmp_path / "shipped.zip")
+    ship_archive(spark, tmp_path / "shipped.zip")
     answers = spark.parallelize([1], 1).map(lambda _: __import__("shipped_module").ANSWER)
     assert answers.collect() == [42]
 
@@ -225,7 +225,7 @@ def test_dead_worker_is_one_line(spark: "SparkContext") -> None:
 
     with pytest.raises(Py4JJavaError) as raised:
         spark.parallelize([1], 1).foreach(partial(os._exit))
-    error = gave_up(spark, raised.value)
+    error = spark_failure(spark, raised.value)
     assert type(error) is CqrsError and error.message.startswith("Spark gave up: Job aborted")
     assert "\n" not in str(error) and error.hint.endswith("spark.log")
 
@@ -233,7 +233,7 @@ def test_dead_worker_is_one_line(spark: "SparkContext") -> None:
 def test_first_words_of_an_error_are_told() -> None:
     """Errors of PySpark 4.1 begin with an empty line."""
     context: Any = SimpleNamespace(_conf={LOG_PROPERTY: "spark.log"})
-    told = gave_up(context, RuntimeError("\n  An exception was thrown.\nTraceback")).message
+    told = spark_failure(context, RuntimeError("\n  An exception was thrown.\nTraceback")).message
     assert told == "Spark gave up: An exception was thrown."
 
 

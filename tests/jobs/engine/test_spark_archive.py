@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.jobs.engine.spark_archive import executor_archive, spark_archive, spark_words
+from cqrs_cli.jobs.engine.spark_archive import executor_archive, quote_options, spark_archive
 from cqrs_cli.system.java import find_java
 from tests.support.archives import put
 
@@ -53,5 +53,5 @@ def test_spark_starts_from_no_broken_archive(cache: Path, tmp_path: Path) -> Non
     """Java itself validates the archive."""
     archive = spark_archive(find_java())
     broken = put(archive, b"no archive")
-    assert spark_words(archive.options).startswith(f'"-XX:SharedArchiveFile={broken}"')
+    assert quote_options(archive.options).startswith(f'"-XX:SharedArchiveFile={broken}"')
     assert classes_from_archive(tmp_path) == 0

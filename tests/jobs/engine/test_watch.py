@@ -1,6 +1,6 @@
 """The time that a place may be without an owner."""
 
-from cqrs_cli.jobs.engine.watch import UnownedPlaces
+from cqrs_cli.jobs.engine.watch import UnownedPartitions
 
 
 class Clock:
@@ -14,7 +14,7 @@ class Clock:
 
 def test_each_place_has_its_own_timeout() -> None:
     clock = Clock()
-    unowned = UnownedPlaces(60, clock)
+    unowned = UnownedPartitions(60, clock)
     assert unowned.overdue(["a:0"]) == []
     clock.now = 50
     assert unowned.overdue(["a:0", "a:1"]) == []
@@ -24,7 +24,7 @@ def test_each_place_has_its_own_timeout() -> None:
 
 def test_a_place_with_an_owner_starts_over() -> None:
     clock = Clock()
-    unowned = UnownedPlaces(60, clock)
+    unowned = UnownedPartitions(60, clock)
     unowned.overdue(["a:0"])
     clock.now = 3600
     assert unowned.overdue([]) == unowned.overdue(["a:0"]) == []
@@ -32,7 +32,7 @@ def test_a_place_with_an_owner_starts_over() -> None:
 
 def test_a_submission_restarts_all() -> None:
     clock = Clock()
-    unowned = UnownedPlaces(60, clock)
+    unowned = UnownedPartitions(60, clock)
     unowned.overdue(["a:0"])
     clock.now = 59
     unowned.restart()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
-from cqrs_cli.jobs.engine.staging import Target, staged
+from cqrs_cli.jobs.engine.staging import Target, staged_writer
 from cqrs_cli.jobs.replay.driver import ReplaySummary, parts_for, plan_replay, replay_events
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
@@ -150,7 +150,10 @@ def test_full_folder_is_refused(fold: Folds, tmp_path: Path) -> None:
 def test_folder_filled_meanwhile_is_kept(spark: "SparkContext", tmp_path: Path) -> None:
     """Another replay has written into the folder at the same time."""
     out = tmp_path / "out"
-    with pytest.raises(ConfigurationError, match="cannot write"), staged(spark, Target(str(out), "json")):
+    with (
+        pytest.raises(ConfigurationError, match="cannot write"),
+        staged_writer(spark, Target(str(out), "json")),
+    ):
         out.mkdir()
         (out / "theirs").touch()
     assert (list(tmp_path.iterdir()), list(out.iterdir())) == ([out], [out / "theirs"])

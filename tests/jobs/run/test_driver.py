@@ -11,7 +11,7 @@ from cqrs_cli.deciding.measures import FoldProgress
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.errors import CqrsError, UnavailableError
-from cqrs_cli.jobs.engine.task_group import FUTILE
+from cqrs_cli.jobs.engine.task_group import MAX_FUTILE_LOSSES
 from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.runs.progress import BrokerAnswer, Progress
 from cqrs_cli.runs.snapshot import Rebuild, Snapshot
@@ -79,7 +79,7 @@ def test_lost_task_is_submitted_again(counters: TopicHarness) -> None:
     context = Context(is_lost, is_lost_after_work, works)
     done = drive(context, counters.plan(), notes)
     assert [plan.submission for plan in context.plans] == [0, 1, 2]
-    assert done.again == 2
+    assert done.resubmissions == 2
     assert "a task was lost (the worker is gone); submitting again" in notes[0]
     assert done.total("commands") == 7  # also the commands of the lost submission
     counters.check()
@@ -89,7 +89,7 @@ def test_repeatedly_lost_task_ends_run(counters: TopicHarness) -> None:
     context = Context(is_lost)
     with pytest.raises(CqrsError, match=r"lost 5 times in a row \(the worker is gone\)"):
         drive(context, counters.plan())
-    assert len(context.plans) == FUTILE
+    assert len(context.plans) == MAX_FUTILE_LOSSES
 
 
 def test_unowned_partitions_end_the_run(counters: TopicHarness) -> None:
@@ -123,13 +123,13 @@ def test_lost_task_has_a_deadline_of_its_own(counters: TopicHarness) -> None:
 
 def before_each_look(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
     """Call `act` before each response of the broker to the driver."""
-    read = Progress.read
+    read = Progress.poll_broker
 
     def reads(progress: Progress) -> BrokerAnswer:
         act()
         return read(progress)
 
-    monkeypatch.setattr(Progress, "read", reads)
+    monkeypatch.setattr(Progress, "poll_broker", reads)
 
 
 def test_absent_broker_extends_claim_deadline(
@@ -169,7 +169,7 @@ def test_lost_task_waits_for_no_look(counters: TopicHarness, monkeypatch: pytest
         return done
 
     done = drive(Context(is_lost, is_lost, works_late), counters.plan(), look_patience=0.0)
-    assert (done.again, done.total("commands")) == (2, 7)
+    assert (done.resubmissions, done.total("commands")) == (2, 7)
     counters.check()
 
 
@@ -190,7 +190,7 @@ def test_rebuild_extends_claim_deadline(counters: TopicHarness) -> None:
         return owned_here(plan)
 
     drive(Context(folds), counters.plan(), watch=looks.append, claim_deadline=0.1)
-    assert Rebuild(1, 10, 25) in [look.rebuild() for look in looks]
+    assert Rebuild(1, 10, 25) in [look.rebuild_progress() for look in looks]
 
 
 def test_notes_come_while_owners_work(counters: TopicHarness) -> None:

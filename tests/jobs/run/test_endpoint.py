@@ -14,7 +14,7 @@ from cqrs_cli.cli.options import metrics_at
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.errors import ConfigurationError, UsageError
-from cqrs_cli.runs.endpoint import ALIVE_WITHIN, FRESH_WITHIN, Endpoint
+from cqrs_cli.runs.endpoint import ALIVE_TIMEOUT, FRESH_TIMEOUT, Endpoint
 from cqrs_cli.runs.metrics import Metrics
 from cqrs_cli.runs.snapshot import Snapshot
 from tests.support.listening_sockets import anywhere, listening, open_to_others
@@ -112,17 +112,17 @@ def test_standby_is_ready_for_updates(endpoint: Endpoint[Snapshot], clock: Clock
 
 def test_old_look_is_not_ready(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
     endpoint.update(look(clock(), "decide"))
-    clock.now += FRESH_WITHIN + 1
-    endpoint.beat()
+    clock.now += FRESH_TIMEOUT + 1
+    endpoint.record_heartbeat()
     assert asked(endpoint, "/readyz") == (503, {"ready": False, "why": "no answer from Kafka"})
     assert get(endpoint, "/healthz")[0] == 200
 
 
 def test_silent_driver_is_not_alive(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
     assert asked(endpoint, "/healthz") == (200, {"alive": True, "silent_seconds": 0.0})
-    clock.now += ALIVE_WITHIN + 1
+    clock.now += ALIVE_TIMEOUT + 1
     assert get(endpoint, "/healthz")[0] == 503
-    endpoint.beat()
+    endpoint.record_heartbeat()
     assert get(endpoint, "/healthz")[0] == 200
 
 

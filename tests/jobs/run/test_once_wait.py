@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.ownership.committed_claims import CommittedClaim
-from cqrs_cli.runs.other_runs import names_left
+from cqrs_cli.runs.other_runs import wait_for_idle_names
 from tests.ownership.claims import MINE
 
 PLACE = Partition("counter", 0)
@@ -23,13 +23,13 @@ def test_own_pauses_are_no_rest() -> None:
         now += 60.0
         return {PLACE: CommittedClaim(next(offsets), OTHER)}
 
-    left = names_left(look, {PLACE: 2}, lambda at: at.aggregate, notes.append, 5.0, lambda: now)
+    left = wait_for_idle_names(look, {PLACE: 2}, lambda at: at.aggregate, notes.append, 5.0, lambda: now)
     assert (left, len(notes)) == (set(), 1)
 
 
 def test_resting_runs_are_not_waited_for() -> None:
     moments = iter([0.0, 1.0, 5.9, 6.0, 6.1, 6.2])
-    left = names_left(
+    left = wait_for_idle_names(
         lambda: {PLACE: CommittedClaim(1, OTHER)},
         {PLACE: 2},
         lambda at: at.aggregate,

@@ -8,7 +8,7 @@ import pytest
 
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.runs.other_runs import left_to_decide, others_at_work
+from cqrs_cli.runs.other_runs import active_runs, undecided_part
 from tests.deciding.deferred.patient import count, decided, patients, soon
 from tests.support.commands import FAR, increments, mixture
 from tests.support.harness import TopicHarness
@@ -27,7 +27,7 @@ def test_everything_is_decided_already(counters: TopicHarness, notes: list[str])
     counters.send(*increments(5))
     quietly(counters.plan())
     before = counters.standing()
-    assert left_to_decide(counters.plan(), notes.append) is None
+    assert undecided_part(counters.plan(), notes.append) is None
     assert (counters.standing(), notes) == (before, [])
 
 
@@ -42,11 +42,11 @@ def test_due_commands_are_left_to_say(
     due = ward.records("commands")[0].timestamp + 300
     eventually(lambda: due < time.time() * 1000)
     plan = ward.plan()
-    assert left_to_decide(plan, notes.append, patience=3600) is None, (
+    assert undecided_part(plan, notes.append, timeout=3600) is None, (
         "the claim of the run before says it is at work"
     )
     retire(before)
-    assert left_to_decide(plan, notes.append, patience=3600) == plan
+    assert undecided_part(plan, notes.append, timeout=3600) == plan
     quietly(plan)
     assert decided(ward, "timed") == [("deferred", "NOT_YET"), ("accepted", "")]
 
@@ -54,12 +54,12 @@ def test_due_commands_are_left_to_say(
 def test_nobody_else_is_at_work(counters: TopicHarness, notes: list[str]) -> None:
     counters.send(*increments(5))
     plan = counters.plan()
-    assert left_to_decide(plan, notes.append) == plan
+    assert undecided_part(plan, notes.append) == plan
     quietly(plan)
     retire(plan)
     counters.send(*increments(5, first=5))
     plan = counters.plan()
-    assert (left_to_decide(plan, notes.append), others_at_work(plan), notes) == (plan, {}, [])
+    assert (undecided_part(plan, notes.append), active_runs(plan), notes) == (plan, {}, [])
 
 
 @pytest.mark.covers("one-owner")
@@ -69,12 +69,12 @@ def test_a_run_at_work_goes_on(counters: TopicHarness, notes: list[str]) -> None
         for batch in range(20):
             counters.send(*increments(100, first=100 * batch))
             plan = counters.plan()
-            assert left_to_decide(plan, notes.append) is None
+            assert undecided_part(plan, notes.append) is None
             assert plan.targets == dict.fromkeys(plan.partitions(), (batch + 1) * 100)
             assert len(counters.outcomes()) >= 100 * (batch + 1)
         assert counters.owner() == other.plan.run
-        assert others_at_work(counters.plan()) == {other.plan.run: 2000}
-    assert set(notes) <= {f"run {other.plan.run} is at work: waiting until it has decided what is there"}
+        assert active_runs(counters.plan()) == {other.plan.run: 2000}
+    assert set(notes) <= {f"run {other.plan.run} is active: waiting until it has finished"}
 
 
 def test_a_killed_run_is_not_waited_for(counters: TopicHarness, notes: list[str]) -> None:
@@ -82,9 +82,9 @@ def test_a_killed_run_is_not_waited_for(counters: TopicHarness, notes: list[str]
     dead = counters.plan(once=False)
     assert Process(dead, "decide.before:1:kill").killed()
     plan = counters.plan()
-    assert left_to_decide(plan, notes.append, patience=0.1) == plan
-    assert notes == [f"run {dead.run} is at work: waiting until it has decided what is there"]
-    assert others_at_work(plan) == {dead.run: 0}
+    assert undecided_part(plan, notes.append, timeout=0.1) == plan
+    assert notes == [f"run {dead.run} is active: waiting until it has finished"]
+    assert active_runs(plan) == {dead.run: 0}
 
 
 def test_only_what_is_left_is_decided(counters: TopicHarness, bank: TopicHarness, notes: list[str]) -> None:
@@ -95,4 +95,4 @@ def test_only_what_is_left_is_decided(counters: TopicHarness, bank: TopicHarness
     one, other = bank.plan(), counters.plan()
     assert one.targets is not None and other.targets is not None
     both = replace(one, topics={**one.topics, **other.topics}, targets={**one.targets, **other.targets})
-    assert left_to_decide(both, notes.append) == one
+    assert undecided_part(both, notes.append) == one

@@ -20,11 +20,11 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.ownership.owner_exit import OwnerExit
 from cqrs_cli.ownership.session import Session
-from cqrs_cli.runs.other_runs import left_to_react
-from cqrs_cli.runs.run_partitions import places
-from cqrs_cli.runs.run_plan import OperatorOverrides, assemble
+from cqrs_cli.runs.other_runs import unhandled_part
+from cqrs_cli.runs.run_partitions import run_partitions
+from cqrs_cli.runs.run_plan import OperatorOverrides, plan_run
 from cqrs_cli.runs.snapshot import Snapshot
-from cqrs_cli.runs.task import own
+from cqrs_cli.runs.task import own_partitions
 from tests.following.processes.stage import RunningProcess, Stage, orders
 from tests.support.commands import command
 from tests.support.driver import Context
@@ -49,8 +49,8 @@ def payments(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarnes
 def drive(
     plan: Plan,
     processes: ProcessPlan,
-    task: Callable[[Plan, ProcessPlan], Iterable[OwnerExit[Any]]] = lambda plan, processes: own(
-        plan, places(plan, processes), 0, processes
+    task: Callable[[Plan, ProcessPlan], Iterable[OwnerExit[Any]]] = lambda plan, processes: own_partitions(
+        plan, run_partitions(plan, processes), 0, processes
     ),
 ) -> tuple[Snapshot, list[str]]:
     """Run one task in this process. Return the result of the run, and its notes."""
@@ -137,18 +137,18 @@ def test_lost_process_is_named(stage: Stage, payments: TopicHarness) -> None:
     with pytest.raises(TakenOverError) as raised:
         drive(plan, hears, ends)
     assert raised.value.message == (
-        f"run {later.plan.run} took over process checkout; nobody decides for payment now"
+        f"run {later.plan.run} took over process checkout; no run decides for payment now"
     )
     assert raised.value.hint.endswith(": cqrs run payment")
 
 
 def test_once_leaves_reactions_to_others(stage: Stage) -> None:
-    assert left_to_react(stage.plan(), print) is not None  # a new process manager commits its start position
+    assert unhandled_part(stage.plan(), print) is not None  # a new process manager commits its start position
     stage.react()
-    assert left_to_react(stage.plan(), print) is None
+    assert unhandled_part(stage.plan(), print) is None
     stage.place(0, 3)
     plan = stage.plan()
-    assert left_to_react(plan, print, patience=0.0) == plan
+    assert unhandled_part(plan, print, timeout=0.0) == plan
 
 
 def stage_cli(stage: Stage) -> Cli:
@@ -166,17 +166,17 @@ def test_processes_without_a_topic_wait(stage: Stage, capsys: pytest.CaptureFixt
     assert chosen_processes(cli, stage.connection, None) == []
     assert "no topic: process checkout; create it: cqrs init" in " ".join(capsys.readouterr().err.split())
     assert [one.name for one in chosen_processes(cli, stage.connection, ["checkout"])] == ["checkout"]
-    with pytest.raises(UsageError, match="is a place of a process, and none runs"):
-        assemble(stage.settings, stage.connection, {}, [], OperatorOverrides(skip=["checkout:order:0@0"]))
+    with pytest.raises(UsageError, match="is a position of a process manager, and this run has none"):
+        plan_run(stage.settings, stage.connection, {}, [], OperatorOverrides(skip=["checkout:order:0@0"]))
 
 
 def test_process_managers_run_without_aggregates(stage: Stage) -> None:
     stage.place(0, 3)
     (checkout,) = usable_processes(stage_cli(stage), ["checkout"])
-    made = assemble(stage.settings, stage.connection, {}, [checkout], beginning=True, once=True)
-    assert made.plan.topics == {} and made.reacting is not None and made.reacting.beginning
-    done, _ = drive(made.plan, made.reacting)
+    made = plan_run(stage.settings, stage.connection, {}, [checkout], beginning=True, once=True)
+    assert made.deciding_plan.topics == {} and made.process_plan is not None and made.process_plan.beginning
+    done, _ = drive(made.deciding_plan, made.process_plan)
     assert done.processes is not None and done.processes.events == 3
-    again = assemble(stage.settings, stage.connection, {}, [checkout], once=True)
-    assert again.left(print) is None
-    assert again.nothing_left().summary()["processes"]["checkout"]["lag"] == 0
+    again = plan_run(stage.settings, stage.connection, {}, [checkout], once=True)
+    assert again.remaining_part(print) is None
+    assert again.finished_snapshot().summary()["processes"]["checkout"]["lag"] == 0

@@ -31,7 +31,7 @@ def send(reports: Reports, *sent: OwnerReport) -> None:
     for report in (*sent, OwnerReport("last", len(sent), 0, 0, os.getpid(), "ended")):
         sender.send_body(encode_report(report))
     sender.close()
-    eventually(lambda: Partition("last", len(sent)) in reports.latest())
+    eventually(lambda: Partition("last", len(sent)) in reports.latest_reports())
 
 
 def test_latest_report_counts(reports: Reports) -> None:
@@ -43,7 +43,7 @@ def test_latest_report_counts(reports: Reports) -> None:
         OwnerReport("counter", 0, 1, 0, 2, "recover"),
         OwnerReport("counter", 0, 0, 9, 9, "ended"),
     )
-    assert reports.latest()[HERE].step == "decide"
+    assert reports.latest_reports()[HERE].step == "decide"
 
 
 def test_unsigned_reports_are_ignored(reports: Reports) -> None:
@@ -51,7 +51,7 @@ def test_unsigned_reports_are_ignored(reports: Reports) -> None:
         stranger.sendto(b"x" * 100, (reports.address.host, reports.address.port))
         stranger.sendto(b"", (reports.address.host, reports.address.port))
     send(reports, OwnerReport("counter", 0, 0, 0, 1, "decide"))
-    assert reports.latest()[HERE].step == "decide"
+    assert reports.latest_reports()[HERE].step == "decide"
 
 
 def test_closing_wakes_the_listener() -> None:
@@ -69,15 +69,15 @@ def test_closing_wakes_the_listener() -> None:
 
 def test_each_note_is_told_once(reports: Reports) -> None:
     send(reports, OwnerReport("counter", 0, 0, 0, 1, "decide", notes=["one"]))
-    assert reports.fresh_notes() == ["one"]
+    assert reports.new_messages() == ["one"]
     send(
         reports,
         OwnerReport("counter", 0, 0, 0, 2, "decide", notes=["one", "two"]),
         OwnerReport("counter", 1, 0, 0, 1, "decide", notes=["two"]),
         OwnerReport("x", 0, 0, 0, 1, "open", notes=["two"]),
     )
-    assert reports.fresh_notes() == ["two", "two"]  # one for each aggregate
-    assert not reports.is_news(HERE.aggregate, "two") and reports.is_news(HERE.aggregate, "three")
+    assert reports.new_messages() == ["two", "two"]  # one for each aggregate
+    assert not reports.is_new(HERE.aggregate, "two") and reports.is_new(HERE.aggregate, "three")
 
 
 @pytest.mark.covers("no-foreign-code")
@@ -94,7 +94,7 @@ def test_notes_of_processes_are_said_once(reports: Reports) -> None:
         tell_driver(reports.address, "process checkout waits")
     tell_driver(None, "nobody hears")
     send(reports, OwnerReport("counter", 0, 1, 0, 1, "decide", notes=["a slow one"]))
-    assert reports.fresh_notes() == ["process checkout waits", "a slow one"]
-    assert reports.fresh_notes() == []
+    assert reports.new_messages() == ["process checkout waits", "a slow one"]
+    assert reports.new_messages() == []
     ended = ProcessResult(Subscription("checkout", EventPartition("order", "order.events", 0)))
-    assert not reports.is_news(ended.about, "process checkout waits")
+    assert not reports.is_new(ended.about, "process checkout waits")

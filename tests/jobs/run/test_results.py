@@ -42,7 +42,7 @@ def test_partial_takeover_names_what_is_left(counters: TopicHarness) -> None:
     taken = [OwnerResult(Partition("counter", 0), TakenOverError("taken"))]
     with pytest.raises(TakenOverError) as raised:
         drive(Context(lambda _: taken), older)
-    assert raised.value.message == f"run {newer.run} took over counter; nobody decides for other now"
+    assert raised.value.message == f"run {newer.run} took over counter; no run decides for other now"
     assert raised.value.hint.endswith(": cqrs run other")
 
 

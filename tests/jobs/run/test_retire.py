@@ -102,9 +102,9 @@ class Stopping:
 
     def __init__(self, ends: bool) -> None:
         self.asked, self.ends, self.cancelled = 0, ends, 0
-        self.reports = SimpleNamespace(address=None, fresh_notes=lambda: ["no checkpoint"])
+        self.reports = SimpleNamespace(address=None, new_messages=lambda: ["no checkpoint"])
 
-    def beats(self) -> bool:
+    def sends_heartbeats(self) -> bool:
         return True
 
     def is_alive(self) -> bool:
@@ -115,7 +115,7 @@ class Stopping:
     def cancel(self) -> None:
         self.cancelled += 1
 
-    def checkpointing(self) -> bool:
+    def is_checkpointing(self) -> bool:
         self.asked += 1
         return True
 
@@ -130,7 +130,7 @@ def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends: bool) ->
     timing = Timing(quiet_end=0.0, retire_deadline=60.0 if ends else 0.1)
     plan = replace(counters.plan(), timing=timing)
     work = RunWork(cast(Any, Context()), plan, None, job, lambda _: None, notes.append)
-    work.stop([job])
+    work.abort_tasks([job])
     assert (job.cancelled, notes) == (0 if ends else 1, ["no checkpoint"])
 
 
@@ -152,6 +152,6 @@ def test_stop_fences_where_a_broker_answers(counters: TopicHarness, reached: boo
     plan = replace(counters.plan(), timing=Timing(quiet_end=0.0, retire_deadline=0.1, last_answer=3.0))
     plan = plan if reached else replace(plan, connection=Connection("127.0.0.1:1"))
     work = Retiring(cast(Any, Context()), plan, None, job, lambda _: None, notes.append)
-    assert work.stop([job]) is reached
+    assert work.abort_tasks([job]) is reached
     assert (job.cancelled, work.fenced) == (1, 2 * reached)
-    assert notes[0].startswith("no checkpoint" if reached else "no answer from Kafka: tasks are ended")
+    assert notes[0].startswith("no checkpoint" if reached else "no answer from Kafka: cancelling all tasks")

@@ -30,22 +30,22 @@ def test_rebuild_sums_up_the_shards() -> None:
         report(2, "recover", FoldProgress(70, 70, 70)),  # done
         report(3, "decide"),
     )
-    assert snapshot.rebuild() == Rebuild(2, 400, 14)
+    assert snapshot.rebuild_progress() == Rebuild(2, 400, 14)
 
 
 def test_nothing_to_fold_is_no_rebuild() -> None:
-    assert look(report(0, "recover", FoldProgress(0, 0, 0)), report(1, "decide")).rebuild() is None
+    assert look(report(0, "recover", FoldProgress(0, 0, 0)), report(1, "decide")).rebuild_progress() is None
 
 
 def test_all_deciding_wait_for_nothing() -> None:
-    assert look(report(0, "decide"), report(1, "decide")).waiting() == {}
+    assert look(report(0, "decide"), report(1, "decide")).waiting_partitions() == {}
 
 
 def test_each_wait_has_its_reason() -> None:
     snapshot = look(report(0, "warm"), report(1, "pause"), unowned=(at(0), at(3)), partitions=4)
-    assert snapshot.waiting() == {
+    assert snapshot.waiting_partitions() == {
         at(0): "warm",
         at(1): "pause",
-        at(2): "no word from its owner",
+        at(2): "no report from its owner",
         at(3): "no owner",
     }

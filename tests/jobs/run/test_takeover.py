@@ -45,24 +45,24 @@ def claimed(plan: Plan, later: int) -> CommittedClaim:
 def test_time_counts_from_the_last_claim(plan: Plan) -> None:
     now = 100.0
     takeover = Takeover(plan, None, clock=lambda: now)
-    takeover.see({COUNTER: claimed(plan, 0), OTHER: claimed(plan, -1)})
+    takeover.observe_claims({COUNTER: claimed(plan, 0), OTHER: claimed(plan, -1)})
     now += 100
-    assert not takeover.has_stopped(5)
-    takeover.see({COUNTER: claimed(plan, 1), OTHER: CommittedClaim(None, None)})
+    assert not takeover.has_stalled(5)
+    takeover.observe_claims({COUNTER: claimed(plan, 1), OTHER: CommittedClaim(None, None)})
     now += 4
-    takeover.see({COUNTER: claimed(plan, 2), OTHER: claimed(plan, 1)})
+    takeover.observe_claims({COUNTER: claimed(plan, 2), OTHER: claimed(plan, 1)})
     now += 4
-    assert not takeover.has_stopped(5)
+    assert not takeover.has_stalled(5)
     now += 2
-    assert takeover.has_stopped(5)
+    assert takeover.has_stalled(5)
 
 
 def test_standby_waits_for_its_turn(plan: Plan) -> None:
     now = 100.0
     takeover = Takeover(replace(plan, timing=Timing(standby_timeout=1.0)), None, clock=lambda: now)
-    takeover.see({COUNTER: claimed(plan, 1)})
+    takeover.observe_claims({COUNTER: claimed(plan, 1)})
     now += 100
-    assert not takeover.has_stopped(5)
+    assert not takeover.has_stalled(5)
 
 
 def test_own_processes_take_nothing_over(plan: Plan, stage: Stage) -> None:
@@ -71,15 +71,15 @@ def test_own_processes_take_nothing_over(plan: Plan, stage: Stage) -> None:
     heard, *_ = hears.subscriptions
     now = 100.0
     takeover = Takeover(plan, hears, clock=lambda: now)
-    takeover.see({heard: CommittedClaim(0, hears.claim(heard, 0))})
+    takeover.observe_claims({heard: CommittedClaim(0, hears.claim(heard, 0))})
     now += 100
-    assert not takeover.has_stopped(5)
+    assert not takeover.has_stalled(5)
 
 
 def test_only_a_part_is_named(plan: Plan) -> None:
     takeover = Takeover(plan, None)
-    takeover.see({COUNTER: claimed(plan, 1)})
-    explained = takeover.explained(ERROR)
-    assert explained.message == "run x took over counter; nobody decides for other now"
-    takeover.see({OTHER: claimed(plan, 1)})
-    assert takeover.explained(ERROR) is ERROR
+    takeover.observe_claims({COUNTER: claimed(plan, 1)})
+    explained = takeover.explain_error(ERROR)
+    assert explained.message == "run x took over counter; no run decides for other now"
+    takeover.observe_claims({OTHER: claimed(plan, 1)})
+    assert takeover.explain_error(ERROR) is ERROR

@@ -48,7 +48,7 @@ def test_lost_task_costs_its_neighbour_nothing(two: TopicHarness) -> None:
         _, after = two.standing(1)
         assert before and after and after.n == before.n
         assert sorted(context.begun) == [(0, (0,)), (0, (1,)), (1, (0,))]
-    assert notes == ["a task was lost (the worker is gone); submitting again in 0.01 s"]
+    assert notes == ["a task was lost (the worker is gone); resubmitting in 0.01 s"]
     two.check_log()
 
 
@@ -62,7 +62,7 @@ def test_slots_that_join_get_places(two: TopicHarness) -> None:
         decide(two, 5)
         assert submission(two, 0) == 0
         assert context.begun == [(0, (0, 1)), (1, (1,))]
-    assert notes == ["1 more slot: 1 partition move there"]
+    assert notes == ["1 more slot: moving 1 partition to it"]
     two.check_log()
 
 
@@ -79,7 +79,7 @@ def test_drained_executors_give_all_away(two: TopicHarness) -> None:
         decide(two, 10)
         assert submission(two, 0) == submission(two, 1) == 1
         assert context.begun == [(0, (0, 1)), (1, (0, 1))]
-    assert notes == ["an executor is drained: 2 partitions move away"]
+    assert notes == ["an executor is drained: moving 2 partitions away"]
     two.check_log()
 
 
@@ -102,7 +102,7 @@ def test_task_that_left_is_not_missed(two: TopicHarness) -> None:
         eventually(lambda: context.looks > looks + 5)
         decide(two, 5)
         assert [submission for submission, _ in context.begun] == [0, 1]
-    assert notes == ["an executor is drained: 2 partitions move away"]
+    assert notes == ["an executor is drained: moving 2 partitions away"]
     two.check_log()
 
 
@@ -125,7 +125,7 @@ def test_without_drained_slots_it_begins_anew(two: TopicHarness) -> None:
         assert ended.wait(60)
         decide(two, 0)
         assert context.begun[-1] == (1, (0, 1))
-    assert notes == ["2 tasks have 1 slot: beginning again with 1"]
+    assert notes == ["2 tasks have 1 slot: restarting with 1"]
     two.check_log()
 
 
@@ -158,5 +158,5 @@ def test_without_lost_slots_it_begins_anew(two: TopicHarness) -> None:
         context.executors["1"] = 1
         decide(two, 0)
         assert context.begun[-1][1] == (0, 1)
-    assert "2 tasks have 1 slot: beginning again with 1" in notes
+    assert "2 tasks have 1 slot: restarting with 1" in notes
     two.check_log()

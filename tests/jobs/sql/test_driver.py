@@ -29,9 +29,9 @@ class NotedViews(SqlSession):
 
     noted: ClassVar[list[str]] = []
 
-    def _make(self, name: str) -> None:
+    def _create_view(self, name: str) -> None:
         self.noted.append(name)
-        super()._make(name)
+        super()._create_view(name)
 
 
 @pytest.mark.kafka
@@ -75,7 +75,7 @@ def test_views_and_errors(
         beyond.query("SELECT * FROM bank_account_state")
     append(bank.connection, bank.topics.events, 0, [b"{}"])
     fresh = SqlSession(spark, bank.connection, bank.settings, flags=flags)
-    with pytest.raises(ContradictionError, match="events partition 0 offset"), fresh.told():
+    with pytest.raises(ContradictionError, match="events partition 0 offset"), fresh.one_line_errors():
         fresh.query("SELECT * FROM bank_account_state").collect()
 
 

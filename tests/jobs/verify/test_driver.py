@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.jobs.verify.driver import plan_verify, verify_here, verify_topics
+from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process, verify_topics
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
@@ -114,7 +114,7 @@ def test_open_transaction_is_waited_for(decided: TopicHarness) -> None:
     assert foreign.flush(10) == 0
     wanted = plan_verify(decided.connection, decided.topics, decided.settings)
     with pytest.raises(UnavailableError, match=f"open transaction {decided.topics.prefix}foreign"):
-        verify_here(replace(wanted, patience=3.0))
+        verify_in_process(replace(wanted, patience=3.0))
     foreign.abort_transaction(10)
     assert decided.violations() == []
 
@@ -124,7 +124,7 @@ def test_open_transaction_is_waited_for(decided: TopicHarness) -> None:
 def test_spark_proves_all_partitions(decided: TopicHarness, spark: "SparkContext") -> None:
     (at,) = append(decided, "events", decided.records("events", 1)[3], partition=1)
     wanted = plan_verify(decided.connection, decided.topics, decided.settings)
-    done, here = verify_topics(spark, wanted), verify_here(wanted)
+    done, here = verify_topics(spark, wanted), verify_in_process(wanted)
     assert done._replace(seconds=0.0) == here._replace(seconds=0.0)
     assert [(found.kind, found.partition, found.offset) for found in done.violations] == [("events", 1, at)]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
+from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.jobs.verify.verification import change, kinds, verified
@@ -63,7 +63,7 @@ def test_event_that_code_cannot_read(decided: TopicHarness) -> None:
     (found,) = [each for each in decided.violations("state") if each.startswith(what)]
     assert "the code knows no event bank_account.Borrowed" in found
     settings = decided.settings.model_copy(update={"aggregates": "nowhere"})
-    without_code = verify_here(plan_verify(decided.connection, decided.topics, settings))
+    without_code = verify_in_process(plan_verify(decided.connection, decided.topics, settings))
     assert not [each for each in without_code.violations if str(each).startswith(what)]
 
 

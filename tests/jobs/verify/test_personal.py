@@ -13,7 +13,7 @@ from cqrs_cli.core.messages.json import read_members, write_members
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encryption import SealPlace
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
+from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.keys.address import KeyRingAddress
@@ -51,7 +51,7 @@ def test_erased_customers_are_proved(told: TopicHarness) -> None:
 
 def test_seals_are_proved_without_code(told: TopicHarness) -> None:
     settings = told.settings.model_copy(update={"aggregates": "nowhere"})
-    assert verify_here(plan_verify(told.connection, told.topics, settings)).violations == []
+    assert verify_in_process(plan_verify(told.connection, told.topics, settings)).violations == []
 
 
 @pytest.mark.covers("verifiable")

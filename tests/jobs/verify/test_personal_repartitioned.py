@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.jobs.verify.driver import plan_verify, proved_by, verify_here
+from cqrs_cli.jobs.verify.driver import checkpoint_scope, plan_verify, verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.erased.prove import prove_erased
 from cqrs_cli.scans.verify.since import resumed_from
@@ -24,8 +24,8 @@ NAMES = [f"c-{number}" for number in range(8)]
 def proved_on(people: TopicHarness) -> list[str]:
     """The violations that `verify --incremental` finds, from one call to the next."""
     plan = plan_verify(people.connection, people.topics, people.settings)
-    with resumed_from(people.folder / "proved", proved_by(plan)) as work:
-        return [str(one) for one in verify_here(replace(plan, since=work)).violations]
+    with resumed_from(people.folder / "proved", checkpoint_scope(plan)) as work:
+        return [str(one) for one in verify_in_process(replace(plan, since=work)).violations]
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ def certify(decided: TopicHarness, words: Address) -> None:
 def export(decided: TopicHarness, words: Address) -> None:
     settings = decided.settings
     plan = plan_export(decided.connection, decided.topics, settings.aggregates, settings.root)
-    assert list(exported_rows(replace(plan, words=words), 0, "jsonl"))
+    assert list(exported_rows(replace(plan, report_address=words), 0, "jsonl"))
 
 
 def decide_again(decided: TopicHarness, words: Address) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET
 
-from cqrs_cli.jobs.verify.driver import VerifySummary, plan_verify, proved_by, verify_here
+from cqrs_cli.jobs.verify.driver import VerifySummary, checkpoint_scope, plan_verify, verify_in_process
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.scans.verify.since import resumed_from
 from tests.deciding.growing import counters, grow_twice, round_of
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.kafka
 def proved_on(harness: TopicHarness, folder: Path) -> VerifySummary:
     """`verify --incremental`, continued from the work of earlier verifies in the folder."""
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
-    with resumed_from(folder, proved_by(plan)) as work:
-        return verify_here(replace(plan, since=work))
+    with resumed_from(folder, checkpoint_scope(plan)) as work:
+        return verify_in_process(replace(plan, since=work))
 
 
 @pytest.fixture

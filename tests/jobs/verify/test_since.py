@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UnavailableError, UsageError
-from cqrs_cli.jobs.verify.driver import VerifySummary, plan_verify, proved_by, verify_here
+from cqrs_cli.jobs.verify.driver import VerifySummary, checkpoint_scope, plan_verify, verify_in_process
 from cqrs_cli.scans.verify.kept import keep, load_carried
 from cqrs_cli.scans.verify.since import HEAD_FILE, CheckpointScope, resumed_from
 from tests.jobs.verify.verification import verified
@@ -177,8 +177,8 @@ def since(harness: TopicHarness) -> VerifySummary:
     """Run a verify that continues the last one."""
     eventually(lambda: all(harness.settled(kind) for kind in ("outcomes", "events", "dead-letters")))
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
-    with resumed_from(harness.folder / "proved", proved_by(plan)) as generations:
-        return verify_here(replace(plan, since=generations))
+    with resumed_from(harness.folder / "proved", checkpoint_scope(plan)) as generations:
+        return verify_in_process(replace(plan, since=generations))
 
 
 @pytest.mark.kafka

@@ -11,7 +11,7 @@ from typing import Any
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.plan import Partition, shard_folder
 from cqrs_cli.jobs.verify.certify import CertificateResult, certify_partition, compare_all, plan_certify
-from cqrs_cli.jobs.verify.driver import VerifySummary, plan_verify, verify_here
+from cqrs_cli.jobs.verify.driver import VerifySummary, plan_verify, verify_in_process
 from cqrs_cli.proof.certificate import Certificate
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_shard
@@ -24,7 +24,7 @@ def verified(harness: TopicHarness, machine: str | None = None) -> VerifySummary
     shards = None
     if machine is not None:
         shards = shard_folder(harness.folder / machine, harness.topics)
-    return verify_here(plan_verify(harness.connection, harness.topics, harness.settings, shards))
+    return verify_in_process(plan_verify(harness.connection, harness.topics, harness.settings, shards))
 
 
 def certified(harness: TopicHarness, earlier: Certificate | None = None) -> CertificateResult:

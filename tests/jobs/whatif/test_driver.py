@@ -9,7 +9,7 @@ import pytest
 
 from cqrs_cli.cli.render.queries.whatif import _said, decided_again
 from cqrs_cli.errors import ContradictionError, UsageError
-from cqrs_cli.jobs.whatif import DecidedAgain, decide_partition_again, difference_rows, plan_whatif, together
+from cqrs_cli.jobs.whatif import DecidedAgain, decide_partition_again, difference_rows, plan_whatif, summarize
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load_from
@@ -56,7 +56,7 @@ def test_partitions_are_decided_again(ask: Ask, bank: TopicHarness) -> None:
     ends = [bank.end(kind, n) for kind in KINDS for n in (0, 1)]
     one, other = ([decide_partition_again(ask(), n) for n in (0, 1)] for _ in range(2))
     assert one == other
-    done = together(one, 1.0)
+    done = summarize(one, 1.0)
     assert (done.commands, done.not_asked, done.deleted) == (120, 0, [])
     assert done.decisions >= done.counts["outcome", "rejected BUSINESS_RULE OVERDRAWN", "accepted"] > 0
     same = [decide_partition_again(ask("aggregates.bank_account"), n) for n in (0, 1)]

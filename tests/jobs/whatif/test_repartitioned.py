@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.jobs.whatif import DecidedAgain, decide_partition_again, plan_whatif, together
+from cqrs_cli.jobs.whatif import DecidedAgain, decide_partition_again, plan_whatif, summarize
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.growing import counters, grow_twice, round_of
 from tests.support import AGGREGATES, ROOT
@@ -40,7 +40,7 @@ def again(tmp_path: Path) -> Again:
         plan = plan_whatif(grown.connection, grown.topics, settings, module, **times)
         results = [decide_partition_again(plan, number) for number in plan.families]
         assert [result.error for result in results] == [None]
-        return together(results, 1.0)
+        return summarize(results, 1.0)
 
     return decided
 

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 #: commands came before it.
 MOST_LOST = 3 + ATTEMPTS
 
-PAUSE = re.compile(r"submitting again in ([\d.]+) s")
+PAUSE = re.compile(r"resubmitting in ([\d.]+) s")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from cqrs_cli.ownership.trials.slow_command import SlowCommand
-from cqrs_cli.status.aggregates import decided_places
+from cqrs_cli.status.aggregates import aggregate_statuses
 from tests.support.deadly_commands import HASTY, Submissions, check_traps, step, traps
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process
@@ -56,7 +56,7 @@ def test_slow_command_is_named(harness: TopicHarness) -> None:
 
     def slow(partition: int) -> SlowCommand | None:
         state = harness.folder / "state"
-        return decided_places(harness.connection, harness.topics, state)[partition].slow
+        return aggregate_statuses(harness.connection, harness.topics, state)[partition].slow
 
     eventually(lambda: slow(0) is not None)
     assert slow(1) is None and "command 150 is being decided for" in str(slow(0))

@@ -96,7 +96,7 @@ def strike(project: Project, place: str, victim: str) -> None:
     assert struck.exists(), said
     assert run.returncode == {"worker": 0, "executor": 1, "driver": -signal.SIGKILL}[victim], said
     assert (
-        victim == "driver" or {"worker": "a task was lost", "executor": "Spark's JVM is gone"}[victim] in said
+        victim == "driver" or {"worker": "a task was lost", "executor": "Spark's JVM exited"}[victim] in said
     )
     eventually(lambda: not living(everybody))
 

@@ -85,8 +85,8 @@ def test_machines_join_and_are_lost(project: Project, tmp_path_factory: pytest.T
             run.send_signal(signal.SIGTERM)
             _, said = run.communicate(timeout=90)
             assert run.returncode == 143
-    assert "2 more slots: 2 partitions move there" in said
-    assert "4 tasks have 2 slots: beginning again with 2" in said
+    assert "2 more slots: moving 2 partitions to them" in said
+    assert "4 tasks have 2 slots: restarting with 2" in said
     assert project.json("replay", "counter", "--master", "local[2]")["events"] == 300
 
 

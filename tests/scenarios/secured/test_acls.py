@@ -10,7 +10,7 @@ import pytest
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.deciding.repartition import repartition
 from cqrs_cli.errors import ConfigurationError, CqrsError
-from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
+from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process
 from cqrs_cli.kafka.admin.repartitioning import make_lineage
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
@@ -169,7 +169,7 @@ def test_a_reader_may_verify(secured: Secured, users: Users, tmp_path: Path, pre
     quietly(counters.plan())
     reader = users(f"{prefix}auditor", counters.topics, "read")
     settings = load_settings({"command_config": secured.login(reader.name)}, secured.folder)
-    found = verify_here(plan_verify(reader.connection, counters.topics, settings))
+    found = verify_in_process(plan_verify(reader.connection, counters.topics, settings))
     assert (found.violations, found.total("commands")) == ([], 3)
     for need in reader.needs:
         reader.without(need)

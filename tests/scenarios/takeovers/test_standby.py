@@ -9,7 +9,7 @@ from msgspec import structs
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import TakenOverError
-from cqrs_cli.status.aggregates import decided_places
+from cqrs_cli.status.aggregates import aggregate_statuses
 from tests.support.commands import increments
 from tests.support.foreign_records import append
 from tests.support.harness import TopicHarness
@@ -72,7 +72,7 @@ def test_status_names_who_stands_by(counters: TopicHarness) -> None:
     first, others = counters.plan(once=False), [standing_by(counters, name) for name in ("second", "third")]
 
     def named() -> set[str]:
-        (place,) = decided_places(counters.connection, counters.topics, counters.folder / "state")
+        (place,) = aggregate_statuses(counters.connection, counters.topics, counters.folder / "state")
         return set(place.standbys)
 
     with ExitStack() as stack:
