@@ -159,27 +159,27 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         """
         if not jobs:
             return True
-        is_reachable = is_reachable(self._plan.connection, self.timing.last_answer)
-        if is_reachable:
+        has_broker = is_reachable(self._plan.connection, self.timing.last_answer)
+        if has_broker:
             self.stop_tasks(jobs)
         else:
             self._report("no answer from Kafka: cancelling all tasks; open transactions will time out")
         if jvm.has_exited(self._context):
-            return is_reachable
-        is_active = is_reachable and self._progress.sends_heartbeats()  # a standby run has nothing to close
+            return has_broker
+        is_active = has_broker and self._progress.sends_heartbeats()  # a standby run has nothing to close
         quiet_until = time.monotonic() + (self.timing.quiet_end if is_active else 0.0)
-        deadline = quiet_until + (self.timing.retire_deadline if is_reachable else 0.0)
+        deadline = quiet_until + (self.timing.retire_deadline if has_broker else 0.0)
         running = list(jobs)
         while running and time.monotonic() < (deadline if self._progress.is_checkpointing() else quiet_until):
             running[0].join(0.05)
             running = [job for job in running if job.is_alive()]
         if running:
             cancel_all(running)
-            if is_reachable:
+            if has_broker:
                 self.stop_tasks(jobs)  # tasks that had not claimed yet at the first pass
         for text in self._progress.reports.new_messages():
             self._report(text)
-        return is_reachable
+        return has_broker
 
     def final_progress(self, results: Sequence[OwnerExit[Any]]) -> Snapshot:
         for owner_exit in results:

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 
 
 #: The schema of differences in Parquet; `was` and `would` are JSON.
-DIFFERENCE_COLUMNS = "kind string, was_result string, would_result string, partition int, offset bigint, subject string, id string, type string, was string, would string"
+DIFFERENCE_COLUMNS = (
+    "kind string, was_result string, would_result string, partition int, offset bigint, subject string, id string, "
+    "type string, was string, would string"
+)
 
 #: The number of differences in a batch for Spark.
 ROWS_AT_ONCE = 1_000
