@@ -118,7 +118,7 @@ def test_remarks_name_a_slow_command(single_bank: TopicHarness) -> None:
 def test_lost_broker_is_looked_for_again(single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = reader_of(single_bank)
     reader.poll()
-    monkeypatch.setattr("cqrs_cli.ownership.committed_claims.committed", lost)
+    monkeypatch.setattr("cqrs_cli.ownership.committed_claims.committed_offsets", lost)
     with pytest.raises(UnavailableError, match="no answer from Kafka at "):
         reader.poll()
     monkeypatch.undo()
