@@ -80,7 +80,7 @@ def test_lost_task_is_submitted_again(counters: TopicHarness) -> None:
     done = drive(context, counters.plan(), notes)
     assert [plan.submission for plan in context.plans] == [0, 1, 2]
     assert done.resubmissions == 2
-    assert "a task was lost (the worker is gone); submitting again" in notes[0]
+    assert "a task was lost (the worker is gone); resubmitting in" in notes[0]
     assert done.total("commands") == 7  # also the commands of the lost submission
     counters.check()
 
