@@ -53,10 +53,10 @@ class Takeover:
         if not taken_over or not remaining:
             return error
         aggregates, processes = (
-            sorted(name for prefix, name in remaining if prefix == prefix) for prefix in _PREFIXES
+            sorted(name for kind, name in remaining if kind == prefix) for prefix in _PREFIXES
         )
         consequences = [f"no run decides for {', '.join(aggregates)} now"] if aggregates else []
-        consequences += [f"no run has process {', '.join(processes)} now"] if processes else []
+        consequences += [f"no run handles process {', '.join(processes)} now"] if processes else []
         names = ", ".join(f"{prefix} {name}".strip() for prefix, name in sorted(taken_over))
         return TakenOverError(
             f"run {next(iter(taken_over.values()))} took over {names}; {', '.join(consequences)}",

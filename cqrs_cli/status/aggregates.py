@@ -79,8 +79,7 @@ class AggregateStatusReader:
             if self._sampler is not None:
                 reader = self._consumer()
                 statuses = [
-                    self._sampler.add_details(committed, reader, stable[committed.partition])
-                    for committed in statuses
+                    self._sampler.add_details(status, reader, stable[status.partition]) for status in statuses
                 ]
         except (KafkaException, CqrsError) as error:
             # A client that connected to a broker without its cluster may keep wrong metadata for minutes.

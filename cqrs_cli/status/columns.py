@@ -132,8 +132,8 @@ def total(label: str, rows: Sequence[Row], columns: Sequence[StatusColumn]) -> R
     """Return several lines as one: numbers are added, times have their maximum, and a common owner is kept."""
     values_by_column = [[row.values[number] for row in rows] for number in range(len(columns))]
     sums = (
-        None if row.total is None else row.total(values)
-        for row, values in zip(columns, values_by_column, strict=True)
+        None if column.total is None else column.total(values)
+        for column, values in zip(columns, values_by_column, strict=True)
     )
     return Row(label, tuple(sums))
 
