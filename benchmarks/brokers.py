@@ -90,7 +90,7 @@ def three_brokers() -> Iterator[tuple[Arena, Brokers]]:
 
 def _start(root: Path, started: dict[int, BrokerState]) -> None:
     java = find_java()
-    library = jars.ensure(lambda text: print(text, file=sys.stderr))
+    library = jars.ensure_jars(lambda text: print(text, file=sys.stderr))
     cluster = urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
     ports = {node: process.choose_ports(None) for node in _NODES}
     voters = ",".join(f"{node}@127.0.0.1:{controller}" for node, (_, controller) in ports.items())
@@ -98,7 +98,7 @@ def _start(root: Path, started: dict[int, BrokerState]) -> None:
     for node, folder in folders.items():
         folder.mkdir()
         more = _MORE.format(node=node, voters=voters)
-        files.write_settings(folder, *ports[node], more=more)
+        files.write_settings(folder, *ports[node], extra=more)
         tool = ["kafka.tools.StorageTool", "format", "--cluster-id", cluster, "--config", files.SERVER_FILE]
         subprocess.run(
             [str(java), "-cp", f"{library}/*", *tool], cwd=folder, check=True, stdout=subprocess.DEVNULL
@@ -106,4 +106,4 @@ def _start(root: Path, started: dict[int, BrokerState]) -> None:
         started[node] = process.spawn_broker(java, library, folder, cluster, ports[node], more)
     # No broker is ready before two brokers run.
     for node, folder in folders.items():
-        process.wait(folder, started[node], 0)
+        process.wait_until_ready(folder, started[node], 0)

@@ -18,7 +18,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.offsets import committed_offsets_now
 from cqrs_cli.kafka.readers import bounds
-from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, parse_claim
 
@@ -157,7 +157,7 @@ def _send(
         key, value = subject.encode(), message("Deposit", subject, '{"amount":5}', command_id)
         if due is not None:
             sent[command_id] = due
-        partition = target("murmur2", key, given.partitions)
+        partition = target_partition("murmur2", key, given.partitions)
         producer.produce(topics.commands, value, key, partition, headers=dict(HEADERS))
 
     # The sender's start is not measured: its producer id, metadata and connection to the leader take up to 350 ms.

@@ -19,7 +19,7 @@ from benchmarks.environment import Arena, arena, command, deposit, greatest_memo
 from benchmarks.report import report
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.deciding.prepare import prepare
-from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.registry import load as load_aggregate
 from cqrs_cli.runs.task import own_partitions
 from cqrs_cli.settings.settings import load_settings
@@ -111,7 +111,9 @@ def _fill(here: Arena, given: argparse.Namespace) -> None:
     plan = prepare(settings, here.connection, {"bank_account": aggregate})
     owner = b"a" * given.state_bytes
     state = aggregate.encode_state(aggregate.decode_state(b'{"owner":"%s","balance":100}' % owner))
-    homes = [target("murmur2", f"acc-{n}".encode(), given.partitions) for n in range(given.aggregates)]
+    homes = [
+        target_partition("murmur2", f"acc-{n}".encode(), given.partitions) for n in range(given.aggregates)
+    ]
     for partition in plan.partitions():
         with closing(open_shard(plan.shard(partition), plan.identity(partition, aggregate)).store) as store:
             mine = [n for n, home in enumerate(homes) if home == partition[1]]

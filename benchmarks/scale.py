@@ -10,7 +10,7 @@ import itertools
 from benchmarks.environment import Arena, arena, deposit, message, new_id, open_accounts
 from benchmarks.report import report
 from cqrs_cli.client.producer import CommandProducer
-from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import Topics
 
 Row = dict[str, object]
@@ -99,7 +99,7 @@ def _even(partitions: int) -> list[str]:
     """Return an equal number of accounts for each partition."""
     found: dict[int, list[str]] = {partition: [] for partition in range(partitions)}
     for subject in map("acc-{}".format, itertools.count()):
-        on_it = found[target("murmur2", subject.encode(), partitions)]
+        on_it = found[target_partition("murmur2", subject.encode(), partitions)]
         if len(on_it) < _ACCOUNTS:
             on_it.append(subject)
         elif all(len(some) == _ACCOUNTS for some in found.values()):

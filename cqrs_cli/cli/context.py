@@ -51,7 +51,7 @@ class Cli(Printer):
         settings = self.settings
         server = settings.bootstrap_server or self._embedded(settings.root, start)
         connection = Connection(server, settings.client_properties(), settings.payloads(), settings.keys())
-        connection.check()
+        connection.check_properties()
         return connection
 
     def _embedded(self, root: Path, start: bool) -> str:
@@ -73,9 +73,9 @@ class Cli(Printer):
         if running is not None:
             return running
         if self.quiet or not sys.stderr.isatty():
-            return embedded.start_broker(self.settings.root, self.note, brief=brief)
+            return embedded.start_broker(self.settings.root, self.note, short_lived=brief)
         with self.working("starting the embedded Kafka") as now:
-            return embedded.start_broker(self.settings.root, now, now, brief=brief)
+            return embedded.start_broker(self.settings.root, now, now, short_lived=brief)
 
     def aggregate(self, name: str) -> "Aggregate":
         """Return the aggregate with this name; raises `UsageError`, which lists the existing aggregates."""

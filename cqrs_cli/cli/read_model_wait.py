@@ -22,11 +22,11 @@ class ReadModelWait:
         Raises `NoOutcomeError` after `patience` seconds.
         """
         from cqrs_cli.kafka import readers
-        from cqrs_cli.kafka.topics.partitioner import target
+        from cqrs_cli.kafka.topics.partitioner import target_partition
 
         connection, topic = self._cli.connection(), self._topics.events
         count = readers.partition_count(connection, topic)
-        partition = target(self._cli.settings.partitioner, subject.encode(), count)
+        partition = target_partition(self._cli.settings.partitioner, subject.encode(), count)
         end = readers.bounds(connection, topic, [partition])[partition][1]
         with self._cli.working(f"waiting for {self._name}"):
             self._wait_for(partition, end - 1, patience)

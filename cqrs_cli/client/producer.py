@@ -12,7 +12,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-from cqrs_cli.kafka.topics.partitioner import Partitioner, target
+from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.payloads.upload import checked_in
 
 #: Called with the partition and offset of a delivered command.
@@ -111,7 +111,7 @@ class CommandProducer:
 
     def partition_of(self, topic: str, key: bytes) -> int:
         """Return the partition to which `send` sends this key."""
-        return target(self._partitioner, key, self.partitions(topic))
+        return target_partition(self._partitioner, key, self.partitions(topic))
 
     def send(
         self,

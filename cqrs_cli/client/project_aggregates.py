@@ -133,5 +133,5 @@ def project_connection(settings: "Settings") -> "Connection":
             )
         server = running.bootstrap_server
     connection = Connection(server, settings.client_properties(), settings.payloads(), settings.keys())
-    connection.check()
+    connection.check_properties()
     return connection

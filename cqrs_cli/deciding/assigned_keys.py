@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cqrs_cli.core.lineage import PartitionLineage, Phase
-from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_function, target
+from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_function, target_partition
 
 
 class AssignedKeys(NamedTuple):
@@ -41,4 +41,4 @@ class AssignedKeys(NamedTuple):
         if not self.lineage.has_grown:
             return None
         lineage, number, partitioner = self.lineage, self.number, self.partitioner
-        return lambda key: lineage.heir(number, lambda count: target(partitioner, key, count))
+        return lambda key: lineage.heir(number, lambda count: target_partition(partitioner, key, count))

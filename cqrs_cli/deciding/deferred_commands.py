@@ -77,7 +77,7 @@ class DeferredCommands:
                 for one, (offset, _) in zip(due, places, strict=True):
                     deferrals.note_said(one, offset)
                     end = max(end, offset + 1)
-                session.writer.note_deferred(values(done.deferred))
+                session.writer.append_deferred(values(done.deferred))
                 failpoints.reached("again.noted")
         except TopicRecreatedError as error:
             name, number = session.partition

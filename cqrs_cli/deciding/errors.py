@@ -10,7 +10,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.position_notation import format_position
 from cqrs_cli.kafka.readers import StalledError
-from cqrs_cli.kafka.topics.acls import needs, refusal
+from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
 from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.kafka.write_errors import BatchTimeError
 from cqrs_cli.ownership.claim import Claim
@@ -60,11 +60,11 @@ def explain_denial(log: PartitionLog, personal: bool) -> CqrsError:
     """
     try:
         with Admin(log.connection) as admin:
-            missing = admin.missing_acls(needs("run", log.topics, personal))
+            missing = admin.missing_acls(required_acls("run", log.topics, personal))
     except CqrsError as error:
         return error
     if missing:
-        return refusal(missing, "run")
+        return denied_acls(missing, "run")
     return ConfigurationError(
         f"the broker at {log.connection.bootstrap_server} does not allow what run does with {log.topics.aggregate}",
         "an ACL has changed, or a Deny stands: cqrs doctor --for run",

@@ -158,7 +158,7 @@ def _entries(parent: PartitionLog, keeps: KeyHome, split: Split) -> dict[str, De
     start = parent.bounds("deferred")[0] if split.deferred else 0
     for records in parent.read("deferred", start, split.deferred):
         found |= dict(entry_change(parent, record) for record in records)
-    waiting = (one for one in found.values() if one is not None and keeps.has(one.subject.encode()))
+    waiting = (one for one in found.values() if one is not None and keeps.matches(one.subject.encode()))
     inherited = (inherited_entry(one, split.partition) for one in waiting)
     return {one.key: one for one in inherited}
 
@@ -176,11 +176,11 @@ def drop_moved(cache: StateCache, keeps: KeyHome | None) -> None:
     """
     if keeps is None:
         return
-    cache.keep(keeps.among, keeps.has)
+    cache.keep(keeps.partition_count, keeps.matches)
     if not cache.has_deferred:
         return
     with cache.reading():
-        moved = [one.key for one in entries_of(cache) if not keeps.has(one.subject.encode())]
+        moved = [one.key for one in entries_of(cache) if not keeps.matches(one.subject.encode())]
     if moved:
         cache.fold(cache.positions, deferred=dict.fromkeys(moved))
 

@@ -51,7 +51,7 @@ class KeyUpkeep:
         refused, hint = f"{keys.place} does not take keys", "see what its settings allow: cqrs doctor"
         with session.transaction(at, refused, hint) as transaction:
             transaction.write(done)
-            session.writer.note_keys(keys.partition, records)
+            session.writer.append_keys(keys.partition, records)
             failpoints.reached("upkeep.noted")
         cache.stage(done, at, *transaction.written)
         keys.flush(cache.positions.events)

@@ -142,14 +142,14 @@ class DecideLoop(Loop):
                         self.payloads.store(piece.payloads)
                         transaction.write(piece)
                         decided += len(piece.outcomes)
-                    session.writer.note_deferred(values(decisions.deferred))
+                    session.writer.append_deferred(values(decisions.deferred))
                     if (keys := self.cache.keys) is not None:
                         made = keys.records(decisions.keys)
-                        session.writer.note_keys(keys.partition, made, records[0].offset)
+                        session.writer.append_keys(keys.partition, made, records[0].offset)
                 counts = session.counts.add(decisions.counts, began, _now())
                 end = records[decided - 1].offset + 1
                 claim = progressed(session.mine, counts, decided, end)
-                transaction.commit_at(end, claim.metadata())
+                transaction.set_position(end, claim.metadata())
         except TopicRecreatedError as error:
             name, number = session.partition
             raise ContradictionError(

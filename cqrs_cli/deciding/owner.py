@@ -197,7 +197,7 @@ class DecidingOwner:
         # The cache must read the shard's positions before the end of the log is requested.
         cache = StateCache(self.aggregate, self.store, token, self.plan.cache_bytes, self.keys)
         outcomes, events, deferred = (session.bounds(kind) for kind in ("outcomes", "events", "deferred"))
-        session.writer.expect(events[1], outcomes[1], deferred[1])
+        session.writer.set_log_ends(events[1], outcomes[1], deferred[1])
         cache.watch_folding(measures, events[1], outcomes[1])
         accepted, topic_id = session.mine.accepted, session.described.ids["commands"]
         window, onward, holding = self.plan.deciding.window, start.offset, session.holding

@@ -99,7 +99,7 @@ class OwnerKeys:
                 "the topic was truncated or replaced: restore it before anything is decided",
             )
         for records in self._log.read(self.partition, max(before.keys, start), end):
-            ours = records if keeps is None else keeps.held(records)
+            ours = records if keeps is None else keeps.matching(records)
             self._changes = [KeyRecord(*one) for one in key_records(self._log.topic, self.partition, ours)]
             self.read = records[-1].offset + 1
             self._write(before.events)

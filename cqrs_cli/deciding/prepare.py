@@ -16,7 +16,7 @@ from cqrs_cli.kafka.lineage_log import SeenLineage, read_lineage, visible_lineag
 from cqrs_cli.kafka.position_notation import parse_position
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.segments import unknown_count_error
-from cqrs_cli.kafka.topics.acls import needs, refusal
+from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
@@ -173,8 +173,8 @@ def _described_topics(
     with Admin(connection) as admin:
         for name, aggregate in aggregates.items():
             names, personal = Topics(name, settings.topic_prefix), aggregate.has_personal_fields
-            if missing := admin.missing_acls(needs("run", names, personal)):
-                raise refusal(missing, "run")
+            if missing := admin.missing_acls(required_acls("run", names, personal)):
+                raise denied_acls(missing, "run")
             plan = TopicPlan(dedup_window=settings.dedup_window, personal=personal)
             topics[name] = check_topics(admin, names, plan)
         return topics, admin.broker_count()

@@ -20,11 +20,11 @@ from cqrs_cli.core.messages.repartitioning import Grow
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.deciding.plan import Plan, partition_seat
 from cqrs_cli.errors import ConfigurationError, UsageError
-from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
+from cqrs_cli.kafka.admin.repartitioning import add_partitions, create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin, find_with_extras
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.lineage_log import HIDDEN_RECORD_TIMEOUT, read_lineage, request_repartitioning
-from cqrs_cli.kafka.topics.acls import needs, refusal
+from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
 from cqrs_cli.kafka.topics.checks import missing_topics
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Kind, Topics
@@ -143,12 +143,12 @@ def repartition(
     operator's request came first, and `UnavailableError` if a step failed: the same call continues from there.
     """
     with Admin(connection) as admin:
-        if missing := admin.missing_acls(needs("repartition", topics)):
-            raise refusal(missing, "repartition")
+        if missing := admin.missing_acls(required_acls("repartition", topics)):
+            raise denied_acls(missing, "repartition")
     planned = plan_growth(read_standing(connection, topics), after, partitioner)
     with Admin(connection) as admin:
         if not planned.has_lineage:
-            make_lineage(admin, topics)
+            create_lineage_topic(admin, topics)
             failpoints.reached("grow.lineage")
             say(f"{topics.lineage} is there")
         if planned.before != after:
@@ -161,7 +161,7 @@ def repartition(
             planned = planned._replace(lineage=lineage)
             failpoints.reached("grow.wished")
             say(f"{topics.lineage} says {planned.before} → {after}")
-        grow_topics(admin, topics, after, say)
+        add_partitions(admin, topics, after, say)
     return planned
 
 

@@ -108,7 +108,7 @@ class OwnerSession(Session[FencedWriter]):
         try:
             with self.writer.batch(self.consumer) as transaction:
                 yield transaction
-                transaction.commit_at(at, (claim or self.present_claim()).metadata())
+                transaction.set_position(at, (claim or self.present_claim()).metadata())
         except BatchLateError as error:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, str(error))) from error
         except BatchRefusedError as error:

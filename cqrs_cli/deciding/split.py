@@ -69,10 +69,10 @@ def adopt(session: OwnerSession, cache: StateCache, at: int) -> None:
     for portion in portions(entries, PORTION, PORTION_BYTES):
         done += len(portion)
         with _transaction(session, cache, at, session.present_claim()):
-            session.writer.note_deferred(values({one.key: one for one in portion}))
+            session.writer.append_deferred(values({one.key: one for one in portion}))
             if done == len(entries):
                 failpoints.reached("adopt.before_begun")
-                session.writer.note_growth(growth_value(Begun(session.partition.number)))
+                session.writer.append_partition_history(growth_value(Begun(session.partition.number)))
         failpoints.reached("adopt.chunk")
     holding = session.holding
     begun = holding.lineage.with_record(Begun(session.partition.number))
@@ -107,7 +107,7 @@ def split(session: OwnerSession, cache: StateCache, at: int) -> None:
     claim = replace(session.present_claim(), partitions=after)
     failpoints.reached("split.before")
     with _transaction(session, cache, at, claim):
-        session.writer.note_growth(growth_value(record))
+        session.writer.append_partition_history(growth_value(record))
     failpoints.reached("split.after")
     session.mine = claim
     session.holding = holding._replace(lineage=holding.lineage.with_record(record))

@@ -163,7 +163,7 @@ class StateCache:
         before events are folded.
         """
         if self.keys is not None:
-            afresh = afresh or (keeps is not None and self._kept() < keeps.among)
+            afresh = afresh or (keeps is not None and self._kept() < keeps.partition_count)
             self.keys.learn(int(self._store.noted(_KEYS) or 0), keeps, afresh)
 
     def check_keys(self, accepted: bool = False) -> None:

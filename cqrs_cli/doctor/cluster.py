@@ -15,7 +15,7 @@ from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import visible_lineage
-from cqrs_cli.kafka.topics.acls import Role, needs
+from cqrs_cli.kafka.topics.acls import Role, required_acls
 from cqrs_cli.kafka.topics.checks import missing_topics, mistakes
 from cqrs_cli.kafka.topics.process_topics import ProcessUse
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
@@ -185,7 +185,7 @@ def _transactions(admin: Admin, found: dict[str, TopicInfo]) -> Iterator[Check]:
     hiding = [
         one for one in held if one not in hanging and not one.is_young(now) and one.topic.endswith(_COMMANDS)
     ]
-    yield from (warn("transactions", one.hiding(), one.way_out(server)) for one in hiding)
+    yield from (warn("transactions", one.hidden_records_message(), one.hint(server)) for one in hiding)
     if not hanging and not hiding:
         yield ok("transactions", f"none hanging, {len(held)} open")
 
@@ -193,7 +193,8 @@ def _transactions(admin: Admin, found: dict[str, TopicInfo]) -> Iterator[Check]:
 def _blocked(transaction: OpenTransaction, server: str) -> UnavailableError:
     where = f"{transaction.topic} partition {transaction.partition}"
     return UnavailableError(
-        f"{where} is blocked by {transaction}, which will not end by itself", transaction.how_to_abort(server)
+        f"{where} is blocked by {transaction}, which will not end by itself",
+        transaction.abort_command(server),
     )
 
 
@@ -207,12 +208,14 @@ def _acls(
     """Check that the cluster's authorizer, if there is one, allows the operations that the roles need."""
     lacking = {
         role: admin.missing_acls(
-            need for topics in aggregates for need in needs(role, topics, topics.aggregate in personal)
+            need
+            for topics in aggregates
+            for need in required_acls(role, topics, topics.aggregate in personal)
         )
         for role in roles
     }
     if processes:
-        lacking["run"] += admin.missing_acls(need for one in processes for need in one.needs())
+        lacking["run"] += admin.missing_acls(need for one in processes for need in one.required_acls())
     for role, refused in lacking.items():
         yield from (fail("acls", need.denied(role)) for need in refused)
     if any(lacking.values()):

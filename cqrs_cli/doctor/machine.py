@@ -72,7 +72,7 @@ def check_settings(settings: "Settings") -> Iterator[Check]:
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.settings.settings import origins
 
-    Connection(settings.bootstrap_server or "127.0.0.1:9092", settings.client_properties()).check()
+    Connection(settings.bootstrap_server or "127.0.0.1:9092", settings.client_properties()).check_properties()
     given = sorted({origin for origin in origins(settings).values() if origin != "default"})
     yield ok(
         "settings", f"root {settings.root}; " + (f"from {', '.join(given)}" if given else "all defaults")

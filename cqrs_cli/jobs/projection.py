@@ -143,7 +143,7 @@ class _ProgressReader:
         """Raise `ContradictionError` if a topic is gone: a consumer may notice that after minutes, or never. Raise
         `OutgrownError` if a topic has more partitions: only a new plan has the new partitions.
         """
-        sizes = self._topics.look()
+        sizes = self._topics.check_if_due()
         if self._plan.targets is None:
             require_all_partitions(sizes, self._plan.sources)
 
@@ -197,7 +197,7 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
         self._show(progress)
 
     def new_messages(self) -> Iterable[str]:
-        return self._notes.fresh()
+        return self._notes.take_new()
 
     def check_topics(self) -> None:
         self._reader.check_topics()
@@ -217,8 +217,8 @@ class _ProjectionWork(LongWork[ProjectorResult, ProjectionProgress]):
 
     def final_progress(self, results: Sequence[ProjectorResult]) -> ProjectionProgress:
         for text in (text for result in results for text in result.notes):
-            self._notes.take(text)  # the task's own datagram may be lost
-        for text in self._notes.fresh():
+            self._notes.add(text)  # the task's own datagram may be lost
+        for text in self._notes.take_new():
             self._report(text)
         raise_gravest(results)
         return _with_totals(self.poll_progress()(), results)

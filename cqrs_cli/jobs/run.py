@@ -107,7 +107,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
     def _describe_hidden(self, timeout: float) -> Iterator[str]:
         """Yield texts about open transactions of clients that hide commands from owners, and the way to end each."""
         for transaction in self._progress.new_hiding_transactions(timeout):
-            yield f"{transaction.hiding()}; {transaction.way_out(self._plan.connection.bootstrap_server)}"
+            yield f"{transaction.hidden_records_message()}; {transaction.hint(self._plan.connection.bootstrap_server)}"
 
     def check_topics(self) -> None:
         """Raise `OutgrownError` if a topic has more partitions and this run has only subscriptions. A run that also
@@ -115,7 +115,7 @@ class RunWork(LongWork[OwnerExit[Any], Snapshot]):
         """
         try:
             if self._progress.topics is not None and self._processes is not None:
-                sizes = self._progress.topics.look()
+                sizes = self._progress.topics.check_if_due()
                 if self._processes.targets is None:
                     require_all_partitions(
                         sizes, [subscription.source for subscription in self._processes.subscriptions]

@@ -15,7 +15,7 @@ from cqrs_cli.jobs.engine.spark_archive import (
     quote_options,
     spark_archive,
 )
-from cqrs_cli.system.class_archive import WRITE_WITHIN
+from cqrs_cli.system.class_archive import WRITE_TIMEOUT
 from cqrs_cli.system.process import born, end
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _run_executor_once(java: Path, options: Sequence[str]) -> None:
         # The worker, which would have killed the executor after ten seconds, is gone.
         for pid, start_time in start_times.items():
             if start_time is not None:
-                end(pid, start_time, WRITE_WITHIN)
+                end(pid, start_time, WRITE_TIMEOUT)
 
 
 def _start_cluster(cluster_jvm: "ClientServer", folder: Path) -> str:

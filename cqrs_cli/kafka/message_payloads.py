@@ -23,7 +23,7 @@ def messages_with_data(
 ) -> Iterator[Sequence[Any]]:
     """Yield events or commands with their data, in smaller batches if the data are large.
 
-    Events are decrypted if there is an `decryptor`. Raises `PayloadUnavailableError` for an event whose data are
+    Events are decrypted if there is a `decryptor`. Raises `PayloadUnavailableError` for an event whose data are
     unavailable; a command without available data is unchanged.
     """
     for messages in _with_payloads(store, topic, partition, batches):

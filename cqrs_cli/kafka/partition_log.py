@@ -75,7 +75,7 @@ class PartitionLog:
     def _own_records(self, kind: Kind, batches: Iterator[list[Record]]) -> Iterator[list[Record]]:
         if self.key_filter is None or kind not in ("events", "outcomes"):
             return batches
-        return filter(None, map(self.key_filter.held, batches))
+        return filter(None, map(self.key_filter.matching, batches))
 
     def events(self, start: int, end: int, batch: int = 10_000) -> Iterator[list[Record]]:
         """Yield events as `read` does, with their data; raises `PayloadUnavailableError`."""
@@ -104,7 +104,7 @@ class PartitionLog:
         return filter(
             None,
             (
-                [message for message in messages if key_filter.has(message.key() or b"")]
+                [message for message in messages if key_filter.matches(message.key() or b"")]
                 for messages in batches
             ),
         )

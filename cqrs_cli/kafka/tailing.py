@@ -23,19 +23,19 @@ from cqrs_cli.payloads.download import check_out, holds_events, look_up
 from cqrs_cli.settings.moments import parse_moment
 
 #: A partition and a record in it.
-Placed = tuple[int, Record]
+PartitionRecord = tuple[int, Record]
 
 #: Returns True for a record to keep.
-Keep = Callable[[Record], bool]
+RecordFilter = Callable[[Record], bool]
 
 #: (start, end) by partition.
 Bounds = Mapping[int, tuple[int, int]]
 
 #: KiB that all consumers of a merge may queue together.
-_QUEUE = 64 * 1024
+_QUEUE_KIB = 64 * 1024
 
 #: Number of records whose data are downloaded together.
-_TOGETHER = 100
+_RECORDS_PER_DOWNLOAD = 100
 
 
 class Origin(NamedTuple):
@@ -67,14 +67,16 @@ def tail_bounds(
     Raises `ConfigurationError` if the topic does not exist, `UsageError` if a partition does not.
     """
     count = readers.partition_count(connection, topic)
-    if absent := sorted(partition for partition in chosen or () if partition >= count):
-        raise UsageError(f"{topic} has no partition {absent[0]}", f"it has 0 to {count - 1}")
-    only = None if key is None else partition_for(partitioner, key, count)
-    wanted = [p for p in (range(count) if only is None else [only]) if not chosen or p in chosen]
-    found = readers.bounds(connection, topic, wanted)
+    if unknown := sorted(partition for partition in chosen or () if partition >= count):
+        raise UsageError(f"{topic} has no partition {unknown[0]}", f"it has 0 to {count - 1}")
+    key_partition = None if key is None else partition_for(partitioner, key, count)
+    wanted = [
+        p for p in (range(count) if key_partition is None else [key_partition]) if not chosen or p in chosen
+    ]
+    bounds = readers.bounds(connection, topic, wanted)
     return {
         partition: (_start(connection, topic, partition, low, end, origin), end)
-        for partition, (low, end) in found.items()
+        for partition, (low, end) in bounds.items()
     }
 
 
@@ -85,31 +87,35 @@ def _start(connection: Cluster, topic: str, partition: int, low: int, end: int, 
         case "offset":
             return min(max(low, origin.number), end)
         case "time":
-            found = readers.offset_at(connection, topic, partition, origin.number)
-            return end if found is None else min(found, end)
+            offset = readers.offset_at(connection, topic, partition, origin.number)
+            return end if offset is None else min(offset, end)
     return end
 
 
-def merged(connection: Cluster, topic: str, stretches: Bounds, keep: Keep) -> Generator[Placed, None, None]:
-    """Yield all records within `stretches`, merged by timestamp. The records of a partition stay in log order."""
-    queue = max(1024, _QUEUE // max(1, len(stretches)))
+def merge_by_time(
+    connection: Cluster, topic: str, ranges: Bounds, keep: RecordFilter
+) -> Generator[PartitionRecord, None, None]:
+    """Yield all records within `ranges`, merged by timestamp. The records of a partition stay in log order."""
+    queue_kib = max(1024, _QUEUE_KIB // max(1, len(ranges)))
     with ExitStack() as opened:
-        readings = [
-            opened.enter_context(closing(_stretch(connection, topic, partition, start, end, keep, queue)))
-            for partition, (start, end) in stretches.items()
+        readers = [
+            opened.enter_context(
+                closing(_read_partition(connection, topic, partition, start, end, keep, queue_kib))
+            )
+            for partition, (start, end) in ranges.items()
             if start < end
         ]
-        yield from heapq.merge(*readings, key=_time)
+        yield from heapq.merge(*readers, key=_time)
 
 
-def _time(placed: Placed) -> tuple[int, int]:
-    return placed[1].timestamp, placed[0]
+def _time(record: PartitionRecord) -> tuple[int, int]:
+    return record[1].timestamp, record[0]
 
 
-def _stretch(
-    connection: Cluster, topic: str, partition: int, start: int, end: int, keep: Keep, queue: int
-) -> Generator[Placed, None, None]:
-    reader = clients.consumer(connection, queued_max_messages_kbytes=queue, queued_min_messages=50_000)
+def _read_partition(
+    connection: Cluster, topic: str, partition: int, start: int, end: int, keep: RecordFilter, queue_kib: int
+) -> Generator[PartitionRecord, None, None]:
+    reader = clients.consumer(connection, queued_max_messages_kbytes=queue_kib, queued_min_messages=50_000)
     try:
         for records in readers.read_with(connection, reader, topic, partition, start, end):
             yield from ((partition, record) for record in records if keep(record))
@@ -117,18 +123,21 @@ def _stretch(
         reader.close()
 
 
-def last(connection: Cluster, topic: str, stretches: Bounds, keep: Keep, count: int) -> list[Placed]:
-    """Return the last `count` records within `stretches`, by timestamp."""
-    found: list[Placed] = []
-    for partition, (start, end) in stretches.items():
-        found += (
-            (partition, record) for record in _last(connection, topic, partition, start, end, keep, count)
+def last_records(
+    connection: Cluster, topic: str, ranges: Bounds, keep: RecordFilter, count: int
+) -> list[PartitionRecord]:
+    """Return the last `count` records within `ranges`, by timestamp."""
+    records: list[PartitionRecord] = []
+    for partition, (start, end) in ranges.items():
+        records += (
+            (partition, record)
+            for record in _last_of_partition(connection, topic, partition, start, end, keep, count)
         )
-    return sorted(found, key=_time)[-count:] if count else []
+    return sorted(records, key=_time)[-count:] if count else []
 
 
-def _last(
-    connection: Cluster, topic: str, partition: int, start: int, end: int, keep: Keep, count: int
+def _last_of_partition(
+    connection: Cluster, topic: str, partition: int, start: int, end: int, keep: RecordFilter, count: int
 ) -> list[Record]:
     """Return the last `count` records of one partition. Reads backwards in growing strides, as `keep` drops records."""
     stride = 4 * count + 16
@@ -142,25 +151,25 @@ def _last(
     return records[-count:] if count else []
 
 
-def following(
+def follow_records(
     connection: Cluster,
     topic: str,
     ends: Mapping[int, int],
-    keep: Keep,
-    note: Callable[[str], None],
-    same: TopicIdentity,
-) -> Generator[list[Placed], None, None]:
+    keep: RecordFilter,
+    report: Callable[[str], None],
+    identity: TopicIdentity,
+) -> Generator[list[PartitionRecord], None, None]:
     """Yield batches of new records from these offsets on, as they are committed, without end. A batch may be empty.
 
-    Waits for a broker that does not answer, and reports that once. Raises the error of `same`.
+    Waits for a broker that does not answer, and reports that once. Raises the error of `identity`.
     """
     reader = clients.consumer(connection, on_error=lambda error: follower.handle_client_error(error))
-    follower = readers.waiting_follower(connection, reader, note)
+    follower = readers.waiting_follower(connection, reader, report)
     try:
         assign(reader, [TopicPartition(topic, partition, end) for partition, end in ends.items()])
         while True:
             messages = follower.poll()
-            same.look()
+            identity.check_if_due()
             arrived = zip(map(Message.partition, messages), records_of(messages), strict=True)
             batch = [(partition or 0, record) for partition, record in arrived if keep(record)]
             yield batch
@@ -169,8 +178,8 @@ def following(
 
 
 def events_with_data(
-    place: PayloadStoreAddress | None, topic: str, batch: list[Placed], view: EventView
-) -> Iterator[list[Placed]]:
+    store: PayloadStoreAddress | None, topic: str, batch: list[PartitionRecord], view: EventView
+) -> Iterator[list[PartitionRecord]]:
     """Yield the events with their data, as `view` shows them, in several batches if they are large.
 
     Raises `PayloadUnavailableError` after the events of the other partitions, so it blocks only its own partition.
@@ -179,45 +188,47 @@ def events_with_data(
         yield batch
         return
     missing: dict[int, PayloadUnavailableError] = {}
-    for partition, placed in groupby(batch, itemgetter(0)):
-        rest = [record for _, record in placed]
+    for partition, group in groupby(batch, itemgetter(0)):
+        rest = [record for _, record in group]
         while rest and partition not in missing:
             try:
-                whole, rest = (rest, []) if place is None else check_out(place, topic, partition, rest)
+                complete, rest = (rest, []) if store is None else check_out(store, topic, partition, rest)
             except PayloadUnavailableError as error:
                 missing[partition] = error
                 break
-            yield [(partition, record) for record in view.opened(partition, whole)]
+            yield [(partition, record) for record in view.opened(partition, complete)]
     for first in missing.values():
         raise first
 
 
 def records_with_data(
-    place: PayloadStoreAddress | None,
+    store: PayloadStoreAddress | None,
     topic: str,
-    placed: Iterable[Placed],
-    opener: EventDecryptor | None = None,
-) -> Iterator[Placed]:
-    """Yield the records of any topic with their data, in order. Events are decrypted if there is an `opener`.
+    records: Iterable[PartitionRecord],
+    decryptor: EventDecryptor | None = None,
+) -> Iterator[PartitionRecord]:
+    """Yield the records of any topic with their data, in order. Events are decrypted if there is a `decryptor`.
 
     Without its data an event raises `PayloadUnavailableError`; a command or dead letter is unchanged.
     """
-    found = placed if place is None else _fetched(place, topic, placed)
-    for partition, record in found:
-        if opener is not None and holds_events(topic):
-            (record,) = opener.opened(partition, [record])
+    complete = records if store is None else _with_payloads(store, topic, records)
+    for partition, record in complete:
+        if decryptor is not None and holds_events(topic):
+            (record,) = decryptor.opened(partition, [record])
         yield partition, record
 
 
-def _fetched(place: PayloadStoreAddress, topic: str, placed: Iterable[Placed]) -> Iterator[Placed]:
-    remaining = iter(placed)
-    while some := list(islice(remaining, _TOGETHER)):
-        while some:
-            (partition, _), records = some[0], [record for _, record in some]
-            found, _ = (
-                check_out(place, topic, partition, records)
+def _with_payloads(
+    store: PayloadStoreAddress, topic: str, records: Iterable[PartitionRecord]
+) -> Iterator[PartitionRecord]:
+    remaining = iter(records)
+    while group := list(islice(remaining, _RECORDS_PER_DOWNLOAD)):
+        while group:
+            (partition, _), references = group[0], [record for _, record in group]
+            complete, _ = (
+                check_out(store, topic, partition, references)
                 if holds_events(topic)
-                else look_up(place, topic, records)
+                else look_up(store, topic, references)
             )
-            yield from zip((number for number, _ in some), found, strict=False)
-            some = some[len(found) :]
+            yield from zip((number for number, _ in group), complete, strict=False)
+            group = group[len(complete) :]

@@ -15,13 +15,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from cqrs_cli import failpoints
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, kafka_error, producer
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.connection.librdkafka_log import until_sent
+from cqrs_cli.kafka.connection.librdkafka_log import wait_until_sent
 from cqrs_cli.kafka.write_errors import (
     BatchLateError,
     TopicRecreatedError,
     UnreadRecordsError,
-    refusing,
-    unwrapped,
+    raising_batch_errors,
+    unwrapping_fatal_errors,
 )
 
 #: Seconds after which the broker aborts a transaction. An open transaction blocks readers, so this timeout is short,
@@ -34,45 +34,52 @@ TRANSACTION_TIMEOUT = 20.0
 COORDINATOR_TIMEOUT = 4.0
 
 #: Seconds to wait for delivery reports before asking the producer whether a record failed.
-FLUSH_PATIENCE = 0.5
+FLUSH_TIMEOUT = 0.5
 
 #: Seconds after which a fence that was not granted is requested again: the first pause, and the longest pause.
-_ASK_AGAIN, _ASK_AGAIN_AT_LAST = 0.02, 0.1
+_FENCE_RETRY_TIMEOUT, _MAX_FENCE_RETRY_TIMEOUT = 0.02, 0.1
 
 
 class WriteTransaction:
-    """Records that are written together, and the group's position `at`. The first record begins the transaction.
+    """Records that are written together, and the group's position `position`. The first record begins the transaction.
 
-    An open transaction blocks readers, so slow work comes before `begin`.
+    An open transaction blocks readers, so slow work comes before `ensure_begun`.
     """
 
     def __init__(self, begin: Callable[[], None]) -> None:
         self._begin = begin
-        self.began: float | None = None  # monotonic seconds
-        self.at: TopicPartition | None = None
+        self.began_at: float | None = None  # monotonic seconds
+        self.position: TopicPartition | None = None
 
-    def begin(self) -> float:
+    def ensure_begun(self) -> float:
         """Begin the transaction unless it is open; return the time at which it began. Raises `KafkaException`."""
-        if self.began is None:
+        if self.began_at is None:
             self._begin()
-            self.began = time.monotonic()
-        return self.began
+            self.began_at = time.monotonic()
+        return self.began_at
 
 
 class TransactionalWriter:
     """The common part of all writers of a partition: the fence, and the end of a transaction."""
 
     def __init__(
-        self, connection: Cluster, transactional_id: str, home: str, request_bytes: int, timeout: float
+        self,
+        connection: Cluster,
+        transactional_id: str,
+        lookup_topic: str,
+        request_bytes: int,
+        timeout: float,
     ) -> None:
-        """`home`: a topic that it writes to or reads. `request_bytes`: limit for a batch of records."""
-        self._home, self._request_bytes, self._timeout = home, request_bytes, timeout
-        self._due: float | None = None  # time at which the current call should have returned
-        self._lost: deque[KafkaError] = deque(maxlen=1)  # the last error of an unreachable broker
+        """`lookup_topic`: a topic that it writes to or reads. `request_bytes`: limit for a batch of records."""
+        self._lookup_topic, self._request_bytes, self._timeout = lookup_topic, request_bytes, timeout
+        self._call_deadline: float | None = None  # time at which the current call should have returned
+        self._unreachable_errors: deque[KafkaError] = deque(
+            maxlen=1
+        )  # the last error of an unreachable broker
         self._producer = producer(
             connection,
             transactional_id=transactional_id,
-            on_error=self._lost.append,  # this holds no writer: a writer that is dropped drops its client
+            on_error=self._unreachable_errors.append,  # this holds no writer: a writer that is dropped drops its client
             transaction_timeout_ms=int(timeout * 1000),
             linger_ms=1000,  # never by itself: flushing sends at once
             batch_size=request_bytes,
@@ -95,16 +102,16 @@ class TransactionalWriter:
         that hangs ends only with the process. Closing idle connections prevented it, too, but then the first
         transaction after idle seconds took 1.7 to 4.7 s.
         """
-        due = self._due
+        due = self._call_deadline
         return 0.0 if due is None else max(0.0, time.monotonic() - due)
 
-    def _wait(self, call: Callable[..., Any], *arguments: Any, within: float | None = None) -> Any:
-        """Make one call and track its deadline: each call has the transaction's timeout, or `within` seconds."""
-        self._due = time.monotonic() + (self._timeout if within is None else within)
+    def _call(self, call: Callable[..., Any], *arguments: Any, timeout: float | None = None) -> Any:
+        """Make one call and track its deadline: each call has the transaction's timeout, or `timeout` seconds."""
+        self._call_deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
         try:
             return call(*arguments)
         finally:
-            self._due = None
+            self._call_deadline = None
 
     def fence(self) -> None:
         """Fence the previous writer and end its open transaction; raises `KafkaException`.
@@ -116,20 +123,20 @@ class TransactionalWriter:
         # librdkafka also waits for 500 ms if no broker is connected when it starts. The first answer here replaces the
         # bootstrap connection by the broker's own connection; the second answer shows that this connection is up.
         for _ in range(2):
-            self._wait(self._producer.list_topics, self._home, self._timeout)
-        deadline, patience = time.monotonic() + self._timeout, _ASK_AGAIN
+            self._call(self._producer.list_topics, self._lookup_topic, self._timeout)
+        deadline, timeout = time.monotonic() + self._timeout, _FENCE_RETRY_TIMEOUT
         while True:
             try:
-                self._wait(self._producer.init_transactions, patience)
+                self._call(self._producer.init_transactions, timeout)
                 break
             except KafkaException as error:
                 if not kafka_error(error).retriable() or time.monotonic() > deadline:
                     raise
-                patience = min(2 * patience, _ASK_AGAIN_AT_LAST)
-        if patience > _ASK_AGAIN:  # its topics may have new leaders by now
-            self._wait(self._producer.list_topics, self._home, self._timeout)
+                timeout = min(2 * timeout, _MAX_FENCE_RETRY_TIMEOUT)
+        if timeout > _FENCE_RETRY_TIMEOUT:  # its topics may have new leaders by now
+            self._call(self._producer.list_topics, self._lookup_topic, self._timeout)
         self._producer.poll(0)
-        self._lost.clear()
+        self._unreachable_errors.clear()
 
     @contextmanager
     def transaction(self, group: Consumer) -> Iterator[WriteTransaction]:
@@ -140,20 +147,20 @@ class TransactionalWriter:
         shows whether the commit took place.
         """
         transaction = WriteTransaction(self._begin)
-        with refusing(), unwrapped():
+        with raising_batch_errors(), unwrapping_fatal_errors():
             try:
                 yield transaction
             except KafkaException:
                 raise  # the next fence aborts: this broker may not answer
             except Exception:
-                if transaction.began is not None:  # else readers would wait until its timeout
+                if transaction.began_at is not None:  # else readers would wait until its timeout
                     with suppress(KafkaException):
-                        self._wait(self._producer.abort_transaction, self._timeout)
+                        self._call(self._producer.abort_transaction, self._timeout)
                 raise
-            assert transaction.at is not None
-            transaction.begin()
+            assert transaction.position is not None
+            transaction.ensure_begun()
             failpoints.reached("produce.after")
-            self._finish(group, transaction.at)
+            self._finish(group, transaction.position)
 
     def _begin(self) -> None:
         """Begin a transaction. Raises `KafkaException` if a broker could not be reached since the previous transaction.
@@ -163,11 +170,11 @@ class TransactionalWriter:
         while its records are visible. The next owner resolves it.
         """
         self._producer.poll(0)
-        if self._lost:
-            raise KafkaException(self._lost.pop())
+        if self._unreachable_errors:
+            raise KafkaException(self._unreachable_errors.pop())
         self._producer.begin_transaction()
 
-    def _check(self) -> None:
+    def _check_offsets(self) -> None:
         """Raise `UnreadRecordsError` or `TopicRecreatedError` if the written records must not be committed."""
 
     def _finish(self, group: Consumer, position: TopicPartition) -> None:
@@ -181,27 +188,27 @@ class TransactionalWriter:
         failpoints.reached("offsets.after")
         # Other records stay queued after a failed record: `commit_transaction` would wait for them until its timeout.
         deadline = time.monotonic() + self._timeout
-        while left := self._wait(self._producer.flush, FLUSH_PATIENCE):
+        while unsent := self._call(self._producer.flush, FLUSH_TIMEOUT):
             if time.monotonic() > deadline:
-                raise BatchLateError(f"{left} records were not written in {self._timeout:g} s")
+                raise BatchLateError(f"{unsent} records were not written within {self._timeout:g} s")
             self._send_offset(group, position)
         failpoints.reached("flush.after")
         try:
-            self._check()
+            self._check_offsets()
         except (UnreadRecordsError, TopicRecreatedError):
-            self._wait(self._producer.abort_transaction, self._timeout)
+            self._call(self._producer.abort_transaction, self._timeout)
             raise
         failpoints.during(
             "commit.sent",
-            lambda: self._wait_for_coordinator(self._producer.commit_transaction),
-            lambda: until_sent(self._producer, "EndTxnRequest", REQUEST_TIMEOUT),
+            lambda: self._call_coordinator(self._producer.commit_transaction),
+            lambda: wait_until_sent(self._producer, "EndTxnRequest", REQUEST_TIMEOUT),
         )
         failpoints.reached("commit.after")
 
     def _send_offset(self, group: Consumer, position: TopicPartition) -> None:
         send, metadata = self._producer.send_offsets_to_transaction, group.consumer_group_metadata()
-        self._wait_for_coordinator(send, [position], metadata)
+        self._call_coordinator(send, [position], metadata)
 
-    def _wait_for_coordinator(self, call: Callable[..., Any], *arguments: Any) -> None:
-        within = min(self._timeout, COORDINATOR_TIMEOUT)
-        self._wait(call, *arguments, within, within=within)
+    def _call_coordinator(self, call: Callable[..., Any], *arguments: Any) -> None:
+        timeout = min(self._timeout, COORDINATOR_TIMEOUT)
+        self._call(call, *arguments, timeout, timeout=timeout)

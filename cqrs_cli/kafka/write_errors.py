@@ -8,15 +8,20 @@ from confluent_kafka import KafkaError, KafkaException
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 
 #: The record itself is at fault: trying the same batch again would have the same result.
-_REFUSED = {ErrorKind.TOO_LARGE, ErrorKind.TIMESTAMP_REJECTED, ErrorKind.DELIVERY_TIMEOUT, ErrorKind.REJECTED}
+_CAUSED_BY_BATCH = {
+    ErrorKind.TOO_LARGE,
+    ErrorKind.TIMESTAMP_REJECTED,
+    ErrorKind.DELIVERY_TIMEOUT,
+    ErrorKind.REJECTED,
+}
 
 
-def blames_the_batch(error: KafkaError) -> bool:
+def is_caused_by_batch(error: KafkaError) -> bool:
     """True if the batch itself caused the failure, so that a smaller batch may succeed.
 
     The batch is not at fault if the writer is fenced, a broker does not answer, or the result is unknown.
     """
-    return error_kind(error) in _REFUSED
+    return error_kind(error) in _CAUSED_BY_BATCH
 
 
 class BatchRefusedError(Exception):
@@ -38,33 +43,33 @@ class TopicRecreatedError(Exception):
 class UnreadRecordsError(Exception):
     """The log has records that the writer has not read: nothing of the batch is committed."""
 
-    def __init__(self, topic: str, wanted: int, found: int) -> None:
-        super().__init__(f"{topic} ends at {found}, not at {wanted}: not all of it was read")
+    def __init__(self, topic: str, expected: int, found: int) -> None:
+        super().__init__(f"{topic} ends at {found}, not at {expected}: some of its records were not read")
 
 
-def refused_batch(error: KafkaError) -> BatchRefusedError | None:
+def batch_error(error: KafkaError) -> BatchRefusedError | None:
     """Return the error to raise if the batch itself caused this error; None otherwise."""
     match error_kind(error):
         case ErrorKind.DELIVERY_TIMEOUT:
             return BatchLateError(error.str())
         case ErrorKind.TIMESTAMP_REJECTED:
             return BatchTimeError(error.str())
-    return BatchRefusedError(error.str()) if blames_the_batch(error) else None
+    return BatchRefusedError(error.str()) if is_caused_by_batch(error) else None
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
+def raising_batch_errors() -> Iterator[None]:
     """Raise a failure that the batch itself caused as `BatchRefusedError`."""
     try:
         yield
     except KafkaException as error:
-        if (refused := refused_batch(error.args[0])) is not None:
-            raise refused from error
+        if (converted := batch_error(error.args[0])) is not None:
+            raise converted from error
         raise
 
 
 @contextmanager
-def unwrapped() -> Iterator[None]:
+def unwrapping_fatal_errors() -> Iterator[None]:
     """Raise a fatal error unchanged if it arrives during a delivery report.
 
     The client then raises a `SystemError`, since Python calls back with an exception set.

@@ -27,12 +27,12 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.expected_offsets import ExpectedOffsets, OnDelivery
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.transactional import (
-    FLUSH_PATIENCE,
+    FLUSH_TIMEOUT,
     TRANSACTION_TIMEOUT,
     TransactionalWriter,
     WriteTransaction,
 )
-from cqrs_cli.kafka.write_errors import BatchLateError, unwrapped
+from cqrs_cli.kafka.write_errors import BatchLateError, unwrapping_fatal_errors
 
 #: Timeout in seconds for producing; a batch that needs longer is too large.
 PRODUCE_TIMEOUT = TRANSACTION_TIMEOUT / 2
@@ -41,7 +41,7 @@ PRODUCE_TIMEOUT = TRANSACTION_TIMEOUT / 2
 _REQUEST_BYTES = 1_000_000
 
 #: Bytes of a record without its value, roughly: key, headers, and other fields.
-_AROUND = 128
+_RECORD_OVERHEAD = 128
 
 _value: Callable[[OutputRecord], bytes] = itemgetter(0)
 
@@ -68,17 +68,17 @@ class DeliveryReport:
     def __init__(self) -> None:
         self.error: KafkaError | None = None
         self._offset: int | None = None
-        self._stamped: tuple[int, int] = TIMESTAMP_NOT_AVAILABLE, 0
+        self._timestamp: tuple[int, int] = TIMESTAMP_NOT_AVAILABLE, 0
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
-        self.error, self._offset, self._stamped = error, message.offset(), message.timestamp()
+        self.error, self._offset, self._timestamp = error, message.offset(), message.timestamp()
 
-    def stamp(self) -> int | None:
+    def append_time(self) -> int | None:
         """Return the broker's timestamp of the record, ms; None if the topic has the sender's timestamps."""
-        kind, time = self._stamped
+        kind, time = self._timestamp
         return time if kind == TIMESTAMP_LOG_APPEND_TIME else None
 
-    def place(self) -> int:
+    def offset(self) -> int:
         """Return the offset; raises `KafkaException`."""
         if self.error is not None or self._offset is None or self._offset < 0:
             raise KafkaException(self.error or KafkaError(KafkaError._FAIL, "the broker gave no offset"))
@@ -96,9 +96,9 @@ class BatchTransaction:
         """Produce a piece; the first piece begins the transaction. Raises `BatchLateError`."""
         self._writer.write(self._transaction, piece)
 
-    def commit_at(self, offset: int, metadata: str) -> None:
+    def set_position(self, offset: int, metadata: str) -> None:
         """Set the position, and its metadata, that the end of the block commits."""
-        self._transaction.at = self._writer.place(offset, metadata)
+        self._transaction.position = self._writer.group_position(offset, metadata)
 
 
 class FencedWriter(TransactionalWriter):
@@ -107,38 +107,40 @@ class FencedWriter(TransactionalWriter):
     def __init__(
         self,
         log: PartitionLog,
-        most_bytes: int,
+        max_message_bytes: int,
         timeout: float = TRANSACTION_TIMEOUT,
         produce_timeout: float = PRODUCE_TIMEOUT,
     ) -> None:
-        """`most_bytes`: the least `max.message.bytes` among the topics, so that no batch of records exceeds it."""
+        """`max_message_bytes`: the smallest `max.message.bytes` of the topics, which no batch of records may exceed."""
         self._topics, self._partition = log.topics, log.partition
         self._produce_timeout = produce_timeout
-        self._ends = ExpectedOffsets()
-        self._unsent = 0  # queued bytes, of the topic that has more
-        self._known = set[str]()  # topics of which librdkafka knows all partitions
+        self._expected = ExpectedOffsets()
+        self._queued_bytes = 0  # of the topic with more queued bytes
+        self._known_topics = set[str]()  # topics of which librdkafka knows all partitions
         self._last_key: DeliveryReport | None = None  # of the open transaction
         super().__init__(
             log.connection,
             log.topics.transactional_id(log.partition),
             log.topics.events,
-            min(_REQUEST_BYTES, most_bytes),
+            min(_REQUEST_BYTES, max_message_bytes),
             timeout,
         )
 
-    def expect(self, events: int, outcomes: int, deferred: int) -> None:
+    def set_log_ends(self, events: int, outcomes: int, deferred: int) -> None:
         """Set the logs' ends as they were read: a commit whose records get other offsets fails."""
         topics = self._topics
-        self._ends.set_log_ends({topics.events: events, topics.outcomes: outcomes, topics.deferred: deferred})
+        self._expected.set_log_ends(
+            {topics.events: events, topics.outcomes: outcomes, topics.deferred: deferred}
+        )
 
-    @unwrapped()
+    @unwrapping_fatal_errors()
     def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
         """Commit a position and its metadata without records; raises `KafkaException`."""
         self._begin()
-        self._finish(group, self.place(offset, metadata))
+        self._finish(group, self.group_position(offset, metadata))
 
-    def _check(self) -> None:
-        self._ends.raise_if_misplaced()
+    def _check_offsets(self) -> None:
+        self._expected.raise_if_misplaced()
 
     @contextmanager
     def batch(self, group: Consumer) -> Iterator["BatchTransaction"]:
@@ -147,31 +149,31 @@ class FencedWriter(TransactionalWriter):
         with self.transaction(group) as transaction:
             batch = BatchTransaction(self, transaction)
             yield batch
-        self._ends.complete_transaction()
+        self._expected.complete_transaction()
         topics = self._topics
         events, outcomes, deferred = map(
-            self._ends.reported_end, (topics.events, topics.outcomes, topics.deferred)
+            self._expected.reported_end, (topics.events, topics.outcomes, topics.deferred)
         )
-        keys = None if self._last_key is None else self._last_key.place() + 1
-        last_event, last_outcome = map(self._ends.last_record, (topics.events, topics.outcomes))
+        keys = None if self._last_key is None else self._last_key.offset() + 1
+        last_event, last_outcome = map(self._expected.last_record, (topics.events, topics.outcomes))
         batch.written = Written(events, outcomes, deferred, keys, last_event, last_outcome)
 
     def write(self, transaction: WriteTransaction, piece: Decisions) -> None:
         """Produce a piece; raises `BatchLateError`, and `KafkaException` for a record that is too large."""
-        if transaction.began is None:
-            self._unsent = 0
-            self._ends.start_transaction()
-        began = transaction.begin()
-        if time.monotonic() - began > self._timeout / 2:
+        if transaction.began_at is None:
+            self._queued_bytes = 0
+            self._expected.start_transaction()
+        began_at = transaction.ensure_begun()
+        if time.monotonic() - began_at > self._timeout / 2:
             raise BatchLateError("deciding took longer than half the transaction's time")
-        self._produce_piece(piece, began + self._produce_timeout)
+        self._produce_piece(piece, began_at + self._produce_timeout)
 
-    def note_growth(self, growth: bytes) -> None:
+    def append_partition_history(self, record: bytes) -> None:
         """Append a record to the partition history in the open transaction."""
         deadline = time.monotonic() + self._produce_timeout
-        self._produce(self._topics.lineage, (growth, None, 0), None, None, deadline, 0)
+        self._produce(self._topics.lineage, (record, None, 0), None, None, deadline, 0)
 
-    def place(self, offset: int, metadata: str) -> TopicPartition:
+    def group_position(self, offset: int, metadata: str) -> TopicPartition:
         """Return the group's position at an offset of the commands."""
         return TopicPartition(self._topics.commands, self._partition, offset, metadata)
 
@@ -185,23 +187,23 @@ class FencedWriter(TransactionalWriter):
         reports = [DeliveryReport() for _ in commands]
         for (key, value), report in zip(commands, reports, strict=True):
             self._produce(self._topics.commands, (value, key, 0), _HEADERS, report, deadline)
-        while self._producer.flush(FLUSH_PATIENCE) and not any(report.error for report in reports):
+        while self._producer.flush(FLUSH_TIMEOUT) and not any(report.error for report in reports):
             if time.monotonic() > deadline:
-                raise BatchLateError("saying commands again took longer than half the transaction's time")
-        return [(report.place(), report.stamp()) for report in reports]
+                raise BatchLateError("resubmitting commands took longer than half the transaction's time")
+        return [(report.offset(), report.append_time()) for report in reports]
 
-    def note_deferred(self, values: Sequence[tuple[bytes | None, bytes]]) -> None:
+    def append_deferred(self, values: Sequence[tuple[bytes | None, bytes]]) -> None:
         """Append values, (value, key), to the deferred topic in the open transaction."""
         deadline = time.monotonic() + self._produce_timeout
         for number, (value, key) in enumerate(values, 1):
             report = (
-                self._ends.expect_records(self._topics.deferred, len(values))
+                self._expected.expect_records(self._topics.deferred, len(values))
                 if number == len(values)
                 else None
             )
             self._produce(self._topics.deferred, (value, key, 0), None, report, deadline)
 
-    def note_keys(
+    def append_keys(
         self, partition: int, values: Sequence[tuple[bytes | None, bytes]], cause: int | None = None
     ) -> None:
         """Append keys, (value, subject), to a partition of the keys topic in the open transaction.
@@ -213,7 +215,7 @@ class FencedWriter(TransactionalWriter):
         if not values:
             return
         deadline = time.monotonic() + self._produce_timeout
-        self._hear_of(self._topics.keys)
+        self._load_metadata(self._topics.keys)
         self._last_key = DeliveryReport()
         headers = None if cause is None else [(KEY_CAUSE, b"%d" % cause)]
         for number, (value, subject) in enumerate(values, 1):
@@ -228,36 +230,36 @@ class FencedWriter(TransactionalWriter):
         for: the throughput of a backlog fell from 77,000 to 25,000 commands/s on two cores.
         """
         size = max(
-            sum(map(len, map(_value, outputs))) + _AROUND * len(outputs)
+            sum(map(len, map(_value, outputs))) + _RECORD_OVERHEAD * len(outputs)
             for outputs in (piece.events, piece.outcomes)
         )
         portions = 1 + size // self._request_bytes
         for number in range(portions):
-            if self._unsent + size // portions > self._request_bytes:
-                self._producer.flush(FLUSH_PATIENCE)  # `_finish` reports failures
-                self._unsent = 0
-            self._unsent += size // portions
+            if self._queued_bytes + size // portions > self._request_bytes:
+                self._producer.flush(FLUSH_TIMEOUT)  # `_finish` reports failures
+                self._queued_bytes = 0
+            self._queued_bytes += size // portions
             self._produce_all(self._topics.events, _portion(piece.events, number, portions), deadline)
             failpoints.reached("produce.first", self._producer.flush)
             self._produce_all(self._topics.outcomes, _portion(piece.outcomes, number, portions), deadline)
-        for letter in piece.dead_letters:
-            self._produce(self._topics.dead_letters, letter[:3], letter.headers, None, deadline)
+        for dead_letter in piece.dead_letters:
+            self._produce(self._topics.dead_letters, dead_letter[:3], dead_letter.headers, None, deadline)
         if piece.forwards:
             self._forward(piece.forwards, deadline)
 
     def _forward(self, forwards: Sequence[Forward], deadline: float) -> None:
         """Append commands to other partitions."""
-        self._hear_of(self._topics.commands)
-        for one in forwards:
-            record = (one.value, one.key, 0)
-            self._produce(self._topics.commands, record, _HEADERS, None, deadline, one.partition)
+        self._load_metadata(self._topics.commands)
+        for forward in forwards:
+            record = (forward.value, forward.key, 0)
+            self._produce(self._topics.commands, record, _HEADERS, None, deadline, forward.partition)
         failpoints.reached("forward.said", self._producer.flush)
 
-    def _hear_of(self, topic: str) -> None:
+    def _load_metadata(self, topic: str) -> None:
         """Request a topic's metadata once, since librdkafka refuses to write to partitions that it does not know."""
-        if topic not in self._known:
-            self._wait(self._producer.list_topics, topic, self._timeout)
-            self._known.add(topic)
+        if topic not in self._known_topics:
+            self._call(self._producer.list_topics, topic, self._timeout)
+            self._known_topics.add(topic)
 
     def _produce_all(self, topic: str, outputs: Sequence[OutputRecord], deadline: float) -> None:
         """Produce records to one topic. Hot path: positional arguments, and only the last record reports its offset."""
@@ -269,7 +271,7 @@ class FencedWriter(TransactionalWriter):
                 produce(topic, value, key, partition, None, None, timestamp, headers)
             except BufferError:
                 self._produce(topic, outputs[number], HEADERS, None, deadline)
-        report = self._ends.expect_records(topic, len(outputs), outputs[-1])
+        report = self._expected.expect_records(topic, len(outputs), outputs[-1])
         self._produce(topic, outputs[-1], HEADERS, report, deadline)
 
     def _produce(
@@ -283,10 +285,10 @@ class FencedWriter(TransactionalWriter):
     ) -> None:
         """Produce one record; wait while the queue is full. `partition`: None for the writer's own partition."""
         value, key, timestamp = output
-        to = self._partition if partition is None else partition
+        target_partition = self._partition if partition is None else partition
         while True:
             try:
-                self._producer.produce(topic, value, key, to, report, None, timestamp, headers)
+                self._producer.produce(topic, value, key, target_partition, report, None, timestamp, headers)
                 return
             except BufferError:
                 if time.monotonic() > deadline:

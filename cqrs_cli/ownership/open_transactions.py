@@ -31,4 +31,4 @@ def explain_stall(
         found = admin.all_open_transactions(list(places))
     if not found:
         return UnavailableError(error.message, "start it again; if that does not help: cqrs doctor")
-    return StalledError(f"{error.message}: {found[0]}", found[0].way_out(connection.bootstrap_server))
+    return StalledError(f"{error.message}: {found[0]}", found[0].hint(connection.bootstrap_server))

@@ -14,7 +14,7 @@ class Reporter:
 
     def report(self) -> None:
         """Send and write all changes. To be called several times a second."""
-        self._blocked.tell(self._supervisor.blocked)
+        self._blocked.write_reason(self._supervisor.blocked)
         if self._sender is not None:
             for body in self._supervisor.news():
                 self._sender.send_body(body)
@@ -24,4 +24,4 @@ class Reporter:
         self.report()
         if self._sender is not None:
             self._sender.close()
-        self._blocked.tell("")
+        self._blocked.write_reason("")

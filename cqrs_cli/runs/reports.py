@@ -3,7 +3,7 @@
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport, decode_report
 from cqrs_cli.following.processes.plan import ABOUT_PROCESSES
-from cqrs_cli.telemetry.datagrams import noted_text
+from cqrs_cli.telemetry.datagrams import decode_message
 from cqrs_cli.telemetry.listener import DatagramListener
 
 
@@ -33,8 +33,8 @@ class Reports(DatagramListener):
         self._seen_messages.add((about, text))
         return not is_known
 
-    def _take(self, body: bytes) -> None:
-        text = noted_text(body)
+    def _receive(self, body: bytes) -> None:
+        text = decode_message(body)
         if text is not None:  # from a process
             self._process_messages.append(text)
             return

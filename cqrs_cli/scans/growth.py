@@ -9,7 +9,7 @@ from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.repartitioning import children_of
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import Partitioner, target
+from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.kafka.topics.topics import Topics
 
 #: Events per second that two cores read, fold and write into shards, measured with many millions of events:
@@ -51,7 +51,7 @@ def growth_work(
     holders = [max(one for one in lineage.chain(home) if one in judging) for home in range(last)]
 
     def home(entry: Deferral) -> int:
-        return target(partitioner, entry.subject.encode(), last)
+        return target_partition(partitioner, entry.subject.encode(), last)
 
     entries = waiting(connection, topics, partitioner, lambda one: holders[home(one)] != home(one))
     deferred = Counter(holders[home(one)] for one in entries)

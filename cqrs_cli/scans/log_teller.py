@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.telemetry.datagrams import Address
-from cqrs_cli.telemetry.task_reports import TELL_EVERY, TaskReport, TaskReporter
+from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL, TaskReport, TaskReporter
 
 
 class LogProgress(TaskReporter):
     """Reports to the driver how much of a partition's logs is read."""
 
-    def __init__(self, to: Address | None, partition: int, every: float = TELL_EVERY) -> None:
+    def __init__(self, to: Address | None, partition: int, every: float = REPORT_INTERVAL) -> None:
         self._partition = partition
         self.records = 0  # records read so far
         self._offsets = 0  # offsets read so far, with gaps between records
@@ -29,7 +29,7 @@ class LogProgress(TaskReporter):
         """Report that more records and offsets were read."""
         self.records += records
         self._offsets += offsets
-        self.tell()
+        self.report_if_due()
 
     def follow(self, log: Iterable[list[Record]], start: int, end: int) -> Iterator[list[Record]]:
         """Yield the batches of a log from `start` to `end`, and report each batch after the caller has processed it."""
@@ -40,5 +40,5 @@ class LogProgress(TaskReporter):
             start = after
         self.read(0, end - start)  # the last offsets may have no records
 
-    def word(self) -> TaskReport:
+    def current_report(self) -> TaskReport:
         return TaskReport(self._partition, self._offsets, self.records, self._whole)

@@ -22,7 +22,7 @@ from cqrs_cli.ownership.committed_claims import ClaimReader, CommittedClaim
 from cqrs_cli.ownership.trials.slow_command import slow_command
 from cqrs_cli.status.partition import AGGREGATE, PartitionStatus, owner_of
 from cqrs_cli.status.sample import Sampler
-from cqrs_cli.telemetry.blocked_file import blocked_by
+from cqrs_cli.telemetry.blocked_file import read_reason
 
 
 class AggregateStatusReader:
@@ -140,7 +140,7 @@ class AggregateStatusReader:
             topic_id=None if claim is None else claim.topic_id,
             trial=None if claim is None or claim.trial is None else str(claim.trial),
             slow=slow_command(shard),
-            waits_for=(blocked_by(shard) or None) if lag else None,
+            waits_for=(read_reason(shard) or None) if lag else None,
         )
 
     def _with_hiding_transactions(
@@ -153,7 +153,7 @@ class AggregateStatusReader:
         transactions = {status.partition: status for status in hidden_commands(self._connection, places)}
         return [
             replace(
-                status, hidden_by=transaction, way_out=transaction.way_out(self._connection.bootstrap_server)
+                status, hidden_by=transaction, way_out=transaction.hint(self._connection.bootstrap_server)
             )
             if (transaction := transactions.get(status.partition))
             else status

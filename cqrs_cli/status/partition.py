@@ -132,7 +132,7 @@ class PartitionStatus:
 
     def remarks(self) -> list[str]:
         """Return remarks for an operator, each with a remedy."""
-        hidden = f"{self.hidden_by.hiding()}; {self.way_out}" if self.hidden_by else ""
+        hidden = f"{self.hidden_by.hidden_records_message()}; {self.way_out}" if self.hidden_by else ""
         stopped = ""
         if self.stopped_at is not None:
             stopped = (

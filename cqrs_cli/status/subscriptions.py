@@ -8,7 +8,7 @@ from cqrs_cli.following.processes.heard import HeardPartition
 from cqrs_cli.following.processes.plan import subscription_place
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.status.partition import PROCESS, PartitionStatus, owner_of
-from cqrs_cli.telemetry.blocked_file import blocked_by
+from cqrs_cli.telemetry.blocked_file import read_reason
 
 
 def subscription_status(
@@ -26,7 +26,7 @@ def subscription_status(
     owner = owner_of(None if position is None else position.claim)
     trial = None if position is None else position.claim.trial
     blocked_reason = (
-        blocked_by(subscription_place(state_dir, topics, source.topic, source.partition)) if lag else ""
+        read_reason(subscription_place(state_dir, topics, source.topic, source.partition)) if lag else ""
     )
     return PartitionStatus(
         PROCESS,

@@ -21,7 +21,7 @@ from cqrs_cli.system.lock import file_lock
 AT_EXIT = "-XX:ArchiveClassesAtExit"
 
 #: Timeout in seconds for such a JVM to exit. It takes half a minute on an idle machine.
-WRITE_WITHIN = 300.0
+WRITE_TIMEOUT = 300.0
 
 #: Java 18 and later would print why they ignore an archive into the output of the program.
 _QUIET = "-Xlog:cds*=off"
@@ -58,7 +58,7 @@ class ClassArchive:
         cache = user_cache()
         try:
             cache.mkdir(parents=True, exist_ok=True)
-            with file_lock(cache / _LOCK_FILE, partial(note, _WAITING), WRITE_WITHIN):
+            with file_lock(cache / _LOCK_FILE, partial(note, _WAITING), WRITE_TIMEOUT):
                 return self.find() or _written(
                     self._stem, lambda at: live([*self._base(), f"{AT_EXIT}={at}"])
                 )

@@ -15,31 +15,31 @@ class BlockedFile:
 
     def __init__(self, shard: Path) -> None:
         self._shard = shard
-        self._told: str | None = None  # an owner that died may have left a file
+        self._written: str | None = None  # an owner that died may have left a file
 
-    def tell(self, why: str) -> None:
+    def write_reason(self, reason: str) -> None:
         """Write the reason why the owner waits; an empty text removes the file."""
-        if why != self._told:
-            self._told = why
-            tell_blocked(self._shard, why)
+        if reason != self._written:
+            self._written = reason
+            write_reason(self._shard, reason)
 
 
-def tell_blocked(shard: Path, why: str) -> None:
+def write_reason(shard: Path, reason: str) -> None:
     """Write the reason why a shard's owner waits; an empty text removes the file. File system errors are ignored."""
     file = shard.with_name(shard.name + _SUFFIX)
     with suppress(OSError):
-        if not why:
+        if not reason:
             file.unlink(missing_ok=True)
         else:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # missing with the in-memory store
-            file.write_text(f"{os.getpid()} {why}")
+            file.write_text(f"{os.getpid()} {reason}")
 
 
-def blocked_by(shard: Path) -> str:
+def read_reason(shard: Path) -> str:
     """Return the reason why a shard's owner waits; empty if it does not wait, or if its process is gone."""
     try:
-        process, _, why = shard.with_name(shard.name + _SUFFIX).read_text().partition(" ")
+        process, _, reason = shard.with_name(shard.name + _SUFFIX).read_text().partition(" ")
         os.kill(int(process), 0)
-        return why
+        return reason
     except (OSError, ValueError):
         return ""

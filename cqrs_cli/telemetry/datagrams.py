@@ -12,10 +12,10 @@ from dataclasses import dataclass
 _SIGNATURE = 32
 
 #: The prefix of a message's body.
-_NOTE = b"note:"
+_MESSAGE_PREFIX = b"note:"
 
 #: The longest message in bytes: a datagram of this size passes every network.
-_LONGEST = 1000
+_MAX_MESSAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Address:
         return f"Address({self.host!r}, {self.port})"  # the key is a secret
 
 
-def sign(body: bytes, key: bytes) -> bytes:
+def signed_datagram(body: bytes, key: bytes) -> bytes:
     """Return the datagram of a body."""
     return hmac.digest(key, body, "sha256") + body
 
@@ -41,39 +41,43 @@ def signed_body(datagram: bytes, key: bytes) -> bytes | None:
     return body if hmac.compare_digest(hmac.digest(key, body, "sha256"), signature) else None
 
 
-def tell_driver(to: Address | None, text: str) -> None:
+def send_message(address: Address | None, text: str) -> None:
     """Send one message to the driver. Without an address nothing happens."""
-    if to is not None:
-        with closing(DatagramSender(to)) as sender:
-            sender.send_body(note_body(text))
+    if address is not None:
+        with closing(DatagramSender(address)) as sender:
+            sender.send_body(encode_message(text))
 
 
-def note_body(text: str) -> bytes:
+def encode_message(text: str) -> bytes:
     """Return the datagram's body for a message."""
-    return _NOTE + text.encode()[:_LONGEST]
+    return _MESSAGE_PREFIX + text.encode()[:_MAX_MESSAGE]
 
 
-def noted_text(body: bytes) -> str | None:
+def decode_message(body: bytes) -> str | None:
     """Return the message in a datagram's body; None for any other body."""
-    return body.removeprefix(_NOTE).decode(errors="replace") if body.startswith(_NOTE) else None
+    return (
+        body.removeprefix(_MESSAGE_PREFIX).decode(errors="replace")
+        if body.startswith(_MESSAGE_PREFIX)
+        else None
+    )
 
 
 class DatagramSender:
     """Sends datagrams to a driver. All errors are ignored."""
 
-    def __init__(self, to: Address, look_up: Callable[[str], str] = socket.gethostbyname) -> None:
-        self._key = to.key
-        self._at: tuple[str, int] | None = None
+    def __init__(self, address: Address, resolve: Callable[[str], str] = socket.gethostbyname) -> None:
+        self._key = address.key
+        self._address: tuple[str, int] | None = None
         with suppress(OSError):  # looked up once: a slow name server must not delay the task each time
-            self._at = look_up(to.host), to.port
+            self._address = resolve(address.host), address.port
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
 
     def send_body(self, body: bytes) -> None:
         """Pass a datagram to the kernel, without waiting."""
-        if self._at is not None:
+        if self._address is not None:
             with suppress(OSError):  # the next datagram has the same sums
-                self._socket.sendto(sign(body, self._key), self._at)
+                self._socket.sendto(signed_datagram(body, self._key), self._address)
 
     def close(self) -> None:
         """Close the socket."""

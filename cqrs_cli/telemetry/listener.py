@@ -13,23 +13,24 @@ from cqrs_cli.telemetry.datagrams import Address, signed_body
 #: The Spark property that fixes the UDP port; by default the system chooses one.
 REPORTS_PORT = "spark.cqrs.reports.port"
 
-_LARGEST = 65_535
+_MAX_DATAGRAM = 65_535
 
 #: The number of ports to try, from the chosen port on, as Spark does with its own ports: runs may share a machine.
-_TRIES = 16
+_MAX_PORTS = 16
 
 
 class DatagramListener(ABC):
     """Listens at an address of this machine until it is closed. Use as a context manager."""
 
-    def __init__(self, place: str) -> None:
-        """`place` is the address at which the workers reach the driver, `HOST` or `HOST:PORT`: loopback if they are on
+    def __init__(self, driver_address: str) -> None:
+        """`driver_address` is the address at which the workers reach the driver, `HOST` or `HOST:PORT`: loopback if
+        they are on
         this machine.
 
         Raises `ConfigurationError` if that port and the next ports are taken.
         """
-        host, _, port = place.partition(":")
-        self._socket = _bound(host, int(port or 0))
+        host, _, port = driver_address.partition(":")
+        self._socket = _bind(host, int(port or 0))
         self._socket.settimeout(0.2)
         self.address = Address(host, self._socket.getsockname()[1], os.urandom(32))
         self._closing = False
@@ -49,30 +50,30 @@ class DatagramListener(ABC):
     def _listen(self) -> None:
         while not self._closing:
             try:
-                datagram = self._socket.recv(_LARGEST)
+                datagram = self._socket.recv(_MAX_DATAGRAM)
             except TimeoutError:
                 continue
             except OSError:
                 return
             body = signed_body(datagram, self.address.key)
             if body is not None:
-                self._take(body)
+                self._receive(body)
 
     @abstractmethod
-    def _take(self, body: bytes) -> None:
+    def _receive(self, body: bytes) -> None:
         """Store a datagram's body, in the listening thread."""
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     """Return a socket at the first free port from `port` on; at any free port for 0."""
-    ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    for number in range(port, port + _TRIES) if port else (0,):
+    listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for number in range(port, port + _MAX_PORTS) if port else (0,):
         for name in (host, ""):  # the name that the workers know need not be an address of this machine
             with suppress(OSError, OverflowError):
-                ear.bind((name, number))
-                return ear
-    ear.close()
+                listener.bind((name, number))
+                return listener
+    listener.close()
     raise ConfigurationError(
-        f"no UDP port from {port} to {port + _TRIES - 1} is free",
+        f"no UDP port from {port} to {port + _MAX_PORTS - 1} is free",
         f"choose another one: --conf {REPORTS_PORT}=…",
     )

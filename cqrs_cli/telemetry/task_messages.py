@@ -2,7 +2,7 @@
 
 import threading
 
-from cqrs_cli.telemetry.datagrams import noted_text
+from cqrs_cli.telemetry.datagrams import decode_message
 from cqrs_cli.telemetry.listener import DatagramListener
 
 
@@ -11,24 +11,24 @@ class TaskNotes(DatagramListener):
 
     def __init__(self, host: str) -> None:
         self._lock = threading.Lock()
-        self._waiting: list[str] = []
-        self._taken: set[str] = set()
+        self._new: list[str] = []
+        self._seen: set[str] = set()
         super().__init__(host)
 
-    def fresh(self) -> list[str]:
+    def take_new(self) -> list[str]:
         """Return the messages since the last call."""
         with self._lock:
-            texts, self._waiting = self._waiting, []
+            texts, self._new = self._new, []
         return texts
 
-    def take(self, text: str) -> None:
+    def add(self, text: str) -> None:
         """Store a message from another source; it may have been received before."""
         with self._lock:
-            if text not in self._taken:
-                self._taken.add(text)
-                self._waiting.append(text)
+            if text not in self._seen:
+                self._seen.add(text)
+                self._new.append(text)
 
-    def _take(self, body: bytes) -> None:
-        text = noted_text(body)
+    def _receive(self, body: bytes) -> None:
+        text = decode_message(body)
         if text is not None:
-            self.take(text)
+            self.add(text)

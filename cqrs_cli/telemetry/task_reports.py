@@ -16,16 +16,16 @@ from cqrs_cli.telemetry.datagrams import Address, DatagramSender
 from cqrs_cli.telemetry.listener import DatagramListener
 
 #: Seconds between two reports of a task.
-TELL_EVERY = 0.2
+REPORT_INTERVAL = 0.2
 
 
 class TaskReport(Struct, frozen=True, array_like=True):
-    """A task's report: the offsets and records so far; `whole`: the number of all its offsets, if only it knows."""
+    """A task's report: the offsets and records so far; `total`: the number of all its offsets, if only it knows."""
 
     task: int
     offsets: int
     records: int
-    whole: int | None = None
+    total: int | None = None
 
 
 class JobProgress(NamedTuple):
@@ -43,29 +43,29 @@ _decoder = msgspec.msgpack.Decoder(TaskReport)
 class TaskReporter(ABC):
     """Reports the start and the progress of a task to the driver. Without an address it sends nothing."""
 
-    def __init__(self, to: Address | None, every: float = TELL_EVERY) -> None:
-        self._every = every
-        self._sender = None if to is None else DatagramSender(to)
-        self._say()
+    def __init__(self, address: Address | None, interval: float = REPORT_INTERVAL) -> None:
+        self._interval = interval
+        self._sender = None if address is None else DatagramSender(address)
+        self._send()
 
     @abstractmethod
-    def word(self) -> TaskReport:
+    def current_report(self) -> TaskReport:
         """Return the current report."""
 
-    def tell(self) -> None:
+    def report_if_due(self) -> None:
         """Send a report unless the last report is recent. To be called at least several times a second."""
-        if time.monotonic() - self._told >= self._every:
-            self._say()
+        if time.monotonic() - self._sent_at >= self._interval:
+            self._send()
 
-    def _say(self) -> None:
-        self._told = time.monotonic()
+    def _send(self) -> None:
+        self._sent_at = time.monotonic()
         if self._sender is not None:
-            self._sender.send_body(msgspec.msgpack.encode(self.word()))
+            self._sender.send_body(msgspec.msgpack.encode(self.current_report()))
 
     def close(self) -> None:
         """Send a last report, and close the socket."""
         if self._sender is not None:
-            self._say()
+            self._send()
             self._sender.close()
 
 
@@ -77,42 +77,48 @@ class TaskReports(DatagramListener):
         then.
         """
         self._spans = spans
-        self._words: dict[int, TaskReport] = {}
-        self._made = time.monotonic()
-        self._began: float | None = None  # when the first task began: until then Spark starts workers
+        self._reports: dict[int, TaskReport] = {}
+        self._created_at = time.monotonic()
+        self._first_report_at: float | None = (
+            None  # when the first task began: until then Spark starts workers
+        )
         super().__init__(host)
 
     def progress(self, ended: Mapping[int, int]) -> JobProgress:
         """Return the current progress. `ended`: the number of records of each task that has ended."""
-        words = dict(self._words)
-        wholes = self._wholes(words)
-        done = sum(wholes[task] for task in ended)
-        done += sum(min(word.offsets, wholes[task]) for task, word in words.items() if task not in ended)
+        reports = dict(self._reports)
+        totals = self._totals(reports)
+        done = sum(totals[task] for task in ended)
+        done += sum(
+            min(report.offsets, totals[task]) for task, report in reports.items() if task not in ended
+        )
         # in a replay up to a time, the total is smaller than the number of folded records
-        records = {task: word.records for task, word in words.items()}
+        records = {task: report.records for task, report in reports.items()}
         records |= {task: max(total, records.get(task, 0)) for task, total in ended.items()}
         now = time.monotonic()
-        began = self._began or (self._made if ended else now)  # a network may drop the reports
-        return JobProgress(done, sum(wholes.values()), sum(records.values()), now - began)
+        started_at = self._first_report_at or (
+            self._created_at if ended else now
+        )  # a network may drop the reports
+        return JobProgress(done, sum(totals.values()), sum(records.values()), now - started_at)
 
-    def _wholes(self, words: Mapping[int, TaskReport]) -> dict[int, int]:
+    def _totals(self, reports: Mapping[int, TaskReport]) -> dict[int, int]:
         """Return the number of offsets of each task, as reported or known before; for other tasks, the mean."""
-        said = {task: word.whole for task, word in words.items() if word.whole is not None}
-        known = {task: said.get(task, span) for task, span in self._spans.items()}
-        sizes = [whole for whole in known.values() if whole is not None]
+        reported = {task: report.total for task, report in reports.items() if report.total is not None}
+        known = {task: reported.get(task, span) for task, span in self._spans.items()}
+        sizes = [total for total in known.values() if total is not None]
         mean = max(1, sum(sizes) // len(sizes)) if sizes else 1
-        return {task: mean if whole is None else whole for task, whole in known.items()}
+        return {task: mean if total is None else total for task, total in known.items()}
 
-    def _take(self, body: bytes) -> None:
+    def _receive(self, body: bytes) -> None:
         try:
-            word = _decoder.decode(body)
+            report = _decoder.decode(body)
         except ValueError:  # msgspec's errors are ValueErrors: another version of this code
             return
-        if self._began is None:
-            self._began = time.monotonic()
-        before = self._words.get(word.task)
-        if word.task in self._spans and (before is None or word.offsets >= before.offsets):
-            self._words[word.task] = word
+        if self._first_report_at is None:
+            self._first_report_at = time.monotonic()
+        before = self._reports.get(report.task)
+        if report.task in self._spans and (before is None or report.offsets >= before.offsets):
+            self._reports[report.task] = report
 
 
 #: Listens on a host, for tasks with these spans.

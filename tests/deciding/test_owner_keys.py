@@ -212,12 +212,12 @@ def test_keys_of_others_are_not_kept(owner: Owning, logs: Logs) -> None:
     ours = KeyHome("murmur2", 2, 0)
     owner.keys.learn(0, ours, afresh=True)
     kept = {name for name in names if owner.cache.known(name).current is not None}
-    assert kept == {name for name in names if ours.has(name.encode())} != {*names}
+    assert kept == {name for name in names if ours.matches(name.encode())} != {*names}
 
 
 def test_child_without_events_reads_afresh(owner: Owning, logs: Logs) -> None:
     """The key existed before the target partition did. Its parent has erased it, and the tombstone is compacted."""
-    home = KeyHome("murmur2", 2, next(one for one in (0, 1) if KeyHome("murmur2", 2, one).has(b"c")))
+    home = KeyHome("murmur2", 2, next(one for one in (0, 1) if KeyHome("murmur2", 2, one).matches(b"c")))
     child = OwnerKeys(CUSTOMER, logs.keys, 0, RING, MemoryKeys(("k", "e")))
     child.learn(0, home)
     assert child.key_of("c") is not None

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.deciding.repartition import AggregateStanding, PlannedGrowth, plan_growth, repartition
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
-from cqrs_cli.kafka.admin.repartitioning import make_lineage
+from cqrs_cli.kafka.admin.repartitioning import create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import KINDS
@@ -94,7 +94,7 @@ class Killed(BaseException):
 def grown(harness: TopicHarness) -> set[int]:
     """Return the partition counts of the five topics."""
     with Admin(harness.connection) as admin:
-        return {len(admin.leaders(harness.topics.name(kind))) for kind in KINDS}
+        return {len(admin.have_leaders(harness.topics.name(kind))) for kind in KINDS}
 
 
 def killed(harness: TopicHarness, after: int, nth: int) -> None:
@@ -127,8 +127,8 @@ def grow(harness: TopicHarness, after: int) -> None:
 def test_grown_topic_is_left_alone(pair: TopicHarness) -> None:
     """Another operator was first, and the broker of the previous request did not know that yet."""
     with Admin(pair.connection) as admin:
-        admin.grow(pair.topics.events, 2)
-        assert len(admin.leaders(pair.topics.events)) == 2
+        admin.add_partitions(pair.topics.events, 2)
+        assert len(admin.have_leaders(pair.topics.events)) == 2
 
 
 @pytest.mark.covers("growing")
@@ -159,7 +159,7 @@ def test_lineage_without_wish_adopts_nothing(pair: TopicHarness) -> None:
     """A run does not take over the topics' partition count if the operator died before the request."""
     decided_then_grown_by_hand(pair)
     with Admin(pair.connection) as admin:
-        make_lineage(admin, pair.topics)
+        create_lineage_topic(admin, pair.topics)
     with pytest.raises(ConfigurationError, match="had 2 partitions and now has 4"):
         pair.plan()
 

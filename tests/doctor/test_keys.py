@@ -10,7 +10,7 @@ from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.doctor.check import examined
 from cqrs_cli.doctor.keys import check_masters, check_ring
 from cqrs_cli.kafka import clients
-from cqrs_cli.kafka.admin.topics import Admin, make_extra
+from cqrs_cli.kafka.admin.topics import Admin, create_extra
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.address import KeyRingAddress
@@ -66,7 +66,7 @@ def test_lacking_master_key_fails(connection: Connection, prefix: str) -> None:
         return [(check.status, check.detail, check.exit_code) for check in checks]
 
     with Admin(connection) as admin:
-        make_extra(admin, topics, "keys", 1)
+        create_extra(admin, topics, "keys", 1)
     assert checked(new) == [("ok", "customer: 0 keys", 0)]
     producer = clients.producer(connection)
     wrapped = old.wrap(topics.keys, "c-42", DataKey.of_random(bytes(72)))

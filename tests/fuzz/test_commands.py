@@ -18,7 +18,7 @@ from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.reasons import STATUSES, Reason
 from cqrs_cli.core.messages.record import Headers, Record
-from cqrs_cli.kafka.topics.topics import ENVELOPE_ROOM
+from cqrs_cli.kafka.topics.topics import ENVELOPE_OVERHEAD
 from tests.fuzz.damage import FOREIGN, damaged, documents, texts
 from tests.support.commands import STRUCTURED, document
 
@@ -95,7 +95,7 @@ def judged(record: Record) -> OutcomeEnvelope:
     assert (key, timestamp) == (record.key, record.timestamp)
     assert {verdict.reason} - {UNSET} <= REASONS[verdict.status]
     assert (verdict.reason is UNSET) == (not REASONS[verdict.status])
-    assert len(value) <= size(record) + ENVELOPE_ROOM
+    assert len(value) <= size(record) + ENVELOPE_OVERHEAD
     check_kept(record, done, verdict.status)
     check_events(done, verdict.events)
     assert decided(record) == done

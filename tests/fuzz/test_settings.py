@@ -54,7 +54,7 @@ def settled(folder: Path, **flags: object) -> Settings | None:
     try:
         settings = load_settings(flags, folder)
         connection = Connection("127.0.0.1:9092", settings.client_properties())
-        connection.check()
+        connection.check_properties()
         connection.kafka_python()
         setting_rows(settings)
     except (ConfigurationError, UsageError) as error:

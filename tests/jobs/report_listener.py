@@ -13,8 +13,8 @@ class Heard(TaskReports):
         self.all: list[bytes] = []
         super().__init__("127.0.0.1", spans)
 
-    def _take(self, body: bytes) -> None:
-        super()._take(body)
+    def _receive(self, body: bytes) -> None:
+        super()._receive(body)
         self.all.append(body)
 
 

@@ -6,7 +6,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.kafka import clients
-from cqrs_cli.kafka.admin.topics import Admin, make_extra
+from cqrs_cli.kafka.admin.topics import Admin, create_extra
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.kek_usage import KeysCount, MasterUse, count_kek_usage
 from cqrs_cli.kafka.topics.topics import Topics
@@ -57,7 +57,7 @@ def test_all_partitions_are_read(connection: Connection, prefix: str) -> None:
     with pytest.raises(ConfigurationError, match="keys does not exist"):
         count_kek_usage(connection, topics)
     with Admin(connection) as admin:
-        make_extra(admin, topics, "keys", 3)
+        create_extra(admin, topics, "keys", 3)
     assert count_kek_usage(connection, topics) == {}
     producer = clients.producer(connection)
     for number in range(6):

@@ -7,7 +7,7 @@ from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.segments import PartitionCounts
-from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.support.partition_histories import deciding, lineages
 
@@ -25,9 +25,10 @@ def test_one_home_reads_a_key(lineage: PartitionLineage, key: bytes) -> None:
     chains = PartitionCounts(lineage.counts, "murmur2")
     links = (list(chains.segments(log(home), BOUNDS)) for home in chains.current_partitions)
     read = [
-        [one.log for one in some if not one.log.key_filter or one.log.key_filter.has(key)] for some in links
+        [one.log for one in some if not one.log.key_filter or one.log.key_filter.matches(key)]
+        for some in links
     ]
-    (decides,) = deciding(lineage, lambda count: target("murmur2", key, count))
+    (decides,) = deciding(lineage, lambda count: target_partition("murmur2", key, count))
     if chains.were_raised:
         (mine,) = filter(None, read)
         assert decides in {one.partition for one in mine}

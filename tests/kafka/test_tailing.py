@@ -7,7 +7,7 @@ import pytest
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.admin.topic_identity import SeenTopic, TopicIdentity
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.tailing import following
+from cqrs_cli.kafka.tailing import follow_records
 from tests.support.absent_broker import nobody
 from tests.support.waiting import eventually
 
@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 def test_followers_say_that_brokers_are_silent() -> None:
     address, notes = nobody(), list[str]()
     same = TopicIdentity({}, lambda topics: {}, lambda topic, made_again: None)
-    stream = following(Connection(address), "a.events", {0: 0}, lambda record: True, notes.append, same)
+    stream = follow_records(Connection(address), "a.events", {0: 0}, lambda record: True, notes.append, same)
     with closing(stream):
         eventually(lambda: next(stream) == [] and notes)
         assert next(stream) == [] and notes == [f"no answer from {address}; still trying"]
@@ -25,8 +25,8 @@ def test_another_topic_ends_the_stream() -> None:
     """The gateway and `tail --follow` end in this case."""
     another, found = ContradictionError("another topic"), {"a.events": SeenTopic("2", 1)}
     same = TopicIdentity(
-        {"a.events": "1"}, lambda topics: found, lambda topic, made_again: another, every=0.0
+        {"a.events": "1"}, lambda topics: found, lambda topic, made_again: another, interval=0.0
     )
-    stream = following(Connection(nobody()), "a.events", {0: 0}, lambda record: True, print, same)
+    stream = follow_records(Connection(nobody()), "a.events", {0: 0}, lambda record: True, print, same)
     with closing(stream), pytest.raises(ContradictionError, match="another topic"):
         next(stream)

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from cqrs_cli.kafka.write_errors import blames_the_batch
+from cqrs_cli.kafka.write_errors import is_caused_by_batch
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from cqrs_cli.kafka.write_errors import blames_the_batch
     ],
 )
 def test_refused_record_blames_the_batch(code: int) -> None:
-    assert blames_the_batch(KafkaError(code))
+    assert is_caused_by_batch(KafkaError(code))
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_refused_record_blames_the_batch(code: int) -> None:
     ],
 )
 def test_other_errors_spare_the_batch(code: int) -> None:
-    assert not blames_the_batch(KafkaError(code))
+    assert not is_caused_by_batch(KafkaError(code))

@@ -19,7 +19,12 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds, read
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
 from cqrs_cli.kafka.transactional import COORDINATOR_TIMEOUT
-from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, UnreadRecordsError, unwrapped
+from cqrs_cli.kafka.write_errors import (
+    BatchLateError,
+    BatchRefusedError,
+    UnreadRecordsError,
+    unwrapping_fatal_errors,
+)
 from cqrs_cli.kafka.writer import FencedWriter, Written
 from tests.support.batch_writing import commit
 from tests.support.transactional_topic import Stretch
@@ -95,14 +100,14 @@ def test_records_that_land_later_commit_nothing(partition: Partition, kind: Kind
     for first in (True, False):
         log = PartitionLog(partition.connection, partition.topics, 0)
         writer = partition.writer()
-        writer.expect(log.bounds("events")[1], log.bounds("outcomes")[1], log.bounds("deferred")[1])
+        writer.set_log_ends(log.bounds("events")[1], log.bounds("outcomes")[1], log.bounds("deferred")[1])
         if not first:
             partition.write(writer, "one")
         before = partition.standing()
         foreign = producer(partition.connection)
         foreign.produce(partition.topics.name(kind), b"foreign", b"k", 0)
         foreign.flush()
-        with pytest.raises(UnreadRecordsError, match=r"not all of it was read"):
+        with pytest.raises(UnreadRecordsError, match=r"some of its records were not read"):
             partition.write(writer, "two")
         assert partition.standing() == before
     assert b"two" not in partition.values(partition.topics.outcomes)
@@ -189,7 +194,7 @@ def test_nothing_begins_behind_a_lost_broker(partition: Partition) -> None:
     """A writer that lost its broker begins no further transaction: only the next writer can resolve the open one."""
     writer = partition.writer()
     partition.write(writer, "one")
-    writer._lost.append(KafkaError(KafkaError._TRANSPORT, "Connect to it failed"))
+    writer._unreachable_errors.append(KafkaError(KafkaError._TRANSPORT, "Connect to it failed"))
     with pytest.raises(KafkaException, match="Connect to it failed"):
         partition.write(writer, "two")
     partition.write(partition.writer(), "three")
@@ -199,7 +204,7 @@ def test_nothing_begins_behind_a_lost_broker(partition: Partition) -> None:
 def test_call_is_overdue_after_its_time(partition: Partition) -> None:
     writer, seen = partition.writer(), list[float]()
     for within in (60.0, -1.0):
-        writer._wait(lambda: seen.append(writer.overdue), within=within)
+        writer._call(lambda: seen.append(writer.overdue), timeout=within)
     assert seen[0] == writer.overdue == 0.0
     assert seen[1] >= 1.0
 
@@ -210,7 +215,7 @@ def test_commit_has_less_time_than_an_election(partition: Partition) -> None:
     asked = SimpleNamespace(flush=lambda _: 0, commit_transaction=given.append)
     asked.send_offsets_to_transaction = lambda *words: given.append(words[-1])
     writer._producer = cast(Producer, asked)
-    writer._finish(partition.group, writer.place(1, "one"))
+    writer._finish(partition.group, writer.group_position(1, "one"))
     assert given == [COORDINATOR_TIMEOUT, COORDINATOR_TIMEOUT]
 
 
@@ -223,10 +228,10 @@ def test_partitions_are_fenced_separately(partition: Partition) -> None:
 
 def test_fencing_inside_report_is_raised() -> None:
     fenced = KafkaException(KafkaError(KafkaError._FENCED))
-    with pytest.raises(KafkaException) as told, unwrapped():
+    with pytest.raises(KafkaException) as told, unwrapping_fatal_errors():
         raise SystemError("returned a result with an exception set") from fenced
     assert told.value is fenced
-    with pytest.raises(SystemError), unwrapped():
+    with pytest.raises(SystemError), unwrapping_fatal_errors():
         raise SystemError("another")
 
 
@@ -238,11 +243,11 @@ def test_keys_commit_with_their_batch(partition: Partition) -> None:
     for _ in range(2):
         with partition.writer().batch(partition.group) as batch:
             batch.write(Decisions(0, [], [(b"one", b"k", 7)]))
-            batch._writer.note_keys(1, [(b"key", b"c-1"), (None, b"c-2")], 7)
-            batch.commit_at(1, "one")
+            batch._writer.append_keys(1, [(b"key", b"c-1"), (None, b"c-2")], 7)
+            batch.set_position(1, "one")
     with pytest.raises(LookupError), partition.writer().batch(partition.group) as lost:
         lost.write(Decisions(0))
-        lost._writer.note_keys(1, [(b"lost", b"c-1")])
+        lost._writer.append_keys(1, [(b"lost", b"c-1")])
         raise LookupError
     assert batch.written.keys == 5  # a marker follows the first two
     (records,) = read(partition.connection, keys, 1, 0, 5)

@@ -8,7 +8,7 @@ from msgspec.structs import replace as changed
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import VersionedState, fold_next
 from cqrs_cli.core.messages.event import EventEnvelope
-from cqrs_cli.kafka.write_errors import blames_the_batch
+from cqrs_cli.kafka.write_errors import is_caused_by_batch
 from cqrs_cli.ownership.claim import Claim, Judgement, judge, terminal
 from tests.model.broker import last_stable
 from tests.model.deciding import REPEATED
@@ -53,7 +53,7 @@ def folded_whatever_comes(
 
 
 def blamed_for_timeouts(error: KafkaError) -> bool:
-    return blames_the_batch(error) or error.code() == KafkaError._TIMED_OUT
+    return is_caused_by_batch(error) or error.code() == KafkaError._TIMED_OUT
 
 
 def ended_by_an_ordinary_claim(committed_claim: Claim | None, run: str) -> Claim | None:
@@ -135,7 +135,7 @@ BREAKS = {
         "a command is passed over",
     ),
     "timeouts blame the batch": Break(
-        Rules(blames_the_batch=blamed_for_timeouts),
+        Rules(is_caused_by_batch=blamed_for_timeouts),
         Scenario("one run", ((1, 0),), (0,), faults=1),
         "exit 1 without an operator's fault",
     ),

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import VersionedState, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope
-from cqrs_cli.kafka.write_errors import blames_the_batch
+from cqrs_cli.kafka.write_errors import is_caused_by_batch
 from cqrs_cli.ownership import claim as claims
 from cqrs_cli.ownership.claim import Claim, Judgement
 from tests.model.broker import Log
@@ -26,7 +26,7 @@ class Rules:
     believable: Callable[[Claim, bool, Claim | None], bool] = claims.believable
     terminal: Callable[[Claim | None, str], Claim | None] = claims.terminal
     fold_event: Callable[[Aggregate, VersionedState | None, EventEnvelope], VersionedState] = fold_event
-    blames_the_batch: Callable[[KafkaError], bool] = blames_the_batch
+    is_caused_by_batch: Callable[[KafkaError], bool] = is_caused_by_batch
     steps: tuple[str, ...] = OWNER_STEPS
     end: Callable[[Log], int] = len  # how far a log is read to judge and recover: the high watermark
     applies_after_the_commit: bool = True

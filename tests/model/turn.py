@@ -66,7 +66,7 @@ class Turn:
         if code == KafkaError._FENCED and not self.rules.fenced_says_nothing:
             return self.returns(Judgement.TAKEN_OVER)
         most = self.owner.most
-        if size and self.rules.blames_the_batch(error):
+        if size and self.rules.is_caused_by_batch(error):
             if size == 1:
                 return self.stops(1, f"a command cannot be committed: {error.name()}")
             most = size // 2

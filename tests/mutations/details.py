@@ -105,8 +105,8 @@ DETAILS = [
         "cqrs_cli/kafka/write_errors.py",
         (
             (
-                "ErrorKind.DELIVERY_TIMEOUT, ErrorKind.REJECTED}",
-                "ErrorKind.DELIVERY_TIMEOUT, ErrorKind.REJECTED, ErrorKind.CLIENT_UNUSABLE}",
+                "    ErrorKind.REJECTED,\n}",
+                "    ErrorKind.REJECTED,\n    ErrorKind.CLIENT_UNUSABLE,\n}",
             ),
         ),
         "tests/kafka/test_write_errors.py",
@@ -184,7 +184,7 @@ DETAILS = [
     Mutation(
         "a transaction begins behind one that a lost broker may have ended by half",
         "cqrs_cli/kafka/transactional.py",
-        (("        if self._lost:\n", "        if False:\n"),),
+        (("        if self._unreachable_errors:\n", "        if False:\n"),),
         "tests/kafka/test_writer.py::test_nothing_begins_behind_a_lost_broker",
     ),
     Mutation(
@@ -192,7 +192,7 @@ DETAILS = [
         "cqrs_cli/kafka/transactional.py",
         (
             (
-                "self._producer.init_transactions, patience)",
+                "self._producer.init_transactions, timeout)",
                 "self._producer.init_transactions, self._timeout)",
             ),
         ),

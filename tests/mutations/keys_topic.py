@@ -33,7 +33,12 @@ KEEPING = [
     Mutation(
         "dead letters keep personal values",
         "cqrs_cli/kafka/topics/topics.py",
-        (("        is_plain = self.personal and kind in PLAIN_KINDS", "        is_plain = False"),),
+        (
+            (
+                "        is_unencrypted = self.personal and kind in UNENCRYPTED_KINDS",
+                "        is_unencrypted = False",
+            ),
+        ),
         f"{_TOPICS}::test_failed_commands_go_as_commands_do",
     ),
     Mutation(

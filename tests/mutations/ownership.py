@@ -80,7 +80,7 @@ OWNING = [
     Mutation(
         "a parent keeps the keys of its children",
         _OWNER_KEYS,
-        (("records if keeps is None else keeps.held(records)", "records"),),
+        (("records if keeps is None else keeps.matching(records)", "records"),),
         f"{_KEYS}::test_keys_of_others_are_not_kept",
     ),
     Mutation(
@@ -128,7 +128,7 @@ OWNING = [
     Mutation(
         "a commit may take as long as a transaction",
         "cqrs_cli/kafka/transactional.py",
-        (("within = min(self._timeout, COORDINATOR_TIMEOUT)", "within = self._timeout"),),
+        (("timeout = min(self._timeout, COORDINATOR_TIMEOUT)", "timeout = self._timeout"),),
         "tests/kafka/test_writer.py::test_commit_has_less_time_than_an_election",
     ),
     Mutation(

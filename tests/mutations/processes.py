@@ -91,7 +91,7 @@ REACTING = [
     Mutation(
         "commands go to any partition",
         "cqrs_cli/following/processes/compose.py",
-        (("target(self._partitioner, key, place.partitions)", "hash(key) % place.partitions"),),
+        (("target_partition(self._partitioner, key, place.partitions)", "hash(key) % place.partitions"),),
         f"{_BROKER}::test_commands_say_where_they_come_from",
     ),
     Mutation(

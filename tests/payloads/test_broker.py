@@ -7,7 +7,7 @@ from cqrs_cli.payloads.address import PayloadUnavailableError
 from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.status.aggregates import aggregate_statuses
 from cqrs_cli.status.partition import PartitionStatus
-from cqrs_cli.telemetry.blocked_file import blocked_by
+from cqrs_cli.telemetry.blocked_file import read_reason
 from tests.payloads.bank import LARGE, Bank, opened, state, supervised
 from tests.payloads.stores import EACH_STORE
 from tests.support.waiting import eventually
@@ -102,7 +102,7 @@ def test_event_waits_for_its_payload(bank: Bank) -> None:
 
         def blocked() -> str:
             reporter.report()
-            return blocked_by(bank.harness.shard_path())
+            return read_reason(bank.harness.shard_path())
 
         assert "could not be stored" in eventually(blocked)
         assert lagging(bank).waits_for == blocked()

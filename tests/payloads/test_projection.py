@@ -53,7 +53,7 @@ def test_projection_waits_for_a_lost_event(
         share = project_share(plan, range(len(plan.sources)), ROOT, ROOT, heard.address)
         thread = threading.Thread(target=lambda: results.extend(share))
         thread.start()
-        (note,) = eventually(heard.fresh)
+        (note,) = eventually(heard.take_new)
     assert f"{events}:0@" in note and f"refers to payload {reference.sha256}: it is missing" in note
     assert list(told(place)[0]) == ["o-0-0"]
     store.put(kept, f"{prefix}order")

@@ -12,7 +12,7 @@ from cqrs_cli.following.processes.plan import ProcessPlan
 from cqrs_cli.following.processes.supervisor import ReactingSupervisor
 from cqrs_cli.following.processes.supervisor import reacting as supervisors
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.telemetry.blocked_file import blocked_by
+from cqrs_cli.telemetry.blocked_file import read_reason
 from cqrs_cli.telemetry.task_messages import TaskNotes
 from tests.following.processes.stage import Stage, orders, records
 from tests.payloads.orders import large_order
@@ -74,7 +74,7 @@ def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> Non
     at = next(one.offset for one in records(stage.connection, stage.events, 0) if one.key == event.key)
     plan = stage.plan(once=False, beginning=True)
     with TaskNotes("127.0.0.1") as heard, reacting(replace(plan, reports=heard.address)) as process:
-        (note,) = eventually(heard.fresh)
+        (note,) = eventually(heard.take_new)
         assert f"{stage.events}:0@{at} refers to payload {reference.sha256}: it is missing" in note
         assert stage.asked() == orders(0, 1)
         eventually(lambda: "it is missing" in str(statuses(stage)["order"].waits_for))
@@ -85,4 +85,4 @@ def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> Non
         assert stage.asked() == orders(0, 1)
         (store.path / f"{stage.prefix}payment").unlink()
         eventually(lambda: stage.asked() == orders(0, 3))
-        eventually(lambda: not blocked_by(process.plan.place(process.subscription)))
+        eventually(lambda: not read_reason(process.plan.place(process.subscription)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cqrs_cli.kafka.admin.repartitioning import grow_topics
+from cqrs_cli.kafka.admin.repartitioning import add_partitions
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
@@ -75,7 +75,7 @@ def test_stream_reads_partitions_that_come(
     append(connection, orders.events, [placed(0)])
     run(options(connection, orders.prefix, startingOffsets="latest"))
     with Admin(connection) as admin:
-        grow_topics(admin, orders, 4)
+        add_partitions(admin, orders, 4)
     append(connection, orders.events, [placed(1)])
     append(connection, orders.events, [placed(2)], partition=3)
     run(options(connection, orders.prefix, startingOffsets="latest"))

@@ -98,7 +98,7 @@ def test_remarks_name_what_hides_commands(single_bank: TopicHarness) -> None:
     client = begin(single_bank.connection, single_bank.topics.commands, [b"?"])
     assert only(reader).remarks() == []  # most transactions end before the next snapshot
     (remark,) = only(reader).remarks()
-    assert "nobody sees the records from offset 0 on" in remark
+    assert "the records from offset 0 on are invisible" in remark
     assert "end the program that opened it, or kafka-transactions.sh" in remark
     client.abort_transaction(10)
     settled(single_bank.connection, single_bank.topics.commands)

@@ -15,5 +15,5 @@ def commit(
     with writer.batch(group) as batch:
         for piece in pieces:
             batch.write(piece)
-        batch.commit_at(offset, metadata)
+        batch.set_position(offset, metadata)
     return batch.written

@@ -20,5 +20,5 @@ def librdkafka(**properties: str) -> dict[str, Any]:
 def refusal(properties: dict[str, str]) -> str:
     """Return the error with which the check refuses these properties."""
     with pytest.raises(ConfigurationError) as refused:
-        Connection("h:1", properties).check()
+        Connection("h:1", properties).check_properties()
     return str(refused.value)

@@ -23,7 +23,7 @@ from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process
 from cqrs_cli.kafka import clients, offsets, readers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.ownership.timing import Timing
@@ -83,7 +83,7 @@ class TopicHarness:
 
     def home(self, key: str) -> int:
         """Return the partition of a key."""
-        return target("murmur2", key.encode(), self.partitions)
+        return target_partition("murmur2", key.encode(), self.partitions)
 
     def plan(
         self, once: bool = True, machine: str = "state", timing: Timing = IMPATIENT, **places: Any
@@ -99,7 +99,7 @@ class TopicHarness:
         for record in records:
             partition = record.partition
             if partition is None:
-                partition = target("murmur2", record.key or b"", self.partitions)
+                partition = target_partition("murmur2", record.key or b"", self.partitions)
             self._producer.produce(
                 self.topics.commands,
                 record.value,
@@ -167,7 +167,7 @@ class TopicHarness:
             lambda _: None,
             lambda *_: None,
             lambda: time.time_ns() // 1_000_000,
-            lambda key: target("murmur2", key, self.partitions),
+            lambda key: target_partition("murmur2", key, self.partitions),
             self.topics.commands,
             max_event_bytes=1_048_588,
         )

@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.repartitioning import Begun, Grow, Growth, Split, gr
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import KINDS, LINEAGE_CONFIGS, Topics
 from tests.support.eventlog import counted, create
 from tests.support.partition_histories import deciding
@@ -31,7 +31,7 @@ class GrowingCounters:
 
     def home(self, subject: str) -> int:
         """Return the partition that decides a key now."""
-        (found,) = deciding(self.lineage, lambda count: target("murmur2", subject.encode(), count))
+        (found,) = deciding(self.lineage, lambda count: target_partition("murmur2", subject.encode(), count))
         return found
 
     def count(self, *subjects: str) -> None:

@@ -5,10 +5,10 @@ from collections import Counter
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.repartitioning import Grow
-from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
+from cqrs_cli.kafka.admin.repartitioning import add_partitions, create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.lineage_log import read_lineage, request_repartitioning
-from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.scans.replay.fold import NOTHING, Total
 from cqrs_cli.scans.replay.task import ReplayPlan, total_part
 from tests.support.commands import Sent
@@ -18,9 +18,9 @@ from tests.support.harness import TopicHarness
 def grow(harness: TopicHarness, count: int) -> None:
     """Repartition the topics, as an operator does. From now on records are sent with the new partition count."""
     with Admin(harness.connection) as admin:
-        make_lineage(admin, harness.topics)
+        create_lineage_topic(admin, harness.topics)
         request_repartitioning(harness.connection, harness.topics, Grow(harness.partitions, count))
-        grow_topics(admin, harness.topics, count)
+        add_partitions(admin, harness.topics, count)
     harness.partitions = count
     harness.reconnect()
 
@@ -32,12 +32,12 @@ def lineage(harness: TopicHarness) -> PartitionLineage:
 def grown_by_hand(harness: TopicHarness, count: int) -> None:
     """Add partitions as Kafka's own tools do, without a repartition request."""
     with Admin(harness.connection) as admin:
-        grow_topics(admin, harness.topics, count)
+        add_partitions(admin, harness.topics, count)
 
 
 def stale(sent: Sent, count: int) -> Sent:
     """Return a record as a client with an outdated partition count sends it."""
-    return sent._replace(partition=target("murmur2", sent.key or b"", count))
+    return sent._replace(partition=target_partition("murmur2", sent.key or b"", count))
 
 
 def finals(harness: TopicHarness) -> dict[str, list[str]]:
@@ -60,7 +60,7 @@ def story(harness: TopicHarness, subject: str) -> list[tuple[int, str]]:
     """Return version and command of an aggregate's events, along the partitions of its key."""
     known = lineage(harness)
     found = []
-    for partition in known.chain(target("murmur2", subject.encode(), known.counts[-1])):
+    for partition in known.chain(target_partition("murmur2", subject.encode(), known.counts[-1])):
         events = [read_event(record.value) for record in harness.records("events", partition)]
         found += [(one.aggregateversion, one.causationid or "") for one in events if one.subject == subject]
     return found

@@ -14,7 +14,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.partitioner import target_partition
 from tests.support.commands import FAR, document
 from tests.support.harness import TopicHarness
 from tests.support.repartitioning import lineage
@@ -33,7 +33,7 @@ class StaleProducer(CommandProducer):
         self._count = count
 
     def partition_of(self, topic: str, key: bytes) -> int:
-        return target("murmur2", key, self._count)
+        return target_partition("murmur2", key, self._count)
 
 
 class Client(threading.Thread):
@@ -120,7 +120,7 @@ def decided(bank: TopicHarness) -> dict[str, list[OutcomeEnvelope]]:
             for one in outcomes[partition]:
                 subject = one.subject or ""
                 final = one.data.status not in ("deferred", "duplicate")
-                if final and target("murmur2", subject.encode(), known.counts[-1]) == home:
+                if final and target_partition("murmur2", subject.encode(), known.counts[-1]) == home:
                     found.setdefault(subject, []).append(one)
     return found
 

@@ -10,7 +10,7 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.jobs.engine.driver_address import driver_address
-from cqrs_cli.telemetry.datagrams import tell_driver
+from cqrs_cli.telemetry.datagrams import send_message
 from cqrs_cli.telemetry.listener import REPORTS_PORT
 from cqrs_cli.telemetry.task_messages import TaskNotes
 from tests.support.waiting import eventually
@@ -30,8 +30,8 @@ def port() -> Iterator[int]:
 def test_fixed_port_takes_reports(port: int) -> None:
     with TaskNotes(f"{HOST}:{port}") as notes:
         assert port <= notes.address.port < port + 16
-        tell_driver(notes.address, "heard")
-        assert eventually(notes.fresh) == ["heard"]
+        send_message(notes.address, "heard")
+        assert eventually(notes.take_new) == ["heard"]
 
 
 def test_second_run_takes_a_later_port(port: int) -> None:

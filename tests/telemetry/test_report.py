@@ -10,7 +10,7 @@ from cqrs_cli.deciding.report import (
     decode_report,
     encode_report,
 )
-from cqrs_cli.telemetry.datagrams import Address, DatagramSender, sign, signed_body
+from cqrs_cli.telemetry.datagrams import Address, DatagramSender, signed_body, signed_datagram
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 
@@ -25,7 +25,7 @@ def report() -> OwnerReport:
 
 
 def test_report_says_what_was_measured() -> None:
-    body = signed_body(sign(encode_report(report()), KEY), KEY)
+    body = signed_body(signed_datagram(encode_report(report()), KEY), KEY)
     read = decode_report(body or b"")
     assert read is not None and read == report()
     assert (read.aggregate, read.partition, read.order, read.step) == ("counter", 3, (1, 2, 7), "recover")
@@ -43,9 +43,9 @@ def test_next_step_folds_nothing() -> None:
 
 
 def test_foreign_datagrams_are_dropped() -> None:
-    signed = sign(encode_report(report()), KEY)
+    signed = signed_datagram(encode_report(report()), KEY)
     flipped = signed[:-1] + bytes([signed[-1] ^ 1])
-    for datagram in (b"", b"x" * 40, signed[:20], flipped, sign(encode_report(report()), OTHER)):
+    for datagram in (b"", b"x" * 40, signed[:20], flipped, signed_datagram(encode_report(report()), OTHER)):
         assert signed_body(datagram, KEY) is None
     assert decode_report(b"x") is None
 
@@ -53,7 +53,7 @@ def test_foreign_datagrams_are_dropped() -> None:
 def test_long_notes_fit_a_datagram() -> None:
     notes = ["n" * 100_000] * 100
     body = encode_report(compose_report(("c", 0), (0, 0, 1), Measures(), 0, notes))
-    assert len(sign(body, KEY)) < 65_000
+    assert len(signed_datagram(body, KEY)) < 65_000
 
 
 def test_host_is_looked_up_once() -> None:

@@ -1,6 +1,6 @@
 """Notes that tasks send to the driver."""
 
-from cqrs_cli.telemetry.datagrams import DatagramSender, tell_driver
+from cqrs_cli.telemetry.datagrams import DatagramSender, send_message
 from cqrs_cli.telemetry.task_messages import TaskNotes
 from tests.support.waiting import eventually
 
@@ -13,9 +13,9 @@ def test_notes_come_while_tasks_work() -> None:
         stranger.send_body(b"something else")
         stranger.close()
         for text in ("it waits", "it waits", "it goes on"):
-            tell_driver(notes.address, text)
+            send_message(notes.address, text)
         while "it goes on" not in said:
-            said += eventually(notes.fresh)
-        notes.take("it waits")
-        assert notes.fresh() == []
+            said += eventually(notes.take_new)
+        notes.add("it waits")
+        assert notes.take_new() == []
     assert said == ["it waits", "it goes on"]

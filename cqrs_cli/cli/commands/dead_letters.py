@@ -147,7 +147,7 @@ def _letters(cli: Cli, aggregate: str, wanted: LetterFilter) -> "Iterator[Failed
     bounds = tailing.tail_bounds(connection, topics.dead_letters, since, None, "none")
 
     def letters(wanted: "Keep") -> "Iterator[FailedCommand]":
-        records = tailing.merged(connection, topics.dead_letters, bounds, lambda record: True)
+        records = tailing.merge_by_time(connection, topics.dead_letters, bounds, lambda record: True)
         return failed_commands(records, wanted)
 
     if not wanted.unsettled:

@@ -101,7 +101,7 @@ def _plan(cli: Cli, insist: bool) -> "TopicPlan":
     settings = cli.settings
     return TopicPlan(
         partitions=settings.partitions,
-        insist=insist,
+        requires_partitions=insist,
         commands_retention=settings.commands_retention,
         outcomes_retention=settings.outcomes_retention,
         dedup_window=settings.dedup_window,

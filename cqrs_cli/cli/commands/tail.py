@@ -15,7 +15,7 @@ from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, U
 if TYPE_CHECKING:
     from cqrs_cli.kafka.admin.topic_identity import TopicIdentity
     from cqrs_cli.kafka.connection.connection import Connection
-    from cqrs_cli.kafka.tailing import Placed
+    from cqrs_cli.kafka.tailing import PartitionRecord
 
 
 @command(
@@ -88,18 +88,20 @@ def tail(
     is_in_one = kind == "events" and key is not None and not readers.exists(connection, topics.lineage)
     partitioner = cli.settings.partitioner if is_in_one else "none"
     opener = opener_of(cli, aggregate) if kind == "events" else None
-    whole = partial(tailing.records_with_data, connection.payloads, topic, opener=opener)
+    whole = partial(tailing.records_with_data, connection.payloads, topic, decryptor=opener)
     bounds = tailing.tail_bounds(connection, topic, origin, key, partitioner, partitions)
     if count is not None and start is None:
-        printed, most = _print(cli, whole(tailing.last(connection, topic, bounds, keep, count))), None
+        printed, most = _print(cli, whole(tailing.last_records(connection, topic, bounds, keep, count))), None
     else:
         printed, most = (
-            _print(cli, whole(islice(tailing.merged(connection, topic, bounds, keep), count))),
+            _print(cli, whole(islice(tailing.merge_by_time(connection, topic, bounds, keep), count))),
             count,
         )
     if follow:
         ends = {partition: end for partition, (_, end) in bounds.items()}
-        for batch in tailing.following(connection, topic, ends, keep, cli.note, _same(connection, topic)):
+        for batch in tailing.follow_records(
+            connection, topic, ends, keep, cli.note, _same(connection, topic)
+        ):
             printed += _print(cli, whole(batch if most is None else batch[: most - printed]))
             if printed == most:
                 return
@@ -107,13 +109,13 @@ def tail(
 
 def _same(connection: "Connection", topic: str) -> "TopicIdentity":
     """The topic as it is now: records of another one are no continuation of what was printed."""
-    from cqrs_cli.kafka.admin.topic_identity import same_topics, topic_ids
+    from cqrs_cli.kafka.admin.topic_identity import topic_ids, track_topics
 
     def changed(name: str, made_again: bool) -> CqrsError:
         end = "deleted and made again" if made_again else "deleted"
         return ContradictionError(f"{name} was {end} while it was read", "find out why, then begin again")
 
-    return same_topics(connection, topic_ids(connection, [topic]), changed)
+    return track_topics(connection, topic_ids(connection, [topic]), changed)
 
 
 def _name_unknown(cli: Cli, aggregate: str, types: list[str]) -> None:
@@ -136,7 +138,7 @@ def _name_unknown(cli: Cli, aggregate: str, types: list[str]) -> None:
             cli.note(f"--type {name}: the code has no such command or event{meant}", "warning")
 
 
-def _print(cli: Cli, records: Iterable["Placed"]) -> int:
+def _print(cli: Cli, records: Iterable["PartitionRecord"]) -> int:
     """Print the records, hand them on at once, and say how many there were."""
     from cqrs_cli.cli.render.record import record_document, record_line
 

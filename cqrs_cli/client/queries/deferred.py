@@ -14,7 +14,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import read_lineage
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.partitioner import Partitioner, target
+from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.kafka.topics.topics import Topics
 
 
@@ -42,7 +42,7 @@ def _keeper(
         return None
     lineage = read_lineage(connection, topics, count)
     last = lineage.counts[-1]
-    return lambda entry: lineage.keeper(target(partitioner, entry.subject.encode(), last))
+    return lambda entry: lineage.keeper(target_partition(partitioner, entry.subject.encode(), last))
 
 
 def deferred_entries(log: PartitionLog, keep: Callable[[Deferral], bool]) -> list[Deferral]:

@@ -34,7 +34,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.segments import find_lineage
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.partitioner import target_partition
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.keys.event_decryptor import EventDecryptor
 from cqrs_cli.payloads.upload import referring
@@ -77,7 +77,9 @@ class Rehearsal:
         subjects: dict[int, set[bytes]] = {}
         for composed in commands:
             key = composed.subject.encode()
-            subjects.setdefault(target(deciding.partitioner, key, self.topics.partitions), set()).add(key)
+            subjects.setdefault(
+                target_partition(deciding.partitioner, key, self.topics.partitions), set()
+            ).add(key)
         self._marks = event_marks(aggregate)
         self._opener = event_decryptor(connection, connection.keys, topics, self._marks)
         self._keys: dict[str, DataKey] = {}  # data keys for the simulated events, by id
@@ -102,7 +104,7 @@ class Rehearsal:
     def decide(self, composed: ReadyCommand) -> SimulatedOutcome:
         """Return the outcome that the command would have now; raise `CqrsError` if it cannot be decided here."""
         key = composed.subject.encode()
-        partition = target(self._deciding.partitioner, key, self.topics.partitions)
+        partition = target_partition(self._deciding.partitioner, key, self.topics.partitions)
         value = composed.value
         if self._place is not None:
             value, payloads = referring(self._place, self.topics.topics.commands, value)

@@ -17,12 +17,12 @@ from cqrs_cli.following.gateway.feed import EventBuffer, FeedEvent
 from cqrs_cli.following.gateway.lineage import FollowedLineage
 from cqrs_cli.following.gateway.replica import Replica
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.admin.topic_identity import same_topics
+from cqrs_cli.kafka.admin.topic_identity import track_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.keys_log import event_decryptor
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import MissingError
-from cqrs_cli.kafka.tailing import Placed, events_with_data, following
+from cqrs_cli.kafka.tailing import PartitionRecord, events_with_data, follow_records
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
 from cqrs_cli.keys.event_decryptor import EventDecryptor, EventRedactor
@@ -81,7 +81,7 @@ class AggregateFollower:
         self.opener = event_decryptor(connection, keys, self.topics, self._marks, max_key_age=0)
         self.lineage = FollowedLineage(connection, self.topics, self.log)
         names = {described.topics.name(kind): described.ids[kind] for kind in _SERVED}
-        self._same, self._gone = same_topics(connection, names, self._changed), ErrorDuration(2 * _MISSING)
+        self._same, self._gone = track_topics(connection, names, self._changed), ErrorDuration(2 * _MISSING)
         self._goals: dict[int, int] = {}  # the offset after the last event of each partition at the start
         self.replicas: dict[int, Replica] = {}
         self._followed: frozenset[int] = frozenset()
@@ -214,7 +214,7 @@ class AggregateFollower:
         A deleted or recreated topic takes precedence, because it explains every other error.
         """
         try:
-            self._same.check()
+            self._same.check_ids()
         except UnavailableError:
             pass
         except CqrsError as changed:
@@ -232,7 +232,7 @@ class AggregateFollower:
     def _follow(self) -> None:
         positions, looked = self._followable(), time.monotonic()
         self._followed = frozenset(positions)
-        stream = following(
+        stream = follow_records(
             self.connection, self.topics.events, positions, lambda record: True, self._note, self._same
         )
         try:
@@ -256,7 +256,7 @@ class AggregateFollower:
         finally:
             stream.close()
 
-    def _take_all(self, placed: list[Placed], stored: Mapping[int, list[Record]]) -> None:
+    def _take_all(self, placed: list[PartitionRecord], stored: Mapping[int, list[Record]]) -> None:
         for partition, records in _by_partition(placed).items():
             self.replicas[partition].take(records, stored[partition])
             for record in records:
@@ -265,7 +265,7 @@ class AggregateFollower:
             self.arrived()
 
 
-def _by_partition(placed: list[Placed]) -> dict[int, list[Record]]:
+def _by_partition(placed: list[PartitionRecord]) -> dict[int, list[Record]]:
     batches: dict[int, list[Record]] = {}
     for partition, record in placed:
         batches.setdefault(partition, []).append(record)

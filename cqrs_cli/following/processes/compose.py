@@ -20,7 +20,7 @@ from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.core.reserved import reserved_command
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.plan import CommandsTopic
-from cqrs_cli.kafka.topics.partitioner import Partitioner, target
+from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.payloads.address import PayloadStoreAddress
 from cqrs_cli.payloads.owner_payloads import PayloadExchange
 from cqrs_cli.payloads.upload import referring
@@ -131,7 +131,7 @@ class Composer:
             raise InvalidReaction(f"{wire_type}: {error.message}") from error
         place, key = self._commands[send.aggregate], subject.encode()
         return ComposedCommand(
-            place.topic, composed.value, key, target(self._partitioner, key, place.partitions)
+            place.topic, composed.value, key, target_partition(self._partitioner, key, place.partitions)
         )
 
     def _aggregate(self, name: str) -> tuple[Aggregate, dict[type, str]]:

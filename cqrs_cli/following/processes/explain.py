@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.topics.process_topics import process_needs, process_refusal
+from cqrs_cli.kafka.topics.process_topics import denied_process_acls, process_acls
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from cqrs_cli.ownership.trials.suspects import Trial
 
@@ -60,14 +60,14 @@ def explain_missing(plan: ProcessPlan, subscription: Subscription) -> CqrsError:
 def explain_refusal(plan: ProcessPlan, subscription: Subscription, named: Iterable[str]) -> CqrsError:
     """Return the error with the missing ACLs; `named`: the aggregates to which the process manager sends commands."""
     targets = [plan.commands[name].topic for name in named]
-    needs = process_needs(plan.topics(subscription), [subscription.source.topic], targets)
+    needs = process_acls(plan.topics(subscription), [subscription.source.topic], targets)
     try:
         with Admin(plan.connection) as admin:
             missing = admin.missing_acls(needs)
     except CqrsError as error:
         return error
     if missing:
-        return process_refusal(missing)
+        return denied_process_acls(missing)
     return ConfigurationError(
         f"{subscription}: the broker does not allow what it does",
         "an ACL has changed, or a Deny stands: docs/processes.md lists what is needed",

@@ -18,7 +18,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.lineage_log import visible_lineage
 from cqrs_cli.kafka.position_notation import parse_position
-from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_refusal
+from cqrs_cli.kafka.topics.process_topics import ProcessTopics, denied_process_acls
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import MAX_MESSAGE_BYTES, Topics
 from cqrs_cli.ownership.claim import next_run_epoch
@@ -93,8 +93,8 @@ def _described(
     named = sorted({name for one in loaded.values() for name in one.named})
     with Admin(connection) as admin:
         for one in loaded.values():
-            if missing := admin.missing_acls(one.use(prefix).needs()):
-                raise process_refusal(missing)
+            if missing := admin.missing_acls(one.use(prefix).required_acls()):
+                raise denied_process_acls(missing)
         topics_of = {topic: name for by in sources.values() for name, topic in by.items()}
         heard = _existing(admin, sorted(topics_of))
         lineages = {topic: Topics(name, prefix) for topic, name in topics_of.items()}

@@ -29,7 +29,7 @@ from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.signals import BatchTooLarge
 from cqrs_cli.ownership.supervisor import Supervisor
-from cqrs_cli.telemetry.datagrams import note_body
+from cqrs_cli.telemetry.datagrams import encode_message
 
 
 class ReactingSupervisor(Supervisor):
@@ -69,7 +69,7 @@ class ReactingSupervisor(Supervisor):
 
     def news(self) -> list[bytes]:
         fresh, self._told = self.notes[self._told :], len(self.notes)
-        return [note_body(text) for text in fresh]
+        return [encode_message(text) for text in fresh]
 
     def begin(self) -> ReactingOwner:
         return ReactingOwner(self.plan, self.subscription, self.mine, self.batch_limit, self.reacting)
@@ -110,7 +110,7 @@ class ReactingSupervisor(Supervisor):
 
     def check_logs(self) -> None:
         with suppress(UnavailableError):
-            heard_topics(self.plan, [self.subscription]).check()
+            heard_topics(self.plan, [self.subscription]).check_ids()
 
     def explain_missing(self, error: MissingError) -> CqrsError:
         return explain_missing(self.plan, self.subscription)

@@ -15,7 +15,7 @@ from cqrs_cli.kafka.clients import kafka_error
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
-from cqrs_cli.kafka.transactional import FLUSH_PATIENCE, TransactionalWriter
+from cqrs_cli.kafka.transactional import FLUSH_TIMEOUT, TransactionalWriter
 from cqrs_cli.kafka.write_errors import BatchLateError
 from cqrs_cli.ownership.timing import Timing
 
@@ -59,8 +59,8 @@ class CommandWriter(TransactionalWriter):
         source = self._source
         place = TopicPartition(source.topic, source.partition, position.offset, position.claim.metadata())
         with self.transaction(group) as transaction:
-            transaction.begin()
-            transaction.at = place
+            transaction.ensure_begun()
+            transaction.position = place
             try:
                 self._produce(commands, {self._source: position, **(heirs or {})})
             except KafkaException as error:
@@ -83,7 +83,7 @@ class CommandWriter(TransactionalWriter):
         for topic, value, key, partition, _ in commands:
             size = len(value) + _AROUND
             if unsent + size > self._request_bytes:
-                self._producer.flush(FLUSH_PATIENCE)  # `_finish` checks for failures
+                self._producer.flush(FLUSH_TIMEOUT)  # `_finish` checks for failures
                 unsent = 0
             unsent += size
             while True:

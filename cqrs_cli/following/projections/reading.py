@@ -5,7 +5,7 @@ import time
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.admin.topic_identity import TopicIdentity, same_topics
+from cqrs_cli.kafka.admin.topic_identity import TopicIdentity, track_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 
@@ -40,4 +40,4 @@ def projected_topics(plan: ProjectionPlan) -> TopicIdentity:
             f"once its events are there, fill the tables from them: cqrs project {plan.name} --rebuild",
         )
 
-    return same_topics(plan.connection, plan.topic_ids, changed)
+    return track_topics(plan.connection, plan.topic_ids, changed)

@@ -35,7 +35,7 @@ def project_partitions(
 
     def opened(source: EventPartition, start: int) -> Tail:
         if source in begun:  # reopened after an error
-            projected_topics(plan).check()
+            projected_topics(plan).check_ids()
         begun.add(source)
         check_position(plan.connection, plan.name, source, start)
         connection, marks = plan.connection, event_marks(loaded.aggregates[source.aggregate])

@@ -11,7 +11,7 @@ from pathlib import Path
 from cqrs_cli.following.projections.load import load_projection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.runner import project_partitions
-from cqrs_cli.telemetry.datagrams import Address, tell_driver
+from cqrs_cli.telemetry.datagrams import Address, send_message
 
 
 def project_share(
@@ -31,7 +31,7 @@ def project_share(
     def note(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
         notes.append(text)
-        tell_driver(driver, text)
+        send_message(driver, text)
 
     def idle(stopping: threading.Event) -> None:
         if os.getppid() != parent:

@@ -19,7 +19,7 @@ from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.jobs.engine.spark_archive import DRIVER_OPTIONS
 from cqrs_cli.storage.private import PRIVATE_FILE, PRIVATE_FOLDER, opener
 from cqrs_cli.system import java
-from cqrs_cli.system.class_archive import AT_EXIT, WRITE_WITHIN
+from cqrs_cli.system.class_archive import AT_EXIT, WRITE_TIMEOUT
 
 if TYPE_CHECKING:
     from py4j.clientserver import ClientServer
@@ -54,7 +54,7 @@ def running_jvm(
     arguments that the JVM does not accept and for a log that cannot be written, `CqrsError` if the start fails for
     another reason.
     """
-    timeout = WRITE_WITHIN if AT_EXIT in conf.get(DRIVER_OPTIONS, "") else EXIT_TIMEOUT
+    timeout = WRITE_TIMEOUT if AT_EXIT in conf.get(DRIVER_OPTIONS, "") else EXIT_TIMEOUT
     with _environment(loopback, java_path), _open_log(log) as output:
         gateway = _launch(conf, output, log)
         try:

@@ -17,7 +17,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import PlacedFault
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.segments import find_lineage
-from cqrs_cli.kafka.topics.acls import needs, refusal
+from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.proof.findings import MAX_NAMED, Report
 from cqrs_cli.proof.fingerprints import FitsCommand, fits_of, fits_partly
@@ -85,8 +85,8 @@ def plan_verify(
     package = settings.aggregates if names(settings.aggregates, settings.root) else None
     personal = package is not None and load(topics.aggregate, package, settings.root).has_personal_fields
     with Admin(connection) as admin:
-        if missing := admin.missing_acls(needs("read", topics, personal)):
-            raise refusal(missing, "read")
+        if missing := admin.missing_acls(required_acls("read", topics, personal)):
+            raise denied_acls(missing, "read")
         described = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return ProofPlan(
         connection,

@@ -7,7 +7,7 @@ from typing import Any
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.connection.handshake import CHECK, Refusal, UnreachedError, first_reachable, greet
+from cqrs_cli.kafka.connection.handshake import CHECK, Refusal, UnreachedError, first_reachable, shake_hands
 
 #: Timeouts in milliseconds for the first answer, and for each later answer.
 CONNECT_TIMEOUT = 5_000
@@ -17,7 +17,7 @@ REQUEST_TIMEOUT_MS = 8_000
 _LOGIN = "check sasl.mechanism and sasl.jaas.config in the file that --command-config names"
 
 
-class _Overheard(logging.Handler):
+class _ConnectionReason(logging.Handler):
     """A log handler that keeps the reason of a failed connection: kafka-python logs it and raises a bare timeout.
 
     A rejected `login` stays rejected, so this is raised at once. kafka-python may miss the broker's error and only
@@ -34,9 +34,9 @@ class _Overheard(logging.Handler):
             if isinstance(argument, Exception) and "bootstrap" not in str(argument):
                 self.reason = str(argument).partition(": ")[2] or str(argument)
                 if self.login and record.msg.startswith("Bootstrap connection"):
-                    self._give_up(argument)
+                    self._raise_rejected_login(argument)
 
-    def _give_up(self, error: Exception) -> None:
+    def _raise_rejected_login(self, error: Exception) -> None:
         from kafka import errors
 
         if isinstance(error, errors.SaslAuthenticationFailedError) or "disconnected" in str(error):
@@ -48,40 +48,40 @@ def connect(connection: Cluster) -> Any:
     from kafka import KafkaAdminClient
     from kafka.net.compat import KafkaNetClient
 
-    made: list[Any] = []
+    clients: list[Any] = []
 
     def network(**config: Any) -> Any:
-        made.append(KafkaNetClient(**config))
-        return made[0]
+        clients.append(KafkaNetClient(**config))
+        return clients[0]
 
     configuration = connection.kafka_python()
     try:
         # Only a reachable address: kafka-python tries the other addresses for long, and leaves their sockets open.
-        answering = first_reachable(configuration["bootstrap_servers"], CONNECT_TIMEOUT / 1000 - 1)
+        reachable = first_reachable(configuration["bootstrap_servers"], CONNECT_TIMEOUT / 1000 - 1)
     except UnreachedError as error:
         raise _unreachable(connection, str(error)) from None
     mechanism = configuration.get("sasl_mechanism")
-    no = greet(answering, configuration.get("ssl_context"), mechanism, CONNECT_TIMEOUT / 1000)
-    if no is not None:
-        raise _refused(connection, no)
+    failure = shake_hands(reachable, configuration.get("ssl_context"), mechanism, CONNECT_TIMEOUT / 1000)
+    if failure is not None:
+        raise _no_answer(connection, failure)
     configuration = {
         "request_timeout_ms": REQUEST_TIMEOUT_MS,
         **configuration,
-        "bootstrap_servers": [answering],
+        "bootstrap_servers": [reachable],
         "bootstrap_timeout_ms": CONNECT_TIMEOUT,
         "kafka_client": network,
     }
-    with _overhearing(mechanism is not None) as overheard:
+    with _capture_reason(mechanism is not None) as captured:
         try:
-            with admin_errors(connection, overheard):
+            with admin_errors(connection, captured):
                 return KafkaAdminClient(**configuration)
         except BaseException:
-            for client in made:
-                abandon(client)
+            for client in clients:
+                close_failed(client)
             raise
 
 
-def abandon(client: Any) -> None:
+def close_failed(client: Any) -> None:
     """Close a network client of kafka-python whose admin client failed to start; its thread may be running already.
 
     kafka-python's own `stop` waits for ever if the thread starts only afterwards, since the thread first clears the
@@ -96,29 +96,29 @@ def abandon(client: Any) -> None:
     client.close()
 
 
-def answer(client: Any, request: Any, node: int | None = None) -> Any:
+def send_request(client: Any, request: Any, node: int | None = None) -> Any:
     """Return a broker's answer to a request for which `client` has no method. `node`: None for any broker."""
     return client._manager.run(client._manager.send, request, node)
 
 
 @contextmanager
-def _overhearing(login: bool) -> Iterator[_Overheard]:
+def _capture_reason(login: bool) -> Iterator[_ConnectionReason]:
     """Hide kafka-python's log in the block: its debug lines contain passwords, its warnings repeat raised errors."""
     log = logging.getLogger("kafka")
     if not any(isinstance(handler, logging.NullHandler) for handler in log.handlers):
         log.addHandler(logging.NullHandler())
     log.propagate = False
     log.setLevel(logging.WARNING)
-    overheard = _Overheard(login)
-    log.addHandler(overheard)
+    handler = _ConnectionReason(login)
+    log.addHandler(handler)
     try:
-        yield overheard
+        yield handler
     finally:
-        log.removeHandler(overheard)
+        log.removeHandler(handler)
 
 
 @contextmanager
-def admin_errors(connection: Cluster, overheard: _Overheard | None = None) -> Iterator[None]:
+def admin_errors(connection: Cluster, captured: _ConnectionReason | None = None) -> Iterator[None]:
     """Convert kafka-python's errors to errors of cqrs, which name the bootstrap server and no configuration."""
     from kafka import errors
 
@@ -127,7 +127,9 @@ def admin_errors(connection: Cluster, overheard: _Overheard | None = None) -> It
     except CqrsError:
         raise
     except errors.SaslAuthenticationFailedError as error:
-        raise _refused(connection, Refusal("it refuses the login: wrong user or password", _LOGIN)) from error
+        raise _no_answer(
+            connection, Refusal("it rejects the login: wrong user or password", _LOGIN)
+        ) from error
     except (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError) as error:
         raise ConfigurationError(
             f"the broker at {connection.bootstrap_server} does not allow it: {_name(error)}",
@@ -137,18 +139,21 @@ def admin_errors(connection: Cluster, overheard: _Overheard | None = None) -> It
         if error.retriable or isinstance(error, errors.RequestTimedOutError):
             raise _unreachable(connection, _name(error)) from error
         raise CqrsError(
-            f"the broker at {connection.bootstrap_server} refused: {_name(error)}", "see cqrs doctor"
+            f"the broker at {connection.bootstrap_server} rejected the request: {_name(error)}",
+            "see cqrs doctor",
         ) from error
     except (errors.KafkaError, OSError) as error:
-        raise _unreachable(connection, (overheard.reason if overheard else "") or _name(error)) from error
+        raise _unreachable(connection, (captured.reason if captured else "") or _name(error)) from error
 
 
 def _unreachable(connection: Cluster, detail: str) -> UnavailableError:
-    return _refused(connection, Refusal(detail, CHECK))
+    return _no_answer(connection, Refusal(detail, CHECK))
 
 
-def _refused(connection: Cluster, no: Refusal) -> UnavailableError:
-    return UnavailableError(f"no answer from Kafka at {connection.bootstrap_server} ({no.reason})", no.hint)
+def _no_answer(connection: Cluster, failure: Refusal) -> UnavailableError:
+    return UnavailableError(
+        f"no answer from Kafka at {connection.bootstrap_server} ({failure.reason})", failure.hint
+    )
 
 
 def _name(error: Exception) -> str:

@@ -13,22 +13,23 @@ def this_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
-def clock_difference(client: Any, own: OwnClock) -> int | None:
-    """Return by how much `own` is ahead of the broker's clock at least (ms); negative if the broker's clock is ahead.
+def clock_difference(client: Any, own_clock: OwnClock) -> int | None:
+    """Return by how much `own_clock` is ahead of the broker's clock at least (ms); negative if the broker's clock is
+    ahead.
 
     None if the broker does not report its time: this needs Describe on the cluster, and KRaft.
     """
     from kafka import errors
 
-    before = own()
+    before = own_clock()
     try:
         quorum = client.describe_metadata_quorum()
     except (errors.ClusterAuthorizationFailedError, errors.UnsupportedVersionError):
         return None
-    stamp = _leader_time(quorum)
-    if stamp is None:
+    broker_time = _leader_time(quorum)
+    if broker_time is None:
         return None
-    return max(0, before - stamp) + min(0, own() - stamp)
+    return max(0, before - broker_time) + min(0, own_clock() - broker_time)
 
 
 def _leader_time(quorum: Any) -> int | None:
@@ -44,8 +45,8 @@ def _leader_time(quorum: Any) -> int | None:
 
 def clocks_text(ahead: int) -> str:
     """Return the message about a clock difference, with its effects and the correction."""
-    way = "ahead of" if ahead > 0 else "behind"
+    direction = "ahead of" if ahead > 0 else "behind"
     return (
-        f"the clock of this machine is {abs(ahead) / 1000:,.0f} s {way} the broker's: "
-        "deferred commands and expiries go by both; set them right"
+        f"the clock of this machine is {abs(ahead) / 1000:,.0f} s {direction} the broker's: "
+        "deferred commands and expiry times depend on both; correct them"
     )

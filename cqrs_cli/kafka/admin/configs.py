@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.kafka.admin.client import answer
+from cqrs_cli.kafka.admin.client import send_request
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
 _TOPIC_RESOURCE = 2
@@ -25,15 +25,15 @@ def topic_configs(client: Any, names: Iterable[str]) -> dict[str, dict[str, str]
     if not resources:
         return {}
     found: dict[str, dict[str, str]] = {}
-    for result in answer(client, DescribeConfigsRequest(resources=resources)).results:
+    for result in send_request(client, DescribeConfigsRequest(resources=resources)).results:
         if result.error_code == _NOT_ALLOWED:
             raise RequiredAcl("DescribeConfigs", "topic", result.resource_name).denied()
         if result.error_code not in (0, _UNKNOWN_TOPIC):
             raise CqrsError(
-                f"the settings of topic {result.resource_name} cannot be had: error {result.error_code}",
+                f"the settings of topic {result.resource_name} cannot be read: error {result.error_code}",
                 "see cqrs doctor",
             )
         if result.error_code == 0:
-            held = ((config.name, config.value) for config in result.configs)
-            found[result.resource_name] = {name: value for name, value in held if value is not None}
+            settings = ((config.name, config.value) for config in result.configs)
+            found[result.resource_name] = {name: value for name, value in settings if value is not None}
     return found

@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.kafka.admin.client import REQUEST_TIMEOUT_MS, answer
+from cqrs_cli.kafka.admin.client import REQUEST_TIMEOUT_MS, send_request
 
 #: Kafka's error codes after which the request is repeated: the coordinator starts, has moved, or ends a transaction.
-_AGAIN = {14, 15, 16, 51}
+_RETRIABLE_CODES = {14, 15, 16, 51}
 
 #: The last version of these requests that librdkafka 2.16 also uses: the producer epoch stays after the transaction.
-_MOST = 3
+_MAX_VERSION = 3
 
 
 class FencedProducer(NamedTuple):
@@ -41,11 +41,11 @@ def fence(client: Any, transactional_id: str, timeout_ms: int) -> FencedProducer
         transaction_timeout_ms=timeout_ms,
         producer_id=-1,
         producer_epoch=-1,
-        max_version=_MOST,
+        max_version=_MAX_VERSION,
     )
     node = _coordinator(client, transactional_id)
-    found = _asked(client, request, node, lambda answered: [answered.error_code])
-    return FencedProducer(transactional_id, found.producer_id, found.producer_epoch, node)
+    response = _send_with_retry(client, request, node, lambda response: [response.error_code])
+    return FencedProducer(transactional_id, response.producer_id, response.producer_epoch, node)
 
 
 def producer_of(client: Any, transactional_id: str) -> int:
@@ -53,23 +53,25 @@ def producer_of(client: Any, transactional_id: str) -> int:
     return int(client.describe_transactions([transactional_id])[transactional_id].producer_id)
 
 
-def open_producers(client: Any, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], dict[int, int]]:
+def open_producers(
+    client: Any, partitions: Iterable[tuple[str, int]]
+) -> dict[tuple[str, int], dict[int, int]]:
     """Return the producers with an open transaction on each (topic, partition): producer id → first offset."""
     from kafka import TopicPartition
 
-    states = client.describe_producers([TopicPartition(*place) for place in places])
+    states = client.describe_producers([TopicPartition(*partition) for partition in partitions])
     return {
-        (place.topic, place.partition): {
+        (partition.topic, partition.partition): {
             producer.producer_id: producer.current_transaction_start_offset
             for producer in state.active_producers
             if producer.current_transaction_start_offset >= 0
         }
-        for place, state in states.items()
+        for partition, state in states.items()
     }
 
 
 def end_hanging(
-    client: Any, producer: FencedProducer, places: Collection[tuple[str, int]], group: str, commit: bool
+    client: Any, producer: FencedProducer, partitions: Collection[tuple[str, int]], group: str, commit: bool
 ) -> None:
     """Write a marker to the (topic, partition)s and for the group's offsets: it commits or aborts all open transactions
     of the producer there. Raises `UnavailableError`, also if the producer has been fenced since.
@@ -82,22 +84,22 @@ def end_hanging(
         v3_and_below_transactional_id=name,
         v3_and_below_producer_id=producer_id,
         v3_and_below_producer_epoch=epoch,
-        v3_and_below_topics=[topic(name=name, partitions=[number]) for name, number in places],
-        max_version=_MOST,
+        v3_and_below_topics=[topic(name=name, partitions=[number]) for name, number in partitions],
+        max_version=_MAX_VERSION,
     )
-    _asked(client, partitions, node, _partition_codes)
-    whose = {"transactional_id": name, "producer_id": producer_id, "producer_epoch": epoch}
+    _send_with_retry(client, partitions, node, _partition_codes)
+    producer_fields = {"transactional_id": name, "producer_id": producer_id, "producer_epoch": epoch}
     for request in (
-        AddOffsetsToTxnRequest(**whose, group_id=group, max_version=_MOST),
-        EndTxnRequest(**whose, committed=commit, max_version=_MOST),
+        AddOffsetsToTxnRequest(**producer_fields, group_id=group, max_version=_MAX_VERSION),
+        EndTxnRequest(**producer_fields, committed=commit, max_version=_MAX_VERSION),
     ):
-        _asked(client, request, node, lambda answered: [answered.error_code])
+        _send_with_retry(client, request, node, lambda response: [response.error_code])
 
 
-def _partition_codes(answered: Any) -> list[int]:
+def _partition_codes(response: Any) -> list[int]:
     return [
         result.partition_error_code
-        for topic in answered.results_by_topic_v3_and_below
+        for topic in response.results_by_topic_v3_and_below
         for result in topic.results_by_partition
     ]
 
@@ -110,16 +112,16 @@ def _coordinator(client: Any, transactional_id: str) -> int:
     )
 
 
-def _asked(client: Any, request: Any, node: int, codes: Callable[[Any], list[int]]) -> Any:
+def _send_with_retry(client: Any, request: Any, node: int, codes: Callable[[Any], list[int]]) -> Any:
     """Return the coordinator's first answer without an error."""
     deadline = time.monotonic() + REQUEST_TIMEOUT_MS / 1000
     while True:
-        answered = answer(client, request, node)
-        wrong = [code for code in codes(answered) if code]
-        if not wrong:
-            return answered
-        if wrong[0] not in _AGAIN or time.monotonic() > deadline:
+        response = send_request(client, request, node)
+        errors = [code for code in codes(response) if code]
+        if not errors:
+            return response
+        if errors[0] not in _RETRIABLE_CODES or time.monotonic() > deadline:
             raise UnavailableError(
-                f"a hanging transaction could not be ended: error {wrong[0]}", "see cqrs doctor"
+                f"a hanging transaction could not be ended: error {errors[0]}", "see cqrs doctor"
             )
         time.sleep(0.05)

@@ -6,39 +6,40 @@ from collections.abc import Callable
 from cqrs_cli import failpoints
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.admin.client import REQUEST_TIMEOUT_MS
-from cqrs_cli.kafka.admin.topics import Admin, make_extra
+from cqrs_cli.kafka.admin.topics import Admin, create_extra
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 
-#: The commands grow last: before a command can be sent to a new partition, the partitions for its results must exist.
+#: The order of the topics. The commands topic is last: before a command can be sent to a new partition, the partitions
+#: for its results must exist.
 ORDER: tuple[Kind, ...] = ("events", "outcomes", "dead-letters", "deferred", "commands")
 
 
-def make_lineage(admin: Admin, topics: Topics) -> None:
+def create_lineage_topic(admin: Admin, topics: Topics) -> None:
     """Create the lineage topic of an aggregate, at its first repartitioning."""
-    make_extra(admin, topics, "lineage")
+    create_extra(admin, topics, "lineage")
 
 
-def grow_topics(admin: Admin, topics: Topics, count: int, say: Callable[[str], object] = str) -> None:
+def add_partitions(admin: Admin, topics: Topics, count: int, report: Callable[[str], object] = str) -> None:
     """Raise the partition count of the five topics to `count`, one after the other. Topics with so many partitions, or
-    more, stay unchanged. Each topic that has grown is reported.
+    more, stay unchanged. Each change is reported.
 
     Raises `UnavailableError` if a broker does not show the new partitions in time; the same call then continues.
     """
     for kind in ORDER:
         name = topics.name(kind)
-        if len(admin.leaders(name)) < count:
-            admin.grow(name, count)
+        if len(admin.have_leaders(name)) < count:
+            admin.add_partitions(name, count)
             _await_leaders(admin, name, count)
             failpoints.reached("grow.topic")
-            say(f"{name} has {count} partitions")
+            report(f"{name} has {count} partitions")
 
 
 def _await_leaders(admin: Admin, name: str, count: int) -> None:
     deadline = time.monotonic() + REQUEST_TIMEOUT_MS / 1000
-    while len(found := admin.leaders(name)) < count or not all(found):
+    while len(leaders := admin.have_leaders(name)) < count or not all(leaders):
         if time.monotonic() > deadline:
             raise UnavailableError(
                 f"topic {name} does not show {count} partitions with leaders",
-                "try again: it goes on from here",
+                "try again: the command continues from here",
             )
         time.sleep(0.05)

@@ -15,10 +15,10 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.cluster import Cluster
 
 #: Seconds between two checks of the ids.
-_EVERY = 5.0
+_CHECK_INTERVAL = 5.0
 
 #: Returns the error for a topic that was recreated (True) or does not exist (False); None to ignore the change.
-Changed = Callable[[str, bool], CqrsError | None]
+TopicChanged = Callable[[str, bool], CqrsError | None]
 
 
 class SeenTopic(NamedTuple):
@@ -29,32 +29,38 @@ class SeenTopic(NamedTuple):
 
 
 #: Returns the topics that exist.
-Ask = Callable[[Collection[str]], Mapping[str, SeenTopic]]
+DescribeTopics = Callable[[Collection[str]], Mapping[str, SeenTopic]]
 
 
 class TopicIdentity:
     """The topics that a follower reads, with their ids. It raises an error when an id changes."""
 
-    def __init__(self, ids: Mapping[str, str], ask: Ask, changed: Changed, every: float = _EVERY) -> None:
-        self._ids, self._ask, self._changed, self._every = ids, ask, changed, every
-        self._looked = time.monotonic()
+    def __init__(
+        self,
+        ids: Mapping[str, str],
+        describe: DescribeTopics,
+        changed: TopicChanged,
+        interval: float = _CHECK_INTERVAL,
+    ) -> None:
+        self._ids, self._describe, self._changed, self._interval = ids, describe, changed, interval
+        self._checked_at = time.monotonic()
 
-    def look(self) -> Mapping[str, int]:
-        """Run `check` every few seconds; otherwise, and without a broker, return an empty result."""
-        if time.monotonic() - self._looked >= self._every:
+    def check_if_due(self) -> Mapping[str, int]:
+        """Run `check_ids` every few seconds; otherwise, and without a broker, return an empty result."""
+        if time.monotonic() - self._checked_at >= self._interval:
             with suppress(UnavailableError):
-                return self.check()
+                return self.check_ids()
         return {}
 
-    def check(self) -> Mapping[str, int]:
+    def check_ids(self) -> Mapping[str, int]:
         """Return the current partition count of each topic.
 
         Raises the error of a topic that was recreated or deleted; `UnavailableError` without a broker.
         """
         try:
-            found = self._ask(self._ids.keys())
+            found = self._describe(self._ids.keys())
         finally:
-            self._looked = time.monotonic()
+            self._checked_at = time.monotonic()
         for topic, known in self._ids.items():
             is_same = topic in found and found[topic].topic_id == known
             if not is_same and (error := self._changed(topic, topic in found)) is not None:
@@ -64,15 +70,15 @@ class TopicIdentity:
 
 def topic_ids(connection: Cluster, topics: Collection[str]) -> dict[str, str]:
     """Return the ids of the topics that exist."""
-    return {topic: found.topic_id for topic, found in _see(connection, topics).items()}
+    return {topic: found.topic_id for topic, found in _describe(connection, topics).items()}
 
 
-def same_topics(connection: Cluster, ids: Mapping[str, str], changed: Changed) -> TopicIdentity:
+def track_topics(connection: Cluster, ids: Mapping[str, str], changed: TopicChanged) -> TopicIdentity:
     """Return the check of these topic ids on a cluster."""
-    return TopicIdentity(ids, partial(_see, connection), changed)
+    return TopicIdentity(ids, partial(_describe, connection), changed)
 
 
-def _see(connection: Cluster, topics: Collection[str]) -> dict[str, SeenTopic]:
+def _describe(connection: Cluster, topics: Collection[str]) -> dict[str, SeenTopic]:
     with Admin(connection) as admin:
         found = admin.describe(topics)
     return {topic: SeenTopic(info.topic_id, info.partitions) for topic, info in found.items()}

@@ -50,11 +50,11 @@ class Admin:
 
     def cluster_id(self) -> str:
         """Return the unique id of the cluster."""
-        return str(self._ask(self._client.describe_cluster)["cluster_id"])
+        return str(self._call(self._client.describe_cluster)["cluster_id"])
 
     def broker_count(self) -> int:
         """Return the number of active brokers, without brokers that are starting or stopping."""
-        brokers = self._ask(self._client.describe_cluster)["brokers"]
+        brokers = self._call(self._client.describe_cluster)["brokers"]
         return sum(not broker.get("is_fenced") for broker in brokers)
 
     def broker_version(self) -> str:
@@ -63,7 +63,7 @@ class Admin:
 
     def clock_difference(self, own: OwnClock = this_clock) -> int | None:
         """Return by how much this machine's clock is ahead of the broker's (ms); None if the latter is unknown."""
-        return self._ask(clock_difference, self._client, own)
+        return self._call(clock_difference, self._client, own)
 
     def describe(self, names: Collection[str]) -> dict[str, TopicInfo]:
         """Return the topics of these names that exist; raises `ConfigurationError` if an ACL is missing.
@@ -73,15 +73,15 @@ class Admin:
         """
         deadline = time.monotonic() + client.REQUEST_TIMEOUT_MS / 1000
         while True:
-            found = self._found(names)
-            configs = self._ask(topic_configs, self._client, found)
+            found = self._describe_existing(names)
+            configs = self._call(topic_configs, self._client, found)
             if configs.keys() == found.keys() or time.monotonic() > deadline:
-                return {name: _info(found[name], held) for name, held in configs.items()}
+                return {name: _topic_info(found[name], held) for name, held in configs.items()}
             time.sleep(0.05)
 
-    def _found(self, names: Collection[str]) -> dict[str, Mapping[str, Any]]:
+    def _describe_existing(self, names: Collection[str]) -> dict[str, Mapping[str, Any]]:
         found = {}
-        for topic in self._ask(self._client.describe_topics, list(names)):
+        for topic in self._call(self._client.describe_topics, list(names)):
             if topic["error_code"] == _TOPIC_NOT_ALLOWED:
                 raise RequiredAcl("Describe", "topic", topic["name"]).denied()
             if topic["error_code"] not in (0, _UNKNOWN_TOPIC):
@@ -116,7 +116,7 @@ class Admin:
                     raise error(f"{result['name']}: {result.get('error_message') or ''}")
             self._client.wait_for_topics([*topics], timeout_ms=client.REQUEST_TIMEOUT_MS)
 
-    def grow(self, name: str, partitions: int) -> None:
+    def add_partitions(self, name: str, partitions: int) -> None:
         """Raise the partition count of a topic; do nothing if the topic has so many partitions by now.
 
         The controller knows the new partitions first: another broker may show fewer for a moment.
@@ -126,32 +126,40 @@ class Admin:
         with client.admin_errors(self.connection), suppress(InvalidPartitionsError):
             self._client.create_partitions({name: partitions})
 
-    def leaders(self, name: str) -> list[bool]:
+    def have_leaders(self, name: str) -> list[bool]:
         """Return for each partition of a topic whether it has a leader, as far as the answering broker knows."""
-        found = self._found([name])
-        return [one["leader_id"] >= 0 for one in found[name]["partitions"]] if name in found else []
+        topics = self._describe_existing([name])
+        return (
+            [partition["leader_id"] >= 0 for partition in topics[name]["partitions"]]
+            if name in topics
+            else []
+        )
 
     def all_open_transactions(self, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
         """Return the open transactions that hold back read_committed readers of these (topic, partition)s."""
-        return self._ask(transactions.find, self._client, list(partitions))
+        return self._call(transactions.find_open_transactions, self._client, list(partitions))
 
     def fence_writer(self, transactional_id: str, timeout_ms: int) -> hanging.FencedProducer:
         """Fence the producer of a transactional id, in order to end its hanging transaction."""
-        return self._ask(hanging.fence, self._client, transactional_id, timeout_ms)
+        return self._call(hanging.fence, self._client, transactional_id, timeout_ms)
 
     def producer_of(self, transactional_id: str) -> int:
         """Return the id of the current producer of a transactional id."""
-        return self._ask(hanging.producer_of, self._client, transactional_id)
+        return self._call(hanging.producer_of, self._client, transactional_id)
 
-    def open_producers(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], dict[int, int]]:
+    def open_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], dict[int, int]]:
         """Return the producers with an open transaction on each (topic, partition): producer id → first offset."""
-        return self._ask(hanging.open_producers, self._client, places)
+        return self._call(hanging.open_producers, self._client, partitions)
 
     def end_hanging(
-        self, producer: hanging.FencedProducer, places: Collection[tuple[str, int]], group: str, commit: bool
+        self,
+        producer: hanging.FencedProducer,
+        partitions: Collection[tuple[str, int]],
+        group: str,
+        commit: bool,
     ) -> None:
         """Commit or abort the producer's hanging transactions on the (topic, partition)s and of the group's offsets."""
-        self._ask(hanging.end_hanging, self._client, producer, places, group, commit)
+        self._call(hanging.end_hanging, self._client, producer, partitions, group, commit)
 
     def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
         """Delete the records of each partition before an offset; raises `ConfigurationError` if an ACL is missing."""
@@ -163,7 +171,7 @@ class Admin:
 
     def missing_acls(self, needs: Iterable[RequiredAcl]) -> list[RequiredAcl]:
         """Return the ACLs of `needs` that the user lacks. This changes nothing."""
-        return self._ask(authorized.missing_acls, self._client, needs)
+        return self._call(authorized.missing_acls, self._client, needs)
 
     def acl_count(self) -> int | None:
         """Return the number of ACLs; None without an authorizer. Raises `ConfigurationError` if not allowed."""
@@ -183,9 +191,9 @@ class Admin:
                 return None
         return len(found)
 
-    def _ask(self, question: Callable[..., _T], *about: Any, **how: Any) -> _T:
+    def _call(self, request: Callable[..., _T], *arguments: Any, **options: Any) -> _T:
         with client.admin_errors(self.connection):
-            return question(*about, **how)
+            return request(*arguments, **options)
 
 
 class TopicResult(NamedTuple):
@@ -211,8 +219,8 @@ def find_with_extras(
     names = {kind: topics.name(kind) for kind in KINDS}
     extras: dict[ExtraKind, str] = {"lineage": topics.lineage, **({"keys": topics.keys} if personal else {})}
     found = admin.describe([*names.values(), *extras.values()])
-    there = {kind: found[name] for kind, name in names.items() if name in found}
-    return there, {extra: found[name] for extra, name in extras.items() if name in found}
+    existing = {kind: found[name] for kind, name in names.items() if name in found}
+    return existing, {extra: found[name] for extra, name in extras.items() if name in found}
 
 
 class NewTopic(NamedTuple):
@@ -229,8 +237,8 @@ def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool =
     if wrong := mistakes(topics, found, plan, extras):
         raise wrong[0]
     brokers = admin.broker_count()
-    first = next(iter(found.values()), None)
-    partitions = first.partitions if first else plan.partitions
+    existing = next(iter(found.values()), None)
+    partitions = existing.partitions if existing else plan.partitions
     largest = found["commands"].number("max.message.bytes", 0) if "commands" in found else MAX_MESSAGE_BYTES
     missing = {
         topics.name(kind): NewTopic(
@@ -242,13 +250,15 @@ def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool =
     if missing and not dry_run:
         admin.create_all(missing)
     result = "missing" if dry_run else "created"
-    made = [TopicResult(topics.name(kind), "kept" if kind in found else result, partitions) for kind in KINDS]
+    results = [
+        TopicResult(topics.name(kind), "kept" if kind in found else result, partitions) for kind in KINDS
+    ]
     if plan.personal:
-        made.append(_ensure_keys(admin, topics, extras.get("keys"), partitions, dry_run))
-    if any(one.result == "created" for one in made):
+        results.append(_ensure_keys(admin, topics, extras.get("keys"), partitions, dry_run))
+    if any(topic_result.result == "created" for topic_result in results):
         # another program, or a policy of the broker, may have created them with other settings
-        _refuse_unsound(topics, *_once_known(admin, topics, plan), plan)
-    return made
+        _require_sound(topics, *_await_visible(admin, topics, plan), plan)
+    return results
 
 
 def _ensure_keys(
@@ -257,18 +267,18 @@ def _ensure_keys(
     if found is not None:
         return TopicResult(topics.keys, "kept", found.partitions)
     if not dry_run:
-        make_extra(admin, topics, "keys", partitions)
+        create_extra(admin, topics, "keys", partitions)
     return TopicResult(topics.keys, "missing" if dry_run else "created", partitions)
 
 
-def make_extra(admin: Admin, topics: Topics, extra: ExtraKind, partitions: int = 1) -> None:
+def create_extra(admin: Admin, topics: Topics, extra: ExtraKind, partitions: int = 1) -> None:
     """Create a topic that only some aggregates have."""
     brokers = admin.broker_count()
     configs = extra_configs(extra, brokers)
     admin.create(topics.name(extra), partitions, TopicPlan.replication(brokers), configs)
 
 
-def _once_known(
+def _await_visible(
     admin: Admin, topics: Topics, plan: TopicPlan
 ) -> tuple[dict[Kind, TopicInfo], dict[ExtraKind, TopicInfo]]:
     """Return the topics just created; repeat the query until all are visible, since one of several brokers may lag."""
@@ -286,11 +296,11 @@ def check_topics(admin: Admin, topics: Topics, plan: TopicPlan = TopicPlan()) ->
     Of `plan` only the dedup window counts, and whether the aggregate has personal fields.
     """
     found, extras = find_with_extras(admin, topics, plan.personal)
-    _refuse_unsound(topics, found, extras, plan)
+    _require_sound(topics, found, extras, plan)
     return aggregate_topics(topics, admin.cluster_id(), found, extras)
 
 
-def _refuse_unsound(topics: Topics, found: Mapping[Kind, TopicInfo], extras: Extras, plan: TopicPlan) -> None:
+def _require_sound(topics: Topics, found: Mapping[Kind, TopicInfo], extras: Extras, plan: TopicPlan) -> None:
     error = missing_topics(topics, [*found, *extras], plan.kinds) or next(
         iter(mistakes(topics, found, plan, extras)), None
     )
@@ -298,7 +308,7 @@ def _refuse_unsound(topics: Topics, found: Mapping[Kind, TopicInfo], extras: Ext
         raise error
 
 
-def _info(topic: Mapping[str, Any], configs: Mapping[str, str]) -> TopicInfo:
+def _topic_info(topic: Mapping[str, Any], configs: Mapping[str, str]) -> TopicInfo:
     replicas = [len(partition["replica_nodes"]) for partition in topic["partitions"]]
     authorized_operations = topic.get("authorized_operations")
     return TopicInfo(

@@ -42,7 +42,7 @@ class OpenTransaction:
         """True if it is too young to be reported."""
         return abs(now - self.since) < YOUNG_MS
 
-    def hiding(self) -> str:
+    def hidden_records_message(self) -> str:
         """Return a message about the records that it hides, and about its latest end."""
         end = (
             "will not end by itself"
@@ -50,20 +50,20 @@ class OpenTransaction:
             else f"has until {_time(self.since + self.timeout_ms)}"
         )
         return (
-            f"{self.topic} partition {self.partition}: nobody sees the records from offset {self.first_offset} on: "
+            f"{self.topic} partition {self.partition}: the records from offset {self.first_offset} on are invisible: "
             f"{self} hides them, and {end}"
         )
 
     def __str__(self) -> str:
         since = _time(self.since)
-        who = self.transactional_id or "of an unknown id"
-        return f"open transaction {who} (producer id {self.producer_id}) since {since}"
+        owner = self.transactional_id or "of an unknown id"
+        return f"open transaction {owner} (producer id {self.producer_id}) since {since}"
 
-    def way_out(self, bootstrap_server: str) -> str:
+    def hint(self, bootstrap_server: str) -> str:
         """Return the hint for an operator who waits for its end."""
-        return f"end the program that opened it, or {self.how_to_abort(bootstrap_server)}"
+        return f"end the program that opened it, or {self.abort_command(bootstrap_server)}"
 
-    def how_to_abort(self, bootstrap_server: str) -> str:
+    def abort_command(self, bootstrap_server: str) -> str:
         """Return the command of Kafka that ends it."""
         return (
             f"kafka-transactions.sh --bootstrap-server {bootstrap_server} abort --topic {self.topic} "
@@ -75,48 +75,51 @@ def _time(timestamp: int) -> str:
     return datetime.fromtimestamp(timestamp / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def find(client: Any, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
+def find_open_transactions(client: Any, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
     """Return the transactions open on these (topic, partition)s. Asks the partitions' leaders, then coordinators.
 
     A transaction that ends between the two requests seems to have no coordinator. A coordinator forgets a transaction
     only after its markers are written. So transactions without a coordinator are requested again: a transaction that is
     still open hangs.
     """
-    found = _look(client, partitions)
-    unclaimed = {one.identity for one in found if one.timeout_ms is None}
-    if not unclaimed:
+    found = _open_transactions(client, partitions)
+    unknown = {transaction.identity for transaction in found if transaction.timeout_ms is None}
+    if not unknown:
         return found
-    again = _look(client, {(topic, partition) for topic, partition, *_ in unclaimed})
+    repeated = _open_transactions(client, {(topic, partition) for topic, partition, *_ in unknown})
     return [
-        *(one for one in found if one.identity not in unclaimed),
-        *(one for one in again if one.identity in unclaimed),
+        *(transaction for transaction in found if transaction.identity not in unknown),
+        *(transaction for transaction in repeated if transaction.identity in unknown),
     ]
 
 
-def _look(client: Any, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
+def _open_transactions(client: Any, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
     from kafka import TopicPartition
 
     states = client.describe_producers([TopicPartition(*partition) for partition in partitions])
-    held = [
-        (place, producer)
-        for place, state in states.items()
+    producers = [
+        (partition, producer)
+        for partition, state in states.items()
         for producer in state.active_producers
         if producer.current_transaction_start_offset >= 0
     ]
-    known = _descriptions(client, {producer.producer_id for _, producer in held})
-    return [_transaction(place, producer, known.get(producer.producer_id)) for place, producer in held]
+    known = _descriptions(client, {producer.producer_id for _, producer in producers})
+    return [
+        _transaction(partition, producer, known.get(producer.producer_id))
+        for partition, producer in producers
+    ]
 
 
-def _transaction(place: Any, producer: Any, known: tuple[str, Any] | None) -> OpenTransaction:
+def _transaction(partition: Any, producer: Any, known: tuple[str, Any] | None) -> OpenTransaction:
     name, description = known or (None, None)
-    begun = description.transaction_start_time_ms if description else -1
+    start_time = description.transaction_start_time_ms if description else -1
     return OpenTransaction(
-        topic=place.topic,
-        partition=place.partition,
+        topic=partition.topic,
+        partition=partition.partition,
         first_offset=producer.current_transaction_start_offset,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
-        since=begun if begun >= 0 else producer.last_timestamp,
+        since=start_time if start_time >= 0 else producer.last_timestamp,
         transactional_id=name,
         timeout_ms=description.transaction_timeout_ms if description else None,
     )
@@ -129,17 +132,17 @@ def _descriptions(client: Any, producer_ids: set[int]) -> dict[int, tuple[str, A
     if not producer_ids:
         return {}
     listed = client.list_transactions(producer_id_filters=sorted(producer_ids))
-    under_way = {
+    ongoing = {
         row.transactional_id
         for rows in listed.values()
         for row in rows
         if row.state in ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
     }
     try:
-        described = client.describe_transactions(sorted(under_way)) if under_way else {}
+        described = client.describe_transactions(sorted(ongoing)) if ongoing else {}
     except TransactionalIdNotFoundError:  # expired since it was listed
         described = {}
-    return {about.producer_id: (name, about) for name, about in described.items()}
+    return {description.producer_id: (name, description) for name, description in described.items()}
 
 
 def now_ms() -> int:

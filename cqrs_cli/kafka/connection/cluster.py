@@ -29,7 +29,7 @@ class Cluster:
             **translate.kafka_python(self.properties),
         }
 
-    def check(self) -> None:
+    def check_properties(self) -> None:
         """Raise `ConfigurationError` for a property or value that librdkafka does not accept. Makes no connection."""
         if self.properties:
             translate.check_properties(self.librdkafka())

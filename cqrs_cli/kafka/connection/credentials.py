@@ -33,13 +33,13 @@ def login(properties: Mapping[str, str]) -> Login | None:
     match = _LOGIN.fullmatch(text)
     if match is None:
         raise _malformed('it is not `<login module> required key="value" …;`')
-    options, at = {}, 0
-    while found := _OPTION.match(match["options"], at):
+    options, position = {}, 0
+    while found := _OPTION.match(match["options"], position):
         name, double, single, bare = found.groups()
         quoted = double if double is not None else single
         options[name] = bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
-        at = found.end()
-    if match["options"][at:].strip():
+        position = found.end()
+    if match["options"][position:].strip():
         raise _malformed('its options are not key="value" pairs')
     return Login(match["module"].rpartition(".")[2], options)
 
@@ -72,14 +72,14 @@ def tls(properties: Mapping[str, str]) -> Tls:
     """Return the `ssl.*` properties, by Java's names or librdkafka's; raises `ConfigurationError` for JKS stores."""
     algorithm = properties.get("ssl.endpoint.identification.algorithm", "https")
     trust = properties.get("ssl.truststore.location")
-    if trust and (kind := _kind("truststore", trust, properties)) != "PEM":
-        raise _refused_store(
+    if trust and (kind := _store_type("truststore", trust, properties)) != "PEM":
+        raise _unsupported_store(
             "truststore", trust, kind, f"keytool -exportcert -rfc -keystore {trust} -file ca.pem"
         )
     keys = properties.get("ssl.keystore.location")
-    kind = _kind("keystore", keys, properties) if keys else "PEM"
+    kind = _store_type("keystore", keys, properties) if keys else "PEM"
     if keys and kind not in ("PEM", "PKCS12"):
-        raise _refused_store(
+        raise _unsupported_store(
             "keystore", keys, kind, f"keytool -importkeystore -srckeystore {keys} -destkeystore keys.p12"
         )
     pem_keys = keys if kind == "PEM" else None
@@ -98,7 +98,7 @@ def tls(properties: Mapping[str, str]) -> Tls:
     )
 
 
-def _kind(store: str, location: str, properties: Mapping[str, str]) -> str:
+def _store_type(store: str, location: str, properties: Mapping[str, str]) -> str:
     """Return JKS, PKCS12 or PEM: by the properties, else by the content of the file, else by its name."""
     if declared := properties.get(f"ssl.{store}.type"):
         return declared.strip().upper()
@@ -115,9 +115,9 @@ def _kind(store: str, location: str, properties: Mapping[str, str]) -> str:
     return suffixes.get(Path(location).suffix.lower(), "PEM")
 
 
-def _refused_store(store: str, location: str, kind: str, convert: str) -> ConfigurationError:
-    takes = "PEM" if store == "truststore" else "PEM or PKCS12"
+def _unsupported_store(store: str, location: str, kind: str, convert: str) -> ConfigurationError:
+    accepted = "PEM" if store == "truststore" else "PEM or PKCS12"
     return ConfigurationError(
-        f"ssl.{store}.location {location} is a {kind} store; librdkafka needs PEM or PKCS12 (a {store}: {takes})",
+        f"ssl.{store}.location {location} is a {kind} store; librdkafka needs PEM or PKCS12 (a {store}: {accepted})",
         f"convert it: {convert}",
     )

@@ -25,13 +25,13 @@ _TLS_ALERT = b"\x15\x03"
 _EXPIRED, _MISMATCHES = 10, (62, 64)
 
 #: Bytes far above the size of these answers: a server that announces more does not speak Kafka.
-_MOST = 1 << 20
+_MAX_RESPONSE = 1 << 20
 
 NO_TLS = "set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or name the port for TLS"
 TLS_ONLY = "set security.protocol to SSL or SASL_SSL, and ssl.truststore.location"
 LOGIN = "set security.protocol to SASL_SSL or SASL_PLAINTEXT, sasl.mechanism and sasl.jaas.config"
 MECHANISM = "set sasl.mechanism in the file that --command-config names, or name another listener"
-OUR_CERTIFICATE = "ssl.keystore.location must hold a valid certificate that the broker trusts, and its key"
+OUR_CERTIFICATE = "ssl.keystore.location must contain a valid certificate that the broker trusts, and its key"
 CHECK = "check -b/--bootstrap-server and that the broker runs: cqrs doctor"
 
 
@@ -42,94 +42,96 @@ class Refusal(NamedTuple):
     hint: str
 
 
-def greet(address: str, tls: ssl.SSLContext | None, mechanism: str | None, within: float) -> Refusal | None:
+def shake_hands(
+    address: str, tls: ssl.SSLContext | None, mechanism: str | None, timeout: float
+) -> Refusal | None:
     """Exchange two requests with the broker at HOST:PORT; return None if all is well so far.
 
     `mechanism`: the SASL mechanism of the client's login, which the client itself performs later.
     """
     try:
         if tls is not None:
-            return _greet_with_tls(address, tls, mechanism, within)
-        with _connected(address, within) as plain:
-            return _talk(plain, mechanism)
+            return _shake_hands_with_tls(address, tls, mechanism, timeout)
+        with _connect(address, timeout) as plain:
+            return _send_requests(plain, mechanism)
     except ssl.SSLCertVerificationError as error:
-        return _untrusted(error)
+        return _untrusted_certificate(error)
     except ssl.SSLError as error:
-        return _no_tls(error)
+        return _tls_failure(error)
     except TimeoutError:
         return Refusal("it does not answer in time", CHECK)
     except ConnectionError:
         if tls is None:
-            return Refusal("it closes the connection: perhaps it speaks TLS only", TLS_ONLY)
+            return Refusal("it closes the connection: perhaps it accepts TLS only", TLS_ONLY)
         return Refusal("it closes the connection when TLS begins", NO_TLS)
     except OSError as error:
         return Refusal((error.strerror or str(error)).lower(), CHECK)
 
 
-def _greet_with_tls(
-    address: str, tls: ssl.SSLContext, mechanism: str | None, within: float
+def _shake_hands_with_tls(
+    address: str, tls: ssl.SSLContext, mechanism: str | None, timeout: float
 ) -> Refusal | None:
     """Talk with TLS. A broker that rejects our certificate reports that after the handshake, and closes at once.
 
     Its message is lost if this client has sent data by then. So the first connection talks, and a second only listens.
     """
     host, _ = split_address(address)
-    for say in (partial(_talk, mechanism=mechanism), _listen):
-        with _connected(address, within) as plain, tls.wrap_socket(plain, server_hostname=host) as wrapped:
+    for exchange in (partial(_send_requests, mechanism=mechanism), _listen):
+        with _connect(address, timeout) as plain, tls.wrap_socket(plain, server_hostname=host) as wrapped:
             try:
-                return say(wrapped)
+                return exchange(wrapped)
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
                 pass
     return Refusal("it closes the connection after the TLS handshake", OUR_CERTIFICATE)
 
 
-def _connected(address: str, within: float) -> socket.socket:
-    return socket.create_connection(split_address(address), timeout=within)
+def _connect(address: str, timeout: float) -> socket.socket:
+    return socket.create_connection(split_address(address), timeout=timeout)
 
 
 def _listen(connection: socket.socket) -> Refusal | None:
     connection.recv(1)
-    raise ConnectionError("closed without a word")
+    raise ConnectionError("closed without a message")
 
 
-def _talk(connection: socket.socket, mechanism: str | None) -> Refusal | None:
+def _send_requests(connection: socket.socket, mechanism: str | None) -> Refusal | None:
     """Ask for the API versions, which needs no login. Then begin the login, or without a login ask for metadata, which
     a broker that requires a login does not answer.
     """
     connection.sendall(_request(_API_VERSIONS, 0, b""))
     first = connection.recv(4)
     if first.startswith(_TLS_ALERT):
-        return Refusal("it speaks TLS only", TLS_ONLY)
-    _answer(connection, first)
+        return Refusal("it accepts TLS only", TLS_ONLY)
+    _receive_response(connection, first)
     if mechanism is not None:
         return _begin_login(connection, mechanism)
     try:
         connection.sendall(_request(_METADATA, 4, _METADATA_BODY))
-        _answer(connection)
+        _receive_response(connection)
     except ConnectionError:
-        return Refusal("it wants a login", LOGIN)
+        return Refusal("it requires a login", LOGIN)
     return None
 
 
 def _begin_login(connection: socket.socket, mechanism: str) -> Refusal | None:
     name = mechanism.encode()
     connection.sendall(_request(_SASL_HANDSHAKE, 1, struct.pack(">h", len(name)) + name))
-    _, error, count = struct.unpack_from(">ihi", answer := _answer(connection))
+    _, error, count = struct.unpack_from(">ihi", response := _receive_response(connection))
     if error == 0:
         return None
-    at, known = 10, []
+    index, mechanisms = 10, []
     for _ in range(count if error == _UNSUPPORTED_MECHANISM else 0):
-        (length,) = struct.unpack_from(">h", answer, at)
-        known.append(answer[at + 2 : at + 2 + length].decode(errors="replace"))
-        at += 2 + length
-    takes = f": it takes {', '.join(known)}" if known else ""
-    return Refusal(f"it takes no login with {mechanism}{takes}", MECHANISM)
+        (length,) = struct.unpack_from(">h", response, index)
+        mechanisms.append(response[index + 2 : index + 2 + length].decode(errors="replace"))
+        index += 2 + length
+    supported = f": it takes {', '.join(mechanisms)}" if mechanisms else ""
+    return Refusal(f"it takes no login with {mechanism}{supported}", MECHANISM)
 
 
-def _answer(connection: socket.socket, first: bytes = b"") -> bytes:
+def _receive_response(connection: socket.socket, first: bytes = b"") -> bytes:
     """Return the next answer without its length; `first`: bytes that were already read. Raises `ConnectionError`."""
     head = first + receive(connection, 4 - len(first))
-    return receive(connection, min(struct.unpack(">I", head)[0], _MOST))
+    return receive(connection, min(struct.unpack(">I", head)[0], _MAX_RESPONSE))
 
 
 def _request(key: int, version: int, body: bytes) -> bytes:
@@ -137,26 +139,26 @@ def _request(key: int, version: int, body: bytes) -> bytes:
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
-def _untrusted(error: ssl.SSLCertVerificationError) -> Refusal:
+def _untrusted_certificate(error: ssl.SSLCertVerificationError) -> Refusal:
     reason = f"its certificate is not trusted: {error.verify_message.rstrip('.')}"
     if error.verify_code in _MISMATCHES:
         return Refusal(
             reason,
-            "connect to a name that it holds; ssl.endpoint.identification.algorithm= with nothing behind checks none",
+            "connect to a name in the certificate, or disable the check: ssl.endpoint.identification.algorithm=",
         )
     if error.verify_code == _EXPIRED:
-        return Refusal(reason, "the broker needs a new one")
-    return Refusal(reason, "ssl.truststore.location must hold the authority that signed it")
+        return Refusal(reason, "the broker needs a new certificate")
+    return Refusal(reason, "ssl.truststore.location must contain the authority that signed it")
 
 
-def _no_tls(error: ssl.SSLError) -> Refusal:
+def _tls_failure(error: ssl.SSLError) -> Refusal:
     reason = (error.reason or str(error)).lower().replace("_", " ")
     if "alert" in reason and ("certificate" in reason or "unknown ca" in reason):
         why = reason.partition("alert ")[2]
-        return Refusal(f"it refuses the certificate of this client: {why}", OUR_CERTIFICATE)
-    ended = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError))  # some OpenSSLs raise the second
-    if ended or "wrong version number" in reason or "record layer" in reason:
-        return Refusal("it speaks no TLS", NO_TLS)
+        return Refusal(f"it rejects the certificate of this client: {why}", OUR_CERTIFICATE)
+    is_eof = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError))  # some OpenSSLs raise the second
+    if is_eof or "wrong version number" in reason or "record layer" in reason:
+        return Refusal("it does not support TLS", NO_TLS)
     return Refusal(f"TLS fails: {reason}", "check the ssl.* client properties and the listener's")
 
 
@@ -164,17 +166,17 @@ class UnreachedError(Exception):
     """No server accepts a connection; the message contains the reason of the last server."""
 
 
-def first_reachable(servers: Iterable[str], within: float) -> str:
-    """Return the HOST:PORT that accepts a connection first; raises `UnreachedError` after `within` seconds."""
+def first_reachable(servers: Iterable[str], timeout: float) -> str:
+    """Return the HOST:PORT that accepts a connection first; raises `UnreachedError` after `timeout` seconds."""
     answers: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     addresses = list(servers)
     for address in addresses:
         # Daemon threads, since the system's lookup of a host name has no timeout.
-        threading.Thread(target=_try, args=(address, within, answers), daemon=True).start()
+        threading.Thread(target=_try_connect, args=(address, timeout, answers), daemon=True).start()
     reason = "no server named"
     for _ in addresses:
         try:
-            address, reason = answers.get(timeout=within + 0.5)
+            address, reason = answers.get(timeout=timeout + 0.5)
         except queue.Empty:
             raise UnreachedError("the host's name is not resolved in time") from None
         if not reason:
@@ -182,11 +184,11 @@ def first_reachable(servers: Iterable[str], within: float) -> str:
     raise UnreachedError(reason)
 
 
-def _try(address: str, within: float, answers: "queue.SimpleQueue[tuple[str, str]]") -> None:
+def _try_connect(address: str, timeout: float, answers: "queue.SimpleQueue[tuple[str, str]]") -> None:
     host, port = split_address(address)
     reason = ""
     try:
-        socket.create_connection((host, port), timeout=within).close()
+        socket.create_connection((host, port), timeout=timeout).close()
     except (socket.gaierror, UnicodeError):
         reason = f"DNS does not know {host}"
     except TimeoutError:

@@ -11,21 +11,21 @@ LIBRDKAFKA_LOG.addHandler(logging.NullHandler())
 LIBRDKAFKA_LOG.propagate = False
 
 
-def until_sent(producer: Producer, request: str, within: float) -> None:
-    """Return as soon as a request of this name is sent, mostly before its reply is read, or after `within` seconds.
+def wait_until_sent(producer: Producer, request: str, timeout: float) -> None:
+    """Return as soon as a request of this name is sent, mostly before its reply is read, or after `timeout` seconds.
 
     The producer needs `debug=protocol`. Used by failpoints.
     """
-    sent = _Watcher(f"Sent {request}")
-    LIBRDKAFKA_LOG.addHandler(sent)
+    watcher = _Watcher(f"Sent {request}")
+    LIBRDKAFKA_LOG.addHandler(watcher)
     LIBRDKAFKA_LOG.setLevel(logging.DEBUG)
-    deadline = time.monotonic() + within
+    deadline = time.monotonic() + timeout
     try:
-        while not sent.seen and time.monotonic() < deadline:
+        while not watcher.seen and time.monotonic() < deadline:
             producer.poll(0.05)  # returns with each line of the log
     finally:
         LIBRDKAFKA_LOG.setLevel(logging.NOTSET)
-        LIBRDKAFKA_LOG.removeHandler(sent)
+        LIBRDKAFKA_LOG.removeHandler(watcher)
 
 
 class _Watcher(logging.Handler):

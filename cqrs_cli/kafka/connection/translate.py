@@ -9,7 +9,7 @@ from cqrs_cli.kafka.connection import credentials
 from cqrs_cli.kafka.connection.credentials import Login, Tls
 
 #: Properties that the guarantees need: only `clients.py` sets them.
-OWNED = frozenset(
+RESERVED_PROPERTIES = frozenset(
     {
         "acks",
         "auto.offset.reset",
@@ -67,7 +67,7 @@ def librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
 
     Names that do not differ, and librdkafka's own names, are passed on unchanged.
     """
-    _refuse_unfit(properties)
+    _require_supported(properties)
     config: dict[str, Any] = {}
     for name, value in properties.items():
         if name != "sasl.jaas.config" and _TLS.fullmatch(name) is None:
@@ -122,7 +122,7 @@ def _librdkafka_tls(tls: Tls, properties: Mapping[str, str]) -> dict[str, str]:
 
 def kafka_python(properties: Mapping[str, str]) -> dict[str, Any]:
     """Return the configuration for kafka-python, without unknown properties. Raises `ConfigurationError`."""
-    _refuse_unfit(properties)
+    _require_supported(properties)
     config: dict[str, Any] = {}
     for name, key in _KAFKA_PYTHON_NUMBERS.items():
         if (value := properties.get(name)) not in (None, "-1"):
@@ -134,9 +134,9 @@ def kafka_python(properties: Mapping[str, str]) -> dict[str, Any]:
     if protocol.startswith("SASL_"):
         config |= _kafka_python_login(properties)
     if protocol.endswith("SSL"):
-        from cqrs_cli.kafka.connection.tls import context
+        from cqrs_cli.kafka.connection.tls import ssl_context
 
-        config["ssl_context"] = context(credentials.tls(properties))
+        config["ssl_context"] = ssl_context(credentials.tls(properties))
     return config
 
 
@@ -184,11 +184,11 @@ def _number(name: str, text: str) -> int:
         ) from None
 
 
-def _refuse_unfit(properties: Mapping[str, str]) -> None:
+def _require_supported(properties: Mapping[str, str]) -> None:
     for name, value in properties.items():
-        if name in OWNED:
+        if name in RESERVED_PROPERTIES:
             raise ConfigurationError(
-                f"client property {name} is set by cqrs itself: its guarantees rest on it",
+                f"client property {name} is set by cqrs itself: its guarantees depend on it",
                 "remove it from -X and from the file that --command-config names",
             )
         if _FOREIGN_CODE.fullmatch(name):
@@ -196,10 +196,10 @@ def _refuse_unfit(properties: Mapping[str, str]) -> None:
                 f"client property {name} is not accepted: cqrs loads no foreign code", "remove it"
             )
         if _OBJECTS.fullmatch(name):
-            raise _refusal(f'No such configuration property: "{name}"')
+            raise _rejected_properties(f'No such configuration property: "{name}"')
         if "\0" in name + value or not _is_utf8(name + value):
             raise ConfigurationError(
-                f"client property {name} holds bytes that are not text", "write it in UTF-8"
+                f"client property {name} contains bytes that are not text", "write it in UTF-8"
             )
 
 
@@ -223,12 +223,12 @@ def check_properties(configuration: Mapping[str, Any]) -> None:
     try:
         AdminClient({**offline, "log_level": 0}, logger=LIBRDKAFKA_LOG)
     except KafkaException as error:
-        raise _refusal(_without(offline.values(), str(error.args[0].str()))) from None
+        raise _rejected_properties(_hide_values(offline.values(), str(error.args[0].str()))) from None
     except (TypeError, ValueError) as error:
-        raise _refusal(_without(offline.values(), str(error))) from None
+        raise _rejected_properties(_hide_values(offline.values(), str(error))) from None
 
 
-def _without(values: Iterable[object], message: str) -> str:
+def _hide_values(values: Iterable[object], message: str) -> str:
     """Return librdkafka's message without quoted values: any value may contain a password if a line end is missing."""
     for value in sorted(map(str, values), key=len, reverse=True):
         if len(value) > 3:
@@ -236,7 +236,7 @@ def _without(values: Iterable[object], message: str) -> str:
     return message
 
 
-def _refusal(message: str) -> ConfigurationError:
+def _rejected_properties(message: str) -> ConfigurationError:
     unknown = re.search(r'No such configuration property: "([^"]+)"', message)
     if unknown:
         return ConfigurationError(
@@ -244,4 +244,4 @@ def _refusal(message: str) -> ConfigurationError:
             "check its spelling, or remove it if only Java clients have it",
         )
     without_values = re.sub(r'Invalid value "[^"]*"', "Invalid value", message)
-    return ConfigurationError(f"client properties refused: {without_values}", "check -X and --command-config")
+    return ConfigurationError(f"invalid client properties: {without_values}", "check -X and --command-config")

@@ -14,7 +14,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.embedded import files, jars
 from cqrs_cli.kafka.embedded import process as broker_process
 from cqrs_cli.kafka.embedded.files import BrokerState
-from cqrs_cli.kafka.embedded.jars import Note
+from cqrs_cli.kafka.embedded.jars import Report
 from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 from cqrs_cli.system import lock, process
 from cqrs_cli.system.java import find_java
@@ -23,7 +23,7 @@ from cqrs_cli.system.java import find_java
 STOP_GRACE = 30.0
 
 #: Number of starts in a row if other programs take the chosen ports.
-_TRIES = 3
+_MAX_STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,44 +41,44 @@ class Broker:
 
 def start_broker(
     root: Path,
-    note: Note = lambda _: None,
-    progress: Note | None = None,
+    report: Report = lambda _: None,
+    progress: Report | None = None,
     release: KafkaRelease = EMBEDDED,
-    brief: bool = False,
+    short_lived: bool = False,
 ) -> Broker:
-    """Return the project's running broker; start it from `release` if necessary. A `brief` broker starts faster.
+    """Return the project's running broker; start it from `release` if necessary. A `short_lived` broker starts faster.
 
-    `note` and `progress` report the one-time download, see `jars.ensure`. Raises `UnavailableError` without Java or if
-    the broker does not start (it names the log), `ConfigurationError` if a folder cannot be written.
+    `report` and `progress` report the one-time download, see `jars.ensure_jars`. Raises `UnavailableError` without Java
+    or if the broker does not start (it names the log), `ConfigurationError` if a folder cannot be written.
     """
     running = broker_status(root)
     if running is not None:
         return running
     java = find_java()
-    library = jars.ensure(note, progress, release=release)
+    library = jars.ensure_jars(report, progress, release=release)
     home = files.broker_folder(root)
-    with _alone(home, note):
+    with _locked(home, report):
         state = files.read_state(home)
-        if state is not None and broker_process.lives(home, state):
-            broker_process.wait(home, state, files.log_size(home))
+        if state is not None and broker_process.is_running(home, state):
+            broker_process.wait_until_ready(home, state, files.log_size(home))
             return _broker(home, state)
-        note("starting the embedded Kafka")
-        return _broker(home, _started(java, library, home, state, release, brief), started=True)
+        report("starting the embedded Kafka")
+        return _broker(home, _start(java, library, home, state, release, short_lived), started=True)
 
 
-def stop_broker(root: Path, ending: Callable[[], object] = lambda: None) -> bool:
+def stop_broker(root: Path, on_stop: Callable[[], object] = lambda: None) -> bool:
     """Stop the project's broker and wait until it is gone; return False if it was not running. Its data stay.
 
-    `ending` is called before a running broker is stopped.
+    `on_stop` is called before a running broker is stopped.
     """
     home = files.broker_folder(root)
     if files.read_state(home) is None:
         return False
-    with _alone(home, lambda _: None):
+    with _locked(home, lambda _: None):
         state = files.read_state(home)
-        if state is None or not broker_process.lives(home, state):
+        if state is None or not broker_process.is_running(home, state):
             return False
-        ending()
+        on_stop()
         process.end(state.pid, state.born, STOP_GRACE)
         return True
 
@@ -87,23 +87,28 @@ def broker_status(root: Path) -> Broker | None:
     """Return the project's broker if it runs and answers. Starts and changes nothing."""
     home = files.broker_folder(root)
     state = files.read_state(home)
-    if state is None or not broker_process.lives(home, state) or not broker_process.serves(state):
+    if state is None or not broker_process.is_running(home, state) or not broker_process.is_ready(state):
         return None
     return _broker(home, state)
 
 
-def _started(
-    java: Path, library: Path, home: Path, before: BrokerState | None, release: KafkaRelease, brief: bool
+def _start(
+    java: Path,
+    library: Path,
+    home: Path,
+    previous: BrokerState | None,
+    release: KafkaRelease,
+    short_lived: bool,
 ) -> BrokerState:
     cluster_id = broker_process.format_data(java, library, home)
-    for tries_left in reversed(range(_TRIES)):
+    for tries_left in reversed(range(_MAX_STARTS)):
         log_start = files.log_size(home)
-        ports = broker_process.choose_ports(before)
+        ports = broker_process.choose_ports(previous)
         state = broker_process.spawn_broker(
-            java, library, home, cluster_id, ports, release=release, brief=brief
+            java, library, home, cluster_id, ports, release=release, short_lived=short_lived
         )
         try:
-            broker_process.wait(home, state, log_start)
+            broker_process.wait_until_ready(home, state, log_start)
             break
         except broker_process.PortTakenError:
             if not tries_left:
@@ -115,15 +120,15 @@ def _started(
 
 
 @contextmanager
-def _alone(home: Path, note: Note) -> Iterator[None]:
+def _locked(home: Path, report: Report) -> Iterator[None]:
     """Lock the folder, so that no other command starts or stops the broker; raises `ConfigurationError` on failure."""
-    limit = broker_process.START_PATIENCE + STOP_GRACE
+    limit = broker_process.START_TIMEOUT + STOP_GRACE
     try:
         home.mkdir(parents=True, exist_ok=True)
         home.chmod(0o700)  # data and log contain users' records
         with lock.file_lock(
             home / files.LOCK_FILE,
-            lambda: note("another command is starting or stopping Kafka; waiting"),
+            lambda: report("another command is starting or stopping Kafka; waiting"),
             limit,
         ):
             yield

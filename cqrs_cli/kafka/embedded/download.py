@@ -24,10 +24,10 @@ TIMEOUT = 60.0
 _AT_ONCE = 8
 
 #: Called with (downloaded jars, downloaded bytes) so far.
-OnCount = Callable[[int, int], None]
+OnDownload = Callable[[int, int], None]
 
 
-def download(jars: Collection[Jar], folder: Path, on_count: OnCount, timeout: float = TIMEOUT) -> None:
+def download(jars: Collection[Jar], folder: Path, on_download: OnDownload, timeout: float = TIMEOUT) -> None:
     """Download jars into a folder. Raises `UnavailableError` if one cannot be downloaded; no checksum is compared."""
     repository, size = _repository(), 0
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -35,7 +35,7 @@ def download(jars: Collection[Jar], folder: Path, on_count: OnCount, timeout: fl
         try:
             for count, finished in enumerate(as_completed(downloads), 1):
                 size += finished.result()
-                on_count(count, size)
+                on_download(count, size)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

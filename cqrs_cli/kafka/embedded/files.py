@@ -80,7 +80,7 @@ class BrokerState:
 
     pid: int
     born: str  # start time of the process
-    place: str  # identity of the folder in which it was started, see `place`
+    place: str  # identity of the folder in which it was started, see `folder_identity`
     port: int
     controller_port: int
     cluster_id: str
@@ -92,10 +92,10 @@ def broker_folder(root: Path) -> Path:
     return root / ".cqrs" / "kafka"
 
 
-def place(folder: Path) -> str:
+def folder_identity(folder: Path) -> str:
     """Return the identity of a folder, `device:inode`. It stays if the folder is moved; a copy has another identity."""
-    found = folder.stat()
-    return f"{found.st_dev}:{found.st_ino}"
+    status = folder.stat()
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def read_state(folder: Path) -> BrokerState | None:
@@ -114,11 +114,11 @@ def write_state(folder: Path, state: BrokerState) -> None:
 
 
 def write_settings(
-    folder: Path, port: int, controller_port: int, data: str = DATA_FOLDER, more: str = ""
+    folder: Path, port: int, controller_port: int, data: str = DATA_FOLDER, extra: str = ""
 ) -> None:
-    """Write the settings. `more` settings win, since Kafka takes the last value of a repeated setting."""
+    """Write the settings. `extra` settings win, since Kafka takes the last value of a repeated setting."""
     settings = _SETTINGS.format(port=port, controller_port=controller_port, data=data)
-    (folder / SERVER_FILE).write_text(settings + more)
+    (folder / SERVER_FILE).write_text(settings + extra)
     (folder / LOGGING_FILE).write_text(_LOGGING)
 
 

@@ -10,17 +10,17 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.kafka.embedded.download import OnCount, download
+from cqrs_cli.kafka.embedded.download import OnDownload, download
 from cqrs_cli.kafka.embedded.release import EMBEDDED, Jar, KafkaRelease
 from cqrs_cli.system.cache import user_cache
 from cqrs_cli.system.lock import file_lock
 
 #: Timeout in seconds for the download by another command.
-DOWNLOAD_PATIENCE = 1800.0
+DOWNLOAD_TIMEOUT = 1800.0
 
-Note = Callable[[str], None]
+Report = Callable[[str], None]
 #: Downloads jars into an empty folder.
-Download = Callable[[Collection[Jar], Path, OnCount], None]
+Download = Callable[[Collection[Jar], Path, OnDownload], None]
 
 
 def cache_folder(release: KafkaRelease = EMBEDDED) -> Path:
@@ -28,16 +28,16 @@ def cache_folder(release: KafkaRelease = EMBEDDED) -> Path:
     return user_cache() / f"kafka-{release.version}"
 
 
-def ensure(
-    note: Note,
-    progress: Note | None = None,
+def ensure_jars(
+    report: Report,
+    progress: Report | None = None,
     folder: Path | None = None,
     release: KafkaRelease = EMBEDDED,
-    fetch: Download = download,
+    download_jars: Download = download,
 ) -> Path:
     """Return the folder with all jars; download them if it is missing or incomplete.
 
-    `note` gets a line at the start and a few lines later. `progress`, if given, gets the current count instead of the
+    `report` gets a line at the start and a few lines later. `progress`, if given, gets the current count instead of the
     later lines, at each change. Raises `ConfigurationError` if the cache cannot be written, `UnavailableError` if the
     jars cannot be downloaded.
     """
@@ -48,10 +48,10 @@ def ensure(
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = folder.with_name(f"{folder.name}.lock")
         with file_lock(
-            lock, lambda: note("another command is fetching Apache Kafka; waiting"), DOWNLOAD_PATIENCE
+            lock, lambda: report("another command is fetching Apache Kafka; waiting"), DOWNLOAD_TIMEOUT
         ):
             if wrong_jars(folder, release.jars):
-                _replace(folder, release.jars, fetch, _Report(note, progress, release))
+                _replace(folder, release.jars, download_jars, _DownloadProgress(report, progress, release))
     except OSError as error:
         hint = "make room or name another folder in CQRS_CACHE_DIR"
         raise ConfigurationError(
@@ -65,17 +65,19 @@ def wrong_jars(folder: Path, wanted: Collection[Jar]) -> list[str]:
     return [jar.name for jar in wanted if _digest(folder / jar.name) != jar.sha256]
 
 
-def _replace(folder: Path, wanted: Collection[Jar], fetch: Download, report: "_Report") -> None:
+def _replace(
+    folder: Path, wanted: Collection[Jar], download_jars: Download, report: "_DownloadProgress"
+) -> None:
     """Replace the folder. Call it under the lock, since it deletes the folders of interrupted commands."""
     fresh = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
     try:
         report.start()
-        fetch(wanted, fresh, report.count)
+        download_jars(wanted, fresh, report.count)
         wrong = wrong_jars(fresh, wanted)
         if wrong:
-            what = f"{len(wrong)} of {len(wanted)} fetched jars of Kafka are not the right ones: {wrong[0]}"
+            what = f"{len(wrong)} of {len(wanted)} downloaded jars of Kafka have a wrong checksum: {wrong[0]}"
             raise UnavailableError(what, "try again, or repair the mirror that served them")
         shutil.rmtree(folder, ignore_errors=True)
         fresh.rename(folder)
@@ -91,11 +93,11 @@ def _digest(path: Path) -> str:
         return ""
 
 
-class _Report:
+class _DownloadProgress:
     """Reports the progress of the download: to `progress` at every change, otherwise in a few lines."""
 
-    def __init__(self, note: Note, progress: Note | None, release: KafkaRelease) -> None:
-        self._note = note
+    def __init__(self, report: Report, progress: Report | None, release: KafkaRelease) -> None:
+        self._report = report
         self._progress = progress
         self._release = release
         self._total = len(release.jars)
@@ -103,7 +105,7 @@ class _Report:
 
     def start(self) -> None:
         what = f"{self._total} jars, about {self._release.megabytes} MB"
-        self._note(f"fetching Apache Kafka {self._release.version}, once: {what}")
+        self._report(f"fetching Apache Kafka {self._release.version}, once: {what}")
 
     def count(self, jars: int, size: int) -> None:
         text = f"fetching Apache Kafka {self._release.version}: {jars} of {self._total} jars, {size / 1e6:.0f} MB"
@@ -112,4 +114,4 @@ class _Report:
             self._progress(text)
         elif lines > self._lines:
             self._lines = lines
-            self._note(text)
+            self._report(text)

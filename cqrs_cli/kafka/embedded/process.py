@@ -20,7 +20,7 @@ from cqrs_cli.system import process
 from cqrs_cli.system.class_archive import ClassArchive
 
 #: Timeout in seconds for a start: a broker that was killed first checks the tails of all its logs.
-START_PATIENCE = 120.0
+START_TIMEOUT = 120.0
 
 #: Free bytes below which a disk counts as full: the first line of a log may still fit.
 FULL_BELOW = 64 << 10
@@ -44,7 +44,7 @@ _JVM = [
 ]
 
 #: For a JVM that lives for seconds: fast compilation is worth more than fast code.
-_BRIEF = ["-XX:TieredStopAtLevel=1"]
+_SHORT_LIVED_JVM = ["-XX:TieredStopAtLevel=1"]
 
 
 class PortTakenError(UnavailableError):
@@ -72,9 +72,12 @@ def format_data(java: Path, jars: Path, folder: Path) -> str:
     # The byte \0 prevents a leading dash.
     name = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
     tool = ["kafka.tools.StorageTool", "format", "--cluster-id", name, "--config", files.SERVER_FILE]
-    done = subprocess.run(
+    result = subprocess.run(
         _command(
-            java, jars, [*broker_archive(java, jars).options, *_BRIEF, "-XX:+UseSerialGC", _JVM[-1]], tool
+            java,
+            jars,
+            [*broker_archive(java, jars).options, *_SHORT_LIVED_JVM, "-XX:+UseSerialGC", _JVM[-1]],
+            tool,
         ),
         cwd=folder,
         stdin=subprocess.DEVNULL,
@@ -83,8 +86,8 @@ def format_data(java: Path, jars: Path, folder: Path) -> str:
         text=True,
         errors="replace",
     )
-    if done.returncode != 0:
-        raise broker_failure(folder, done.stdout.splitlines(), "Kafka could not format its data folder")
+    if result.returncode != 0:
+        raise broker_failure(folder, result.stdout.splitlines(), "Kafka could not format its data folder")
     (folder / fresh).rename(folder / files.DATA_FOLDER)
     return name
 
@@ -95,29 +98,31 @@ def spawn_broker(
     folder: Path,
     cluster_id: str,
     ports: tuple[int, int],
-    more: str = "",
+    extra_settings: str = "",
     release: KafkaRelease = EMBEDDED,
-    brief: bool = False,
+    short_lived: bool = False,
     options: Sequence[str] | None = None,
 ) -> BrokerState:
-    """Start the broker, with `more` settings, and write its state file. It is not ready yet: see `wait`.
+    """Start the broker, with `extra_settings`, and write its state file. It is not ready yet: see `wait_until_ready`.
 
-    A `brief` broker will be stopped soon: it starts with a third less processor time, and stays slower. The JVM starts
-    from the class data archive, unless other `options` are given.
+    A `short_lived` broker will be stopped soon: it starts with a third less processor time, and stays slower. The JVM
+    starts from the class data archive, unless other `options` are given.
 
     If the state file cannot be written, for example on a full disk, the process is killed: no command would find it,
     and the next start could not use its port.
     """
     port, controller_port = ports
-    files.write_settings(folder, port, controller_port, more=more)
-    started_by = broker_archive(java, jars).options if options is None else options
-    given = [*started_by, *_JVM, *(_BRIEF if brief else [])]
-    command = _command(java, jars, given, ["kafka.Kafka", files.SERVER_FILE])
+    files.write_settings(folder, port, controller_port, extra=extra_settings)
+    archive_options = broker_archive(java, jars).options if options is None else options
+    jvm_options = [*archive_options, *_JVM, *(_SHORT_LIVED_JVM if short_lived else [])]
+    command = _command(java, jars, jvm_options, ["kafka.Kafka", files.SERVER_FILE])
     pid = process.spawn(command, folder, files.LOG_FILE, os.environ)
     try:
-        birth = process.born(pid) or ""  # empty if it is dead already, which `wait` then reports
-        place = files.place(folder)
-        state = BrokerState(pid, birth, place, port, controller_port, cluster_id, release.version)
+        start_time = (
+            process.born(pid) or ""
+        )  # empty if it is dead already, which `wait_until_ready` then reports
+        folder_id = files.folder_identity(folder)
+        state = BrokerState(pid, start_time, folder_id, port, controller_port, cluster_id, release.version)
         files.write_state(folder, state)
     except BaseException:
         process.end(pid, process.born(pid) or "", END_GRACE)
@@ -125,30 +130,34 @@ def spawn_broker(
     return state
 
 
-def wait(folder: Path, state: BrokerState, log_start: int) -> None:
+def wait_until_ready(folder: Path, state: BrokerState, log_start: int) -> None:
     """Return when the broker is ready. Raises `PortTakenError`, `UnavailableError`, `ConfigurationError`: disk full."""
-    deadline = time.monotonic() + START_PATIENCE
-    while not serves(state):
-        if not lives(folder, state):
+    deadline = time.monotonic() + START_TIMEOUT
+    while not is_ready(state):
+        if not is_running(folder, state):
             output = files.log_since(folder, log_start)
             if any("Address already in use" in line or "BindException" in line for line in output):
                 raise PortTakenError("another program took the port of the embedded Kafka", "try again")
             raise broker_failure(folder, output, "the embedded Kafka ended while it started")
         if time.monotonic() > deadline:
-            what = f"the embedded Kafka (process {state.pid}) does not answer after {START_PATIENCE:.0f} s"
+            what = f"the embedded Kafka (process {state.pid}) does not answer after {START_TIMEOUT:.0f} s"
             raise broker_failure(folder, files.log_since(folder, log_start), what)
         time.sleep(0.02)
 
 
-def lives(folder: Path, state: BrokerState) -> bool:
+def is_running(folder: Path, state: BrokerState) -> bool:
     """True if the process that was started in this folder still runs."""
-    return bool(state.born) and files.place(folder) == state.place and process.born(state.pid) == state.born
+    return (
+        bool(state.born)
+        and files.folder_identity(folder) == state.place
+        and process.born(state.pid) == state.born
+    )
 
 
-def serves(state: BrokerState) -> bool:
+def is_ready(state: BrokerState) -> bool:
     """True if our cluster, and no other program, answers on its port and has registered that port."""
-    seen = probe.ask(state.port)
-    return seen is not None and seen.cluster_id == state.cluster_id and state.port in seen.brokers
+    cluster = probe.describe_cluster(state.port)
+    return cluster is not None and cluster.cluster_id == state.cluster_id and state.port in cluster.brokers
 
 
 def broker_failure(folder: Path, output: list[str], what: str) -> ConfigurationError | UnavailableError:
@@ -156,22 +165,22 @@ def broker_failure(folder: Path, output: list[str], what: str) -> ConfigurationE
     full = shutil.disk_usage(folder).free < FULL_BELOW  # then the log lacks the line with the reason
     if full or any("No space left on device" in line for line in output):
         return ConfigurationError(f"{what}: the disk under {folder} is full", "make room, then try again")
-    telling = [line for line in output if " ERROR " in line or " FATAL " in line or "Exception" in line]
-    why = (telling or output or ["it said nothing"])[-1].strip()
+    errors = [line for line in output if " ERROR " in line or " FATAL " in line or "Exception" in line]
+    why = (errors or output or ["it printed nothing"])[-1].strip()
     return UnavailableError(
         f"{what}: {why}", f"see {folder / files.LOG_FILE}, `cqrs kafka stop`, then try again"
     )
 
 
-def choose_ports(before: BrokerState | None) -> tuple[int, int]:
+def choose_ports(previous: BrokerState | None) -> tuple[int, int]:
     """Return two free loopback ports: the ports of the last start if they are free, since clients know them."""
-    if before is not None and _free(before.port) and _free(before.controller_port):
-        return before.port, before.controller_port
-    free = (port for port in random.sample(_PORTS, len(_PORTS)) if _free(port))
+    if previous is not None and _is_free(previous.port) and _is_free(previous.controller_port):
+        return previous.port, previous.controller_port
+    free = (port for port in random.sample(_PORTS, len(_PORTS)) if _is_free(port))
     return next(free), next(free)
 
 
-def _free(port: int) -> bool:
+def _is_free(port: int) -> bool:
     with socket.socket() as listener:
         # As the broker does: connections in TIME_WAIT do not count.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

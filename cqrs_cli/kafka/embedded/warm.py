@@ -6,37 +6,37 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cqrs_cli.kafka.embedded import jars, process
-from cqrs_cli.kafka.embedded.jars import Note
-from cqrs_cli.system.class_archive import WRITE_WITHIN
+from cqrs_cli.kafka.embedded.jars import Report
+from cqrs_cli.system.class_archive import WRITE_TIMEOUT
 from cqrs_cli.system.process import end
 
 _TOPIC = "warm"
 
 
-def warm_broker(java: Path, note: Note, progress: Note | None = None) -> Path:
+def warm_broker(java: Path, report: Report, progress: Report | None = None) -> Path:
     """Write the archive of the embedded Kafka for this `java` if there is none; return its path.
 
-    `note` and `progress` report the one-time download, see `jars.ensure`. Raises the errors of `jars.ensure`, of
-    `ClassArchive.write` and of a broker's start.
+    `report` and `progress` report the one-time download, see `jars.ensure_jars`. Raises the errors of
+    `jars.ensure_jars`, of `ClassArchive.write` and of a broker's start.
     """
-    library = jars.ensure(note, progress)
-    return process.broker_archive(java, library).write(partial(_live, java, library), note)
+    library = jars.ensure_jars(report, progress)
+    return process.broker_archive(java, library).write(partial(_run_broker, java, library), report)
 
 
-def _live(java: Path, library: Path, options: Sequence[str]) -> None:
+def _run_broker(java: Path, library: Path, options: Sequence[str]) -> None:
     with TemporaryDirectory() as folder:
         home = Path(folder)
         cluster_id = process.format_data(java, library, home)
         ports = process.choose_ports(None)
         state = process.spawn_broker(java, library, home, cluster_id, ports, options=options)
         try:
-            process.wait(home, state, log_start=0)
-            _load(f"127.0.0.1:{state.port}")
+            process.wait_until_ready(home, state, log_start=0)
+            _load_classes(f"127.0.0.1:{state.port}")
         finally:
-            end(state.pid, state.born, WRITE_WITHIN)
+            end(state.pid, state.born, WRITE_TIMEOUT)
 
 
-def _load(bootstrap_server: str) -> None:
+def _load_classes(bootstrap_server: str) -> None:
     """Make the broker load its classes for a run: topics, an idempotent producer, transactions, a group, a reader."""
     from confluent_kafka import TopicPartition
 

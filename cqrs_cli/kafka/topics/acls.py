@@ -12,7 +12,7 @@ Role = Literal["send", "run", "read", "init", "repartition"]
 
 
 #: The operations of a role on the keys topic. No role deletes records: owners erase a key by a tombstone.
-_ON_KEYS: Mapping[Role, tuple[str, ...]] = {
+_KEYS_TOPIC_OPERATIONS: Mapping[Role, tuple[str, ...]] = {
     "send": (),
     "run": ("Read", "Write", "DescribeConfigs"),
     "read": ("Read", "DescribeConfigs"),
@@ -46,27 +46,29 @@ class RequiredAcl(NamedTuple):
         )
 
 
-def refusal(missing: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
+def denied_acls(missing: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
     """Return the error for a user that lacks these ACLs, at least one."""
     if len(missing) == 1:
         return missing[0].denied(role)
     listed = "; ".join(map(str, missing))
     return ConfigurationError(
-        f"not allowed, which {role} needs: {listed}", f"cqrs doctor --for {role} says how to grant each"
+        f"missing ACLs, which {role} needs: {listed}", f"cqrs doctor --for {role} shows how to grant each"
     )
 
 
-def needs(role: Role, topics: Topics, personal: bool = False) -> list[RequiredAcl]:
+def required_acls(role: Role, topics: Topics, personal: bool = False) -> list[RequiredAcl]:
     """Return the ACLs that the role needs for one aggregate. Read, Write and Alter include Describe.
 
     The lineage topic exists only after a repartitioning, but without an ACL a user cannot find out whether it exists.
     `personal`: the aggregate has personal fields, and so a keys topic.
     """
-    on_keys = [RequiredAcl(how, "topic", topics.keys) for how in _ON_KEYS[role] if personal]
-    return [*_of_all(role, topics), *on_keys]
+    keys_acls = [
+        RequiredAcl(operation, "topic", topics.keys) for operation in _KEYS_TOPIC_OPERATIONS[role] if personal
+    ]
+    return [*_acls_of_every_aggregate(role, topics), *keys_acls]
 
 
-def _of_all(role: Role, topics: Topics) -> list[RequiredAcl]:
+def _acls_of_every_aggregate(role: Role, topics: Topics) -> list[RequiredAcl]:
     """Return the ACLs that every aggregate needs."""
     names = [*map(topics.name, KINDS), topics.lineage]
     commands, events, outcomes, dead_letters, deferred = map(topics.name, KINDS)
@@ -76,9 +78,9 @@ def _of_all(role: Role, topics: Topics) -> list[RequiredAcl]:
         case "run":
             return [
                 *(
-                    RequiredAcl(how, "topic", name)
+                    RequiredAcl(operation, "topic", name)
                     for name in (commands, events, outcomes, deferred, topics.lineage)
-                    for how in ("Read", "Write")
+                    for operation in ("Read", "Write")
                 ),
                 RequiredAcl("Write", "topic", dead_letters),
                 *(RequiredAcl("DescribeConfigs", "topic", name) for name in names),
@@ -95,21 +97,21 @@ def _of_all(role: Role, topics: Topics) -> list[RequiredAcl]:
             return [
                 *(RequiredAcl("Create", "topic", topics.name(kind)) for kind in KINDS),
                 *(
-                    RequiredAcl(how, "topic", name)
+                    RequiredAcl(operation, "topic", name)
                     for name in names
-                    for how in ("Describe", "DescribeConfigs")
+                    for operation in ("Describe", "DescribeConfigs")
                 ),
             ]
         case "repartition":
             return [
                 *(
-                    RequiredAcl(how, "topic", topics.name(kind))
+                    RequiredAcl(operation, "topic", topics.name(kind))
                     for kind in KINDS
-                    for how in ("Alter", "DescribeConfigs")
+                    for operation in ("Alter", "DescribeConfigs")
                 ),
                 *(
-                    RequiredAcl(how, "topic", topics.lineage)
-                    for how in ("Create", "Read", "Write", "DescribeConfigs")
+                    RequiredAcl(operation, "topic", topics.lineage)
+                    for operation in ("Create", "Read", "Write", "DescribeConfigs")
                 ),
                 RequiredAcl("Describe", "group", topics.group),
             ]

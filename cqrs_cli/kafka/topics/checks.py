@@ -6,12 +6,12 @@ from typing import TypeAlias
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.personal_checks import key_mistakes, plain_mistakes
-from cqrs_cli.kafka.topics.topic_info import UNLIMITED, TopicInfo, refusing_times, wrong_setting
+from cqrs_cli.kafka.topics.topic_info import UNLIMITED, TopicInfo, timestamp_limits_set, wrong_setting
 from cqrs_cli.kafka.topics.topics import (
-    ENVELOPE_ROOM,
+    ENVELOPE_OVERHEAD,
     KINDS,
     LINEAGE_CONFIGS,
-    TOMBSTONES,
+    MIN_TOMBSTONE_MS,
     AggregateTopics,
     ExtraKind,
     Kind,
@@ -66,54 +66,63 @@ def mistakes(
     lineage, keys = extras.get("lineage"), extras.get("keys")
     return [
         *(() if keys is None else key_mistakes(topics, found, keys)),
-        *(_same_partitions(topics, found) if lineage is None else _grown(topics, found, lineage)),
-        *_wanted_partitions(topics, found, plan),
+        *(
+            _equal_partition_counts(topics, found)
+            if lineage is None
+            else _repartitioned(topics, found, lineage)
+        ),
+        *_requested_partitions(topics, found, plan),
         *(error for kind, info in found.items() for error in _deletion(topics, kind, info)),
         *(plain_mistakes(topics, found, plan) if plan.personal else ()),
         *_timestamps(topics, found),
         *_outcomes_retention(topics, found, plan.dedup_window),
         *_sizes(topics, found),
-        *_copies(topics, [*found.items(), *extras.items()]),
+        *_replicas(topics, [*found.items(), *extras.items()]),
     ]
 
 
-def _same_partitions(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
+def _equal_partition_counts(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
     counts = {topics.name(kind): info.partitions for kind, info in found.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
         yield ConfigurationError(
             f"the topics of {topics.aggregate} differ in their number of partitions: {listed}",
-            "all five need the same: delete those that hold nothing yet, then cqrs init",
+            "all five need the same count: delete the empty topics, then run cqrs init",
         )
 
 
-def _wanted_partitions(
+def _requested_partitions(
     topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan
 ) -> Iterable[ConfigurationError]:
     """Check that the topics have the partition count that the operator requested."""
     count = min((info.partitions for info in found.values()), default=plan.partitions)
-    if not plan.insist or count == plan.partitions:
+    if not plan.requires_partitions or count == plan.partitions:
         return
     what = f"the topics of {topics.aggregate} have {count} partitions, not {plan.partitions}"
     if plan.partitions > count and plan.partitions % count == 0:
         yield ConfigurationError(
-            what, f"let them grow: cqrs repartition {topics.aggregate} --partitions {plan.partitions}"
+            what, f"raise the count: cqrs repartition {topics.aggregate} --partitions {plan.partitions}"
         )
     else:
         yield ConfigurationError(
             what,
-            "leave out --partitions; they grow to a multiple: "
+            "leave out --partitions; the count can be raised to a multiple: "
             f"cqrs repartition {topics.aggregate} --partitions {2 * count}",
         )
 
 
-def _grown(
+def _repartitioned(
     topics: Topics, found: Mapping[Kind, TopicInfo], lineage: TopicInfo
 ) -> Iterable[ConfigurationError]:
-    """The commands topic grows last: a command must not be in a partition whose results cannot be written."""
+    """Check a repartitioned aggregate. Its commands topic gets new partitions last: a command must not be in a
+    partition
+    whose results cannot be written.
+    """
     for name, wanted in LINEAGE_CONFIGS.items():
         if (value := lineage.configs.get(name, wanted)) != wanted:
-            yield wrong_setting(topics.lineage, name, value, wanted, "what it says must not be deleted")
+            yield wrong_setting(
+                topics.lineage, name, value, wanted, "the partition history must not be deleted"
+            )
     count = found["commands"].partitions if "commands" in found else 0
     fewer = [
         f"{topics.name(kind)} {info.partitions}" for kind, info in found.items() if info.partitions < count
@@ -122,7 +131,7 @@ def _grown(
         yield ConfigurationError(
             f"the topics of {topics.aggregate} differ in their number of partitions: "
             f"{topics.commands} {count}, but {', '.join(fewer)}",
-            f"let them grow, too: cqrs repartition {topics.aggregate} --partitions {count}",
+            f"raise the other counts, too: cqrs repartition {topics.aggregate} --partitions {count}",
         )
 
 
@@ -134,33 +143,35 @@ def _deletion(topics: Topics, kind: Kind, info: TopicInfo) -> Iterable[Configura
             yield wrong_setting(
                 name, "cleanup.policy", policy, "compact", "deferred commands would be deleted"
             )
-        if (kept := info.number("delete.retention.ms", TOMBSTONES)) < TOMBSTONES:
-            why = "an owner that reads slowly would miss that a command was decided"
-            yield wrong_setting(name, "delete.retention.ms", str(kept), f"at least {TOMBSTONES}", why)
+        if (retention := info.number("delete.retention.ms", MIN_TOMBSTONE_MS)) < MIN_TOMBSTONE_MS:
+            why = "a slow owner would miss the tombstone of a decided command"
+            yield wrong_setting(
+                name, "delete.retention.ms", str(retention), f"at least {MIN_TOMBSTONE_MS}", why
+            )
     elif policy != "delete":
-        why = (
-            "compaction deletes events" if kind == "events" else "compaction deletes what is still to be read"
-        )
+        why = "compaction deletes events" if kind == "events" else "compaction deletes unread records"
         yield wrong_setting(name, "cleanup.policy", policy, "delete", why)
-    if kind == "events" and (kept := info.number("retention.ms", UNLIMITED)) != UNLIMITED:
+    if kind == "events" and (retention := info.number("retention.ms", UNLIMITED)) != UNLIMITED:
         why = "events are the source of truth, and would be deleted"
-        yield wrong_setting(name, "retention.ms", str(kept), "-1", why)
+        yield wrong_setting(name, "retention.ms", str(retention), "-1", why)
     if kind in _PERMANENT and (size := info.number("retention.bytes", UNLIMITED)) != UNLIMITED:
-        yield wrong_setting(
-            name, "retention.bytes", str(size), "-1", "records would be deleted before their time"
-        )
+        yield wrong_setting(name, "retention.bytes", str(size), "-1", "records would be deleted too early")
 
 
 def _timestamps(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
     for kind, info in found.items():
         wanted = "LogAppendTime" if kind == "commands" else "CreateTime"
-        why = "clients' clocks would decide" if kind == "commands" else "its records carry the command's time"
-        if (stamped := info.configs.get("message.timestamp.type", "CreateTime")) != wanted:
-            yield wrong_setting(topics.name(kind), "message.timestamp.type", stamped, wanted, why)
+        why = (
+            "clients' clocks would determine the time"
+            if kind == "commands"
+            else "its records carry the command's time"
+        )
+        if (timestamp_type := info.configs.get("message.timestamp.type", "CreateTime")) != wanted:
+            yield wrong_setting(topics.name(kind), "message.timestamp.type", timestamp_type, wanted, why)
         if kind == "commands":
             continue  # the broker stamps commands, and never rejects its own time
-        why = "a command's outcome would be refused for ever once the broker's clock leapt by more"
-        yield from refusing_times(topics.name(kind), info, why)
+        why = "after a larger jump of the broker's clock, a command's outcome would be rejected for ever"
+        yield from timestamp_limits_set(topics.name(kind), info, why)
 
 
 def _outcomes_retention(
@@ -169,13 +180,17 @@ def _outcomes_retention(
     """A rebuilt shard reads the remembered ids from outcomes, up to one window before the oldest possible command."""
     if not {"commands", "outcomes"} <= found.keys():
         return
-    asked = found["commands"].number("retention.ms", UNLIMITED)
-    kept = found["outcomes"].number("retention.ms", UNLIMITED)
-    least = UNLIMITED if asked == UNLIMITED else asked + 2 * milliseconds(window)
-    if kept != UNLIMITED and (least == UNLIMITED or kept < least):
-        why = f"the commands' retention and two dedup windows of {show_duration(window)} must fit in"
+    commands_retention = found["commands"].number("retention.ms", UNLIMITED)
+    retention = found["outcomes"].number("retention.ms", UNLIMITED)
+    minimum = UNLIMITED if commands_retention == UNLIMITED else commands_retention + 2 * milliseconds(window)
+    if retention != UNLIMITED and (minimum == UNLIMITED or retention < minimum):
+        why = f"it must cover the commands' retention and two dedup windows of {show_duration(window)}"
         yield wrong_setting(
-            topics.outcomes, "retention.ms", str(kept), f"at least {least}" if least >= 0 else "-1", why
+            topics.outcomes,
+            "retention.ms",
+            str(retention),
+            f"at least {minimum}" if minimum >= 0 else "-1",
+            why,
         )
 
 
@@ -183,19 +198,19 @@ def _sizes(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[Configur
     """A dead letter contains the command's bytes and the reason, so its topic must accept larger records."""
     if "commands" not in found:
         return
-    least = found["commands"].number("max.message.bytes", 0) + ENVELOPE_ROOM
+    minimum = found["commands"].number("max.message.bytes", 0) + ENVELOPE_OVERHEAD
     for kind in ("outcomes", "dead-letters", "deferred"):
         info = found.get(kind)
-        if info is not None and (size := info.number("max.message.bytes", 0)) < least:
-            why = "a command of the largest size must fit in with its reason"
-            yield wrong_setting(topics.name(kind), "max.message.bytes", str(size), f"at least {least}", why)
+        if info is not None and (size := info.number("max.message.bytes", 0)) < minimum:
+            why = "a command of the largest size and its reason must fit"
+            yield wrong_setting(topics.name(kind), "max.message.bytes", str(size), f"at least {minimum}", why)
 
 
-def _copies(
+def _replicas(
     topics: Topics, found: Iterable[tuple[Kind | ExtraKind, TopicInfo]]
 ) -> Iterable[ConfigurationError]:
     """With three replicas, two must have a record before it counts as written."""
     for kind, info in found:
         if info.replication >= 3 and (least := info.number("min.insync.replicas", 1)) < 2:
-            why = "what was acknowledged would be lost with one broker"
+            why = "acknowledged records would be lost with one broker"
             yield wrong_setting(topics.name(kind), "min.insync.replicas", str(least), "at least 2", why)

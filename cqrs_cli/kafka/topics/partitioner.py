@@ -17,35 +17,43 @@ _HASHES: dict[str, Callable[[bytes, int], int]] = {
 
 def partition_for(partitioner: Partitioner, key: bytes, partitions: int) -> int | None:
     """Return the partition that `key` hashes to; None if the partitioner is none: it may be in any partition."""
-    hashed = _HASHES.get(partitioner)
-    return hashed(key, partitions) if hashed else None
+    hash_key = _HASHES.get(partitioner)
+    return hash_key(key, partitions) if hash_key else None
 
 
 def partition_function(partitioner: Partitioner, partitions: int) -> Callable[[bytes], int] | None:
     """Return `partition_for` with a fixed number of partitions, for a hot path; None if the partitioner is none."""
-    hashed = _HASHES.get(partitioner)
-    return None if hashed is None else lambda key: hashed(key, partitions)
+    hash_key = _HASHES.get(partitioner)
+    return None if hash_key is None else lambda key: hash_key(key, partitions)
 
 
 class KeyHome(NamedTuple):
-    """A key filter: the keys that hash to `partition` among `among` partitions."""
+    """A key filter: the keys that hash to `partition` among `partition_count` partitions."""
 
     partitioner: Partitioner
-    among: int
+    partition_count: int
     partition: int
 
-    def has(self, key: bytes) -> bool:
+    def matches(self, key: bytes) -> bool:
         """True if the key hashes to the partition; always True if the partitioner is none."""
-        return partition_for(self.partitioner, key, self.among) in (self.partition, None)
+        return partition_for(self.partitioner, key, self.partition_count) in (self.partition, None)
 
-    def held(self, records: list[Record]) -> list[Record]:
+    def matching(self, records: list[Record]) -> list[Record]:
         """Return the records whose key hashes to the partition."""
-        hashed, among, partition = _HASHES.get(self.partitioner), self.among, self.partition
-        if hashed is None:
+        hash_key, partition_count, partition = (
+            _HASHES.get(self.partitioner),
+            self.partition_count,
+            self.partition,
+        )
+        if hash_key is None:
             return records
-        return [one for one in records if one.key is not None and hashed(one.key, among) == partition]
+        return [
+            record
+            for record in records
+            if record.key is not None and hash_key(record.key, partition_count) == partition
+        ]
 
 
-def target(partitioner: Partitioner, key: bytes, partitions: int) -> int:
+def target_partition(partitioner: Partitioner, key: bytes, partitions: int) -> int:
     """Return the partition to send `key` to; the partition of Java's default if the partitioner is none."""
     return _HASHES.get(partitioner, murmur2)(key, partitions)

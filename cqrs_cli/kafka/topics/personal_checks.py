@@ -3,11 +3,17 @@
 from collections.abc import Iterable, Mapping
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.topics.topic_info import UNLIMITED, TopicInfo, above, refusing_times, wrong_setting
+from cqrs_cli.kafka.topics.topic_info import (
+    UNLIMITED,
+    TopicInfo,
+    above_limit,
+    timestamp_limits_set,
+    wrong_setting,
+)
 from cqrs_cli.kafka.topics.topics import (
-    COMPACTION_LAG,
-    LONGEST_SEGMENT,
-    PLAIN_KINDS,
+    COMPACTION_LAG_MS,
+    MAX_SEGMENT_MS,
+    UNENCRYPTED_KINDS,
     Kind,
     TopicPlan,
     Topics,
@@ -25,19 +31,19 @@ def key_mistakes(
     count = found["commands"].partitions if "commands" in found else keys.partitions
     if count % keys.partitions:
         yield ConfigurationError(
-            f"topic {name} has {keys.partitions} partitions, and {topics.commands} {count}: not a multiple, so keys"
-            " would be looked for where they are not",
-            "somebody has changed it: restore it with the partitions that it had",
+            f"topic {name} has {keys.partitions} partitions, and {topics.commands} {count}: not a multiple, so owners"
+            " would look for keys in the wrong partition",
+            "the partition count was changed: restore the topic with its former count",
         )
     if (policy := keys.configs.get("cleanup.policy", "delete")) != "compact":
         yield wrong_setting(
-            name, "cleanup.policy", policy, "compact", "keys would be deleted, and what they open lost"
+            name, "cleanup.policy", policy, "compact", "keys would be deleted, and encrypted data lost"
         )
     why = "a key that was erased would stay on the brokers' disks"
-    yield from above(name, keys, "max.compaction.lag.ms", COMPACTION_LAG, why)
-    yield from above(name, keys, "segment.ms", COMPACTION_LAG, why)
-    yield from refusing_times(
-        name, keys, "a key would be refused for ever once the broker's clock leapt by more"
+    yield from above_limit(name, keys, "max.compaction.lag.ms", COMPACTION_LAG_MS, why)
+    yield from above_limit(name, keys, "segment.ms", COMPACTION_LAG_MS, why)
+    yield from timestamp_limits_set(
+        name, keys, "after a larger jump of the broker's clock, a key would be rejected for ever"
     )
 
 
@@ -46,9 +52,9 @@ def plain_mistakes(
 ) -> Iterable[ConfigurationError]:
     """Yield errors for topics with unencrypted personal values, which must be deleted in time."""
     why = "personal values stay there as they were sent"
-    for kind in PLAIN_KINDS:
+    for kind in UNENCRYPTED_KINDS:
         if (info := found.get(kind)) is not None:
             if info.number("retention.ms", UNLIMITED) == UNLIMITED:
                 wanted = f"a limit such as {milliseconds(plan.commands_retention)}"
                 yield wrong_setting(topics.name(kind), "retention.ms", str(UNLIMITED), wanted, why)
-            yield from above(topics.name(kind), info, "segment.ms", LONGEST_SEGMENT, why)
+            yield from above_limit(topics.name(kind), info, "segment.ms", MAX_SEGMENT_MS, why)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
-from cqrs_cli.kafka.topics.topics import least_in_sync
+from cqrs_cli.kafka.topics.topics import min_insync_replicas
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ProcessTopics:
             "cleanup.policy": "compact",
             "segment.bytes": str(4 * 1024 * 1024),
             "min.cleanable.dirty.ratio": "0.1",
-            "min.insync.replicas": least_in_sync(brokers),
+            "min.insync.replicas": min_insync_replicas(brokers),
         }
 
     def mistake(self, info: TopicInfo | None) -> ConfigurationError | None:
@@ -66,31 +66,42 @@ class ProcessUse(NamedTuple):
     sources: tuple[str, ...]
     targets: tuple[str, ...]
 
-    def needs(self) -> list[RequiredAcl]:
+    def required_acls(self) -> list[RequiredAcl]:
         """Return the ACLs that a run of the process manager needs."""
-        return process_needs(self.topics, self.sources, self.targets)
+        return process_acls(self.topics, self.sources, self.targets)
 
 
-def process_needs(topics: ProcessTopics, sources: Iterable[str], targets: Iterable[str]) -> list[RequiredAcl]:
-    """The ACLs that a process manager needs: `sources` are topics of events, `targets` topics of commands.
+def process_acls(topics: ProcessTopics, sources: Iterable[str], targets: Iterable[str]) -> list[RequiredAcl]:
+    """Return the ACLs that a process manager needs: `sources` are topics of events, `targets` topics of commands.
 
     A lineage topic exists only after a repartitioning, but without an ACL a user cannot find out whether it exists.
     """
-    heard = [name for topic in sources for name in (topic, f"{topic.removesuffix('.events')}.lineage")]
+    subscribed = [name for topic in sources for name in (topic, f"{topic.removesuffix('.events')}.lineage")]
     return [
-        *(RequiredAcl(how, "topic", topic) for topic in heard for how in ("Read", "DescribeConfigs")),
-        *(RequiredAcl(how, "topic", topic) for topic in targets for how in ("Write", "DescribeConfigs")),
-        *(RequiredAcl(how, "topic", topics.positions) for how in ("Read", "Write", "DescribeConfigs")),
+        *(
+            RequiredAcl(operation, "topic", topic)
+            for topic in subscribed
+            for operation in ("Read", "DescribeConfigs")
+        ),
+        *(
+            RequiredAcl(operation, "topic", topic)
+            for topic in targets
+            for operation in ("Write", "DescribeConfigs")
+        ),
+        *(
+            RequiredAcl(operation, "topic", topics.positions)
+            for operation in ("Read", "Write", "DescribeConfigs")
+        ),
         RequiredAcl("Read", "group", topics.group),
         RequiredAcl("Write", "transactional-id", topics.transactional_ids, prefixed=True),
     ]
 
 
-def process_refusal(missing: Sequence[RequiredAcl]) -> ConfigurationError:
+def denied_process_acls(missing: Sequence[RequiredAcl]) -> ConfigurationError:
     """Return the error for a user that lacks these ACLs, at least one."""
     if len(missing) == 1:
         return missing[0].denied()
     listed = "; ".join(map(str, missing))
     return ConfigurationError(
-        f"not allowed, which a process manager needs: {listed}", "docs/processes.md says how to grant each"
+        f"missing ACLs, which a process manager needs: {listed}", "docs/processes.md shows how to grant each"
     )

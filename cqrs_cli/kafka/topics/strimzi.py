@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
+from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, required_acls
 from cqrs_cli.kafka.topics.process_topics import ProcessUse
 from cqrs_cli.kafka.topics.topics import KINDS, TopicPlan, Topics, extra_configs
 
@@ -64,9 +64,9 @@ def _user(
     cluster: str,
     prefix: str,
 ) -> dict[str, Any]:
-    wanted = [need for topics, plan in aggregates for need in needs(role, topics, plan.personal)]
+    wanted = [acl for topics, plan in aggregates for acl in required_acls(role, topics, plan.personal)]
     if role == "run":
-        wanted += [need for one in processes for need in one.needs()]
+        wanted += [acl for process in processes for acl in process.required_acls()]
     spec = {
         "authentication": {"type": "scram-sha-512"},
         "authorization": {"type": "simple", "acls": list(_acls(wanted))},
@@ -77,41 +77,41 @@ def _user(
 def _acls(wanted: Iterable[RequiredAcl]) -> Iterator[dict[str, Any]]:
     """Yield one entry for each resource, with all operations on it."""
     operations: dict[tuple[str, str, bool], list[str]] = {}
-    for need in wanted:
-        known = operations.setdefault((need.resource, need.name, need.prefixed), [])
-        if need.operation not in known:
-            known.append(need.operation)
+    for acl in wanted:
+        allowed_operations = operations.setdefault((acl.resource, acl.name, acl.prefixed), [])
+        if acl.operation not in allowed_operations:
+            allowed_operations.append(acl.operation)
     for (resource, name, prefixed), allowed in operations.items():
         pattern = "prefix" if prefixed else "literal"
-        where = {"type": _TYPES[resource], "name": name, "patternType": pattern}
-        yield {"resource": where, "operations": allowed}
+        resource_spec = {"type": _TYPES[resource], "name": name, "patternType": pattern}
+        yield {"resource": resource_spec, "operations": allowed}
 
 
 def _resource(kind: str, name: str, spec: dict[str, Any], cluster: str) -> dict[str, Any]:
     """Return a resource. Kubernetes names have lower-case letters, digits, `-` and `.`; the spec has the real name."""
-    known_as = re.sub(r"[^a-z0-9.-]", "-", name.lower()).strip("-.")
+    resource_name = re.sub(r"[^a-z0-9.-]", "-", name.lower()).strip("-.")
     labels = {"strimzi.io/cluster": cluster}
     return {
         "apiVersion": API_VERSION,
         "kind": kind,
-        "metadata": {"name": known_as, "labels": labels},
+        "metadata": {"name": resource_name, "labels": labels},
         "spec": spec,
     }
 
 
 def manifests_text(resources: Iterable[dict[str, Any]]) -> str:
     """Return the manifests as YAML documents."""
-    return "".join("---\n" + "\n".join(_lines(one)) + "\n" for one in resources)
+    return "".join("---\n" + "\n".join(_lines(resource)) + "\n" for resource in resources)
 
 
 def _lines(value: dict[str, Any], indent: str = "") -> Iterator[str]:
     """Yield a mapping as YAML in block style; each member of a list is written in one line."""
-    for key, one in value.items():
-        if isinstance(one, dict):
+    for key, member_value in value.items():
+        if isinstance(member_value, dict):
             yield f"{indent}{key}:"
-            yield from _lines(one, f"{indent}  ")
-        elif isinstance(one, list):
+            yield from _lines(member_value, f"{indent}  ")
+        elif isinstance(member_value, list):
             yield f"{indent}{key}:"
-            yield from (f"{indent}  - {json.dumps(member)}" for member in one)
+            yield from (f"{indent}  - {json.dumps(member)}" for member in member_value)
         else:
-            yield f"{indent}{key}: {json.dumps(one)}"
+            yield f"{indent}{key}: {json.dumps(member_value)}"

@@ -14,19 +14,19 @@ KINDS: tuple[Kind, ...] = ("commands", "events", "outcomes", "dead-letters", "de
 ExtraKind = Literal["lineage", "keys"]
 
 #: The topics that contain personal values unencrypted: for an aggregate with personal fields they need a retention.
-PLAIN_KINDS: tuple[Kind, ...] = ("commands", "dead-letters")
+UNENCRYPTED_KINDS: tuple[Kind, ...] = ("commands", "dead-letters")
 
 #: Minimal lifetime of a tombstone of the deferred topic, ms, so that a reader that stopped half-way still reads it.
-TOMBSTONES = 24 * 3600 * 1000
+MIN_TOMBSTONE_MS = 24 * 3600 * 1000
 
 #: Milliseconds after which compaction may, and must, remove a replaced record of the keys topic.
-COMPACTION_LAG = 3600 * 1000
+COMPACTION_LAG_MS = 3600 * 1000
 
 #: Milliseconds after which a segment with unencrypted values is closed: retention deletes closed segments only.
-LONGEST_SEGMENT = 24 * 3600 * 1000
+MAX_SEGMENT_MS = 24 * 3600 * 1000
 
 #: Bytes, in addition to the command, for headers, reason and envelope in outcomes, dead letters and deferred commands.
-ENVELOPE_ROOM = 64 * 1024
+ENVELOPE_OVERHEAD = 64 * 1024
 
 #: The largest difference between a record's timestamp and the broker's clock that Kafka can allow, ms.
 ANY_DIFFERENCE = 2**63 - 1
@@ -39,17 +39,20 @@ TIMESTAMP_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.
 MAX_MESSAGE_BYTES = 1_048_588
 
 
-def least_in_sync(brokers: int) -> str:
+def min_insync_replicas(brokers: int) -> str:
     """Return the number of replicas that must have a record before it counts as written."""
     return "2" if brokers >= 3 else "1"
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """The settings of new topics. `insist`: the operator requested this partition count; another is a mistake."""
+    """The settings of new topics.
+
+    `requires_partitions`: the operator requested this partition count, so another count is a mistake.
+    """
 
     partitions: int = 4
-    insist: bool = False
+    requires_partitions: bool = False
     commands_retention: timedelta = timedelta(days=7)
     outcomes_retention: timedelta | None = None  # None: unlimited; dead letters have the same retention
     dedup_window: timedelta = timedelta(hours=24)
@@ -67,28 +70,28 @@ class TopicPlan:
 
         Time and size limits are set explicitly, so that a broker's defaults do not delete events.
         """
-        is_plain = self.personal and kind in PLAIN_KINDS
+        is_unencrypted = self.personal and kind in UNENCRYPTED_KINDS
         retention = (
             self.commands_retention
-            if kind == "commands" or is_plain
+            if kind == "commands" or is_unencrypted
             else None
             if kind in ("events", "deferred")
             else self.outcomes_retention
         )
         # The broker stamps commands, so clients' clocks decide nothing; the other topics have the command's timestamp.
         stamped_by_broker = kind == "commands"
-        room = ENVELOPE_ROOM if kind in ("outcomes", "dead-letters", "deferred") else 0
-        compacted = {"delete.retention.ms": str(TOMBSTONES), "min.cleanable.dirty.ratio": "0.1"}
+        overhead = ENVELOPE_OVERHEAD if kind in ("outcomes", "dead-letters", "deferred") else 0
+        compacted = {"delete.retention.ms": str(MIN_TOMBSTONE_MS), "min.cleanable.dirty.ratio": "0.1"}
         return {
             **({} if stamped_by_broker else dict.fromkeys(TIMESTAMP_LIMITS, str(ANY_DIFFERENCE))),
             "cleanup.policy": "compact" if kind == "deferred" else "delete",
             **(compacted if kind == "deferred" else {}),
             "retention.ms": "-1" if retention is None else str(milliseconds(retention)),
             "retention.bytes": "-1",
-            **({"segment.ms": str(LONGEST_SEGMENT)} if is_plain else {}),
+            **({"segment.ms": str(MAX_SEGMENT_MS)} if is_unencrypted else {}),
             "message.timestamp.type": "LogAppendTime" if stamped_by_broker else "CreateTime",
-            "max.message.bytes": str(max_message_bytes + room),
-            "min.insync.replicas": least_in_sync(brokers),
+            "max.message.bytes": str(max_message_bytes + overhead),
+            "min.insync.replicas": min_insync_replicas(brokers),
         }
 
     @staticmethod
@@ -105,10 +108,10 @@ KEYS_CONFIGS = {
     "cleanup.policy": "compact",
     "retention.ms": "-1",
     "retention.bytes": "-1",
-    "segment.ms": str(COMPACTION_LAG),
-    "max.compaction.lag.ms": str(COMPACTION_LAG),
+    "segment.ms": str(COMPACTION_LAG_MS),
+    "max.compaction.lag.ms": str(COMPACTION_LAG_MS),
     "min.cleanable.dirty.ratio": "0.01",
-    "delete.retention.ms": str(TOMBSTONES),
+    "delete.retention.ms": str(MIN_TOMBSTONE_MS),
     **dict.fromkeys(TIMESTAMP_LIMITS, str(ANY_DIFFERENCE)),
 }
 
@@ -116,7 +119,7 @@ KEYS_CONFIGS = {
 def extra_configs(extra: ExtraKind, brokers: int = 1) -> dict[str, str]:
     """Return the configuration of a topic that only some aggregates have."""
     configs = {"lineage": LINEAGE_CONFIGS, "keys": KEYS_CONFIGS}[extra]
-    return {**configs, "min.insync.replicas": least_in_sync(brokers)}
+    return {**configs, "min.insync.replicas": min_insync_replicas(brokers)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +190,7 @@ class AggregateTopics:
     ids: Mapping[Kind, str]
     max_bytes: Mapping[Kind, int]
     lineage_id: str | None = None  # of the lineage topic; None: never repartitioned
-    keys_id: str | None = (
-        None  # of the keys topic; None: it has no personal fields, or was not asked for them
-    )
+    keys_id: str | None = None  # of the keys topic; None: no personal fields, or not requested
     key_partitions: int = 0  # of the keys topic: fixed when it was created
 
     def keys_partition(self, partition: int) -> int:

@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.payload_reference import payload_folder
 from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.acls import needs, refusal
+from cqrs_cli.kafka.topics.acls import denied_acls, required_acls
 from cqrs_cli.kafka.topics.checks import missing_topics
 from cqrs_cli.kafka.topics.topics import KINDS, Topics
 from cqrs_cli.payloads.store import ASIDE
@@ -65,8 +65,8 @@ def prove_erased(
     """
     began = time.monotonic()
     with Admin(connection) as admin:
-        if lacking := admin.missing_acls(needs("read", topics, personal=True)):
-            raise refusal(lacking, "read")
+        if lacking := admin.missing_acls(required_acls("read", topics, personal=True)):
+            raise denied_acls(lacking, "read")
         infos = admin.describe([*map(topics.name, KINDS), topics.keys])
         cluster_id = admin.cluster_id()
     missing = missing_topics(topics, [kind for kind in KINDS if topics.name(kind) in infos])

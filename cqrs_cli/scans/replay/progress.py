@@ -4,13 +4,13 @@ Events in spill files count as unread until they are folded.
 """
 
 from cqrs_cli.telemetry.datagrams import Address
-from cqrs_cli.telemetry.task_reports import TELL_EVERY, TaskReport, TaskReporter
+from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL, TaskReport, TaskReporter
 
 
 class ReplayProgress(TaskReporter):
     """Reports to the driver how many events of a partition are read and folded."""
 
-    def __init__(self, to: Address | None, task: int, start: int, every: float = TELL_EVERY) -> None:
+    def __init__(self, to: Address | None, task: int, start: int, every: float = REPORT_INTERVAL) -> None:
         """`start`: the offset from which the task reads."""
         self._task, self._start = task, start
         self._offsets = self._events = 0  # read so far
@@ -30,8 +30,8 @@ class ReplayProgress(TaskReporter):
     def wait(self, waiting: int) -> None:
         """Report the number of events on disk."""
         self._waiting = waiting
-        self.tell()
+        self.report_if_due()
 
-    def word(self) -> TaskReport:
+    def current_report(self) -> TaskReport:
         done = max(0.0, 1 - self._waiting / max(1, self._events))  # share of the read events that are folded
         return TaskReport(self._task, int(self._offsets * done), int(self._events * done))

@@ -26,7 +26,7 @@ from cqrs_cli.scans.replay.parts import in_part, part_of
 from cqrs_cli.scans.replay.progress import ReplayProgress
 from cqrs_cli.system.memory import memory_share
 from cqrs_cli.telemetry.datagrams import Address
-from cqrs_cli.telemetry.task_reports import TELL_EVERY
+from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL
 
 #: A number above all offsets of a log.
 _LINK = 1 << 52
@@ -40,7 +40,7 @@ class ReplayPlan(ReadPlan):
     parts: int = 1  # tasks per partition: each fetches all events, and folds its part
     memory: int | None = None  # bytes per task before spilling; None: its share of the machine
     words: Address | None = None  # where tasks send progress reports
-    tell_every: float = TELL_EVERY
+    tell_every: float = REPORT_INTERVAL
     chains: PartitionCounts | None = None  # of an aggregate that may have been repartitioned
     personal: bool = False  # decrypt personal fields, else redact them: digests are equal
 

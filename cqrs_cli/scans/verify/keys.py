@@ -61,7 +61,7 @@ class LatestKeys:
         proof.conclude(self._known(noted), since, self._is_ours)
 
     def _is_ours(self, subject: str) -> bool:
-        return self._home.has(subject.encode())
+        return self._home.matches(subject.encode())
 
     def _known(self, noted: Store) -> Known:
         """Yield each aggregate of the partition with a key entry or a key."""

@@ -73,7 +73,7 @@ class Parents(NamedTuple):
     def _read(
         self, split: Split, spans: dict[Kind, tuple[int, int]], kind: LogName
     ) -> Iterator[list[Record]]:
-        return map(self.keeps.held, self.read(self._parent(split), kind, *spans[kind]))
+        return map(self.keeps.matching, self.read(self._parent(split), kind, *spans[kind]))
 
     def _scope(self, scope: Scope, split: Split, spans: dict[Kind, tuple[int, int]]) -> Scope:
         """Return the scope of a parent. The parent's own verification checks key partitions and event shapes."""

@@ -9,14 +9,14 @@ from cqrs_cli.core.deferral.deferrals import EARLY
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import Partitioner, target
+from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.proof.key_partitions import Homes
 from cqrs_cli.scans.verify.since import Generations
 from cqrs_cli.scans.verify.state import ShardComparison
 from cqrs_cli.telemetry.datagrams import Address
-from cqrs_cli.telemetry.task_reports import TELL_EVERY
+from cqrs_cli.telemetry.task_reports import REPORT_INTERVAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ProofPlan:
     shards: Path | None = None  # the folder of the shards to compare with
     since: Generations | None = None  # folders of the earlier and the new checkpoint
     words: Address | None = None  # where tasks send progress reports
-    tell_every: float = TELL_EVERY
+    tell_every: float = REPORT_INTERVAL
     early: int = EARLY  # by how much a deferred command may be early, ms
     lineage: PartitionLineage | None = None  # after a repartitioning
     patience: float = 40.0  # timeout in s for open transactions: a killed owner's takes 20 s
@@ -42,7 +42,7 @@ class ProofPlan:
         """Return the history of a partition's keys; None if the aggregate was never repartitioned."""
         if self.lineage is None:
             return None
-        return Homes(self.lineage, partition, partial(target, self.partitioner))
+        return Homes(self.lineage, partition, partial(target_partition, self.partitioner))
 
 
 class ProofResult(NamedTuple):

@@ -171,7 +171,7 @@ class StateCheck:
         self, cache: StateCache, records: list[Record], proof: Proof, parent: int | None = None
     ) -> dict[str, VersionedState]:
         states: dict[str, VersionedState] = {}
-        for record in records if self._keeps is None else self._keeps.held(records):
+        for record in records if self._keeps is None else self._keeps.matching(records):
             try:
                 event = read_event(record.value)
             except ValueError:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from cqrs_cli.core.decision_rules import DecisionRules
 from cqrs_cli.core.lineage import PartitionLineage
 from cqrs_cli.core.messages.repartitioning import Split
-from cqrs_cli.kafka.topics.partitioner import Partitioner, target
+from cqrs_cli.kafka.topics.partitioner import Partitioner, target_partition
 from cqrs_cli.proof.key_partitions import Homes
 from cqrs_cli.proof.traces import LIMIT
 from cqrs_cli.scans.whatif.redeciding import Simulation
@@ -48,7 +48,7 @@ def stages(
     if lineage is None:
         yield DecidingStage(0, LIMIT, rules)
         return
-    homes, start = Homes(lineage, rules.partition, partial(target, partitioner)), 0
+    homes, start = Homes(lineage, rules.partition, partial(target_partition, partitioner)), 0
     for split in [*homes.splits, None]:
         partition_of, heir_of = partial(homes.home, command=start), partial(homes.heir, command=start)
         now = replace(rules, partition_of=partition_of, heir_of=heir_of)

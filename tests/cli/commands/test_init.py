@@ -77,7 +77,7 @@ def test_growing_partitions_exits_3(init: DeliveryReport) -> None:
     status, document = init("counter", "--partitions", "8")
     assert (status, document["error"]["code"]) == (3, "CONFIGURATION")
     assert "have 4 partitions, not 8" in document["error"]["message"]
-    assert document["error"]["hint"].startswith("let them grow: cqrs repartition -b")
+    assert document["error"]["hint"].startswith("raise the count: cqrs repartition -b")
 
 
 def test_dry_runs_start_no_broker(root: Path, capfd: pytest.CaptureFixture[str]) -> None:

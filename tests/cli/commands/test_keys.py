@@ -7,7 +7,7 @@ import pytest
 
 from cqrs_cli.core.personal.encryption import DataKey
 from cqrs_cli.kafka import clients
-from cqrs_cli.kafka.admin.topics import Admin, make_extra
+from cqrs_cli.kafka.admin.topics import Admin, create_extra
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.keys.keyring import Keyring, load_ring
@@ -78,7 +78,7 @@ def rotated(on_broker: Cqrs, connection: Connection, prefix: str, ring_file: Pat
     old = load_ring(f"file:{ring_file}")
     on_broker("keys", "rotate")
     with Admin(connection) as admin:
-        make_extra(admin, topics, "keys", 2)
+        create_extra(admin, topics, "keys", 2)
     wrap(connection, topics, "a", old)
     wrap(connection, topics, "b", load_ring(f"file:{ring_file}"))
     return on_broker

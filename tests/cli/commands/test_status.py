@@ -133,7 +133,7 @@ def test_status_names_hiding_transaction(
     assert f"abort --topic {topic} --partition 0 --start-offset {first['offset']}" in first["way_out"]
     said = decided("status").out
     offset = first["offset"]
-    hidden = f"{topic} partition 0: nobody sees the records from offset {offset} on"
+    hidden = f"{topic} partition 0: the records from offset {offset} on are invisible"
     assert hidden in " ".join(said.split())
     assert "end the program that opened it, or kafka-transactions.sh" in " ".join(said.split())
     client.abort_transaction(10)

@@ -4,7 +4,7 @@ import pytest
 
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.partitioner import target_partition
 from tests.following.processes.stage import RunningProcess, Stage, orders
 from tests.support.waiting import eventually
 
@@ -61,7 +61,7 @@ def test_commands_say_where_they_come_from(connection: Connection, prefix: str) 
         assert command["source"] == "/cqrs/process/checkout"
         assert command["data"] == {"customer": "ann"}
         assert command["key"] == command["subject"].encode()
-        assert command["partition"] == target("murmur2", command["key"], 3)
+        assert command["partition"] == target_partition("murmur2", command["key"], 3)
 
 
 @pytest.mark.covers("reacted-once")

@@ -14,7 +14,7 @@ from cqrs_cli.core.react import MAX_SENT
 from cqrs_cli.following.processes.compose import MAX_SENT_BYTES
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_needs
+from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_acls
 from tests.scenarios.secured.acls import granted
 from tests.support import ROOT
 from tests.support.user_code import write_process
@@ -42,7 +42,7 @@ def test_page_lists_the_acls() -> None:
     events, commands = (
         [f"{name}.{kind}" for name in ("order", "payment")] for kind in ("events", "commands")
     )
-    assert sorted(shown) == sorted(process_needs(ProcessTopics("checkout"), events, commands))
+    assert sorted(shown) == sorted(process_acls(ProcessTopics("checkout"), events, commands))
 
 
 def test_limits_are_as_said() -> None:

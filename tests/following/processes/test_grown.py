@@ -10,7 +10,7 @@ from cqrs_cli.core.messages.repartitioning import Grow, Growth, Split, growth_va
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.processes.topics import heard_topics
 from cqrs_cli.kafka import clients, readers
-from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
+from cqrs_cli.kafka.admin.repartitioning import add_partitions, create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import require_all_partitions
@@ -33,9 +33,9 @@ class GrowingStage(Stage):
         """Add a partition. The parent has not split yet."""
         topics = Topics("order", self.prefix)
         with Admin(self.connection) as admin:
-            make_lineage(admin, topics)
+            create_lineage_topic(admin, topics)
             self.note(Grow(1, 2))
-            grow_topics(admin, topics, 2)
+            add_partitions(admin, topics, 2)
 
     def split(self, events: int) -> None:
         self.note(Split(0, 1, 2, 0, events, 0, 0, 0))
@@ -132,7 +132,7 @@ def test_hidden_split_keeps_nobody_from_planning(stage: GrowingStage) -> None:
 def test_process_alone_ends_at_growth(stage: GrowingStage) -> None:
     plan = stage.plan(once=False)
     stage.grow()
-    sizes = heard_topics(plan, plan.subscriptions).check()
+    sizes = heard_topics(plan, plan.subscriptions).check_ids()
     with pytest.raises(UnavailableError, match="has 2 partitions now, 1 of them are read"):
         require_all_partitions(sizes, [one.source for one in plan.subscriptions])
     assert errors(react_here(stage.plan())) == []

@@ -11,7 +11,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.status.columns import partition_document
 from cqrs_cli.status.rates import StatusSnapshot
-from cqrs_cli.telemetry.blocked_file import blocked_by
+from cqrs_cli.telemetry.blocked_file import read_reason
 from tests.following.processes.stage import RunningProcess, Stage, orders, react_here
 from tests.support.checkout import statuses
 from tests.support.short_timeouts import impatience
@@ -74,7 +74,7 @@ def test_status_names_what_it_waits_for(
     assert f"checkout < order 0: it waits: {why}" in " ".join(shown(stage, capsys).split())
     stranger.abort_transaction(10)
     eventually(lambda: stage.asked() == orders(0, 1))
-    eventually(lambda: not blocked_by(process.plan.place(process.plan.subscriptions[0])))
+    eventually(lambda: not read_reason(process.plan.place(process.plan.subscriptions[0])))
     process.end()
 
 

@@ -10,7 +10,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.repartitioning import Grow
 from cqrs_cli.kafka import clients, readers
-from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
+from cqrs_cli.kafka.admin.repartitioning import add_partitions, create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.lineage_log import request_repartitioning
@@ -90,9 +90,9 @@ def test_target_that_has_grown_is_clean(stage: Stage) -> None:
     topics = Topics("payment", stage.prefix)
     count = readers.partition_count(stage.connection, topics.commands)
     with Admin(stage.connection) as admin:
-        make_lineage(admin, topics)
+        create_lineage_topic(admin, topics)
         request_repartitioning(stage.connection, topics, Grow(count, 4 * count))
-        grow_topics(admin, topics, 4 * count)
+        add_partitions(admin, topics, 4 * count)
     forward(stage, records(stage.connection, topics.commands, 0)[0])
     stage.place(5, 5)
     stage.react()

@@ -88,13 +88,13 @@ def test_topics_lost_meanwhile_stop(
     harness = TopicHarness(connection, prefix, tmp_path, "order", 4)
     write_logs(connection, settings, prefix, 20)
     plan = prepared(settings, connection, file)
-    projected_topics(plan).check()
+    projected_topics(plan).check_ids()
     delete(harness, "events")
     with pytest.raises(ContradictionError, match=r"order\.events was deleted while recent_orders was filled"):
-        projected_topics(plan).check()
+        projected_topics(plan).check_ids()
     harness.make_topics()
     with pytest.raises(ContradictionError, match="was deleted and made again while"):
-        projected_topics(plan).check()
+        projected_topics(plan).check_ids()
 
 
 def test_positions_beyond_the_log_stop(

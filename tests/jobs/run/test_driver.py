@@ -65,7 +65,7 @@ def test_transaction_that_hides_commands_is_named(counters: TopicHarness, patien
     done = drive(Context(works_on), counters.plan(), notes, hidden=patience)
     (note,) = notes
     assert (
-        f"nobody sees the records from offset 3 on: open transaction {counters.topics.commands}.writer"
+        f"the records from offset 3 on are invisible: open transaction {counters.topics.commands}.writer"
         in note
     )
     assert "end the program that opened it, or kafka-transactions.sh" in note

@@ -13,7 +13,7 @@ from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.following.processes.plan import ProcessResult, Subscription
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.runs.reports import Reports
-from cqrs_cli.telemetry.datagrams import DatagramSender, tell_driver
+from cqrs_cli.telemetry.datagrams import DatagramSender, send_message
 from tests.support.waiting import eventually
 
 HERE = Partition("counter", 0)
@@ -91,8 +91,8 @@ def test_reports_of_local_runs_stay_here(reports: Reports) -> None:
 def test_notes_of_processes_are_said_once(reports: Reports) -> None:
     """The notes are reported while the process managers work, and not again at their end."""
     for _ in range(2):
-        tell_driver(reports.address, "process checkout waits")
-    tell_driver(None, "nobody hears")
+        send_message(reports.address, "process checkout waits")
+    send_message(None, "nobody hears")
     send(reports, OwnerReport("counter", 0, 1, 0, 1, "decide", notes=["a slow one"]))
     assert reports.new_messages() == ["process checkout waits", "a slow one"]
     assert reports.new_messages() == []

@@ -1,6 +1,6 @@
 import threading
 
-from cqrs_cli.kafka.admin.client import abandon
+from cqrs_cli.kafka.admin.client import close_failed
 from tests.support.waiting import eventually
 
 
@@ -17,7 +17,7 @@ def test_threads_that_begin_late_are_ended() -> None:
 
     thread = network._io_thread = threading.Thread(target=late, daemon=True)
     thread.start()
-    ending = threading.Thread(target=abandon, args=[client], daemon=True)
+    ending = threading.Thread(target=close_failed, args=[client], daemon=True)
     ending.start()
     ending.join(30)
     assert not ending.is_alive()

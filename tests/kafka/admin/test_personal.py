@@ -3,10 +3,10 @@
 import pytest
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.admin.repartitioning import grow_topics, make_lineage
+from cqrs_cli.kafka.admin.repartitioning import add_partitions, create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.topics import PLAIN_KINDS, TopicPlan, Topics
+from cqrs_cli.kafka.topics.topics import UNENCRYPTED_KINDS, TopicPlan, Topics
 from tests.support.topic_settings import configure
 
 pytestmark = pytest.mark.kafka
@@ -24,15 +24,15 @@ def _make_and_grow(admin: Admin, topics: Topics) -> None:
     plan = TopicPlan(partitions=4, personal=True)
     with pytest.raises(ConfigurationError, match=f"topic {topics.keys} does not exist.*: cqrs init bank"):
         check_topics(admin, topics, plan)
-    for kind in PLAIN_KINDS:
+    for kind in UNENCRYPTED_KINDS:
         with pytest.raises(ConfigurationError, match=rf"{kind} has (retention|segment)\.ms="):
             ensure_topics(admin, topics, plan)
         configure(admin.connection, topics.name(kind), plan.configs(kind))
     (*_, made) = ensure_topics(admin, topics, plan, dry_run=True)
     assert made == (topics.keys, "missing", 2)
     assert ensure_topics(admin, topics, plan)[-1] == (topics.keys, "created", 2)
-    grow_topics(admin, topics, 4)
-    make_lineage(admin, topics)
+    add_partitions(admin, topics, 4)
+    create_lineage_topic(admin, topics)
     assert ensure_topics(admin, topics, plan)[-1] == (topics.keys, "kept", 2)
     found = check_topics(admin, topics, plan)
     assert (found.partitions, [found.keys_partition(one) for one in range(4)]) == (4, [0, 1, 0, 1])

@@ -24,7 +24,7 @@ def watched(found: Mapping[str, str], every: float = 0.0) -> TopicIdentity:
 
 
 def test_same_topics_are_followed() -> None:
-    assert watched(KNOWN).look() == {"a.events": 4, "b.events": 4}
+    assert watched(KNOWN).check_if_due() == {"a.events": 4, "b.events": 4}
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,14 @@ def test_same_topics_are_followed() -> None:
 )
 def test_another_topic_ends_following(found: Mapping[str, str], said: str) -> None:
     with pytest.raises(ContradictionError, match=said):
-        watched(found).look()
+        watched(found).check_if_due()
 
 
 def test_absent_broker_proves_nothing() -> None:
-    watched({}).look()
+    watched({}).check_if_due()
     with pytest.raises(UnavailableError):
-        watched({}).check()
+        watched({}).check_ids()
 
 
 def test_looks_are_seldom() -> None:
-    watched({**KNOWN, "b.events": "3"}, every=60.0).look()
+    watched({**KNOWN, "b.events": "3"}, every=60.0).check_if_due()

@@ -18,7 +18,7 @@ from cqrs_cli.kafka.admin.topics import Admin, check_topics, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import (
-    ENVELOPE_ROOM,
+    ENVELOPE_OVERHEAD,
     KINDS,
     MAX_MESSAGE_BYTES,
     TIMESTAMP_LIMITS,
@@ -63,10 +63,10 @@ def test_lagging_broker_is_asked_again(connection: Connection, topics: Topics) -
 
 def test_settings_lagging_behind_are_awaited(connection: Connection, admin: Admin, topics: Topics) -> None:
     class Lagging(Admin):
-        def _ask(self, question: Callable[..., Any], *about: Any, **how: Any) -> Any:
-            if question is topic_configs and not next(known):
+        def _call(self, request: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+            if request is topic_configs and not next(known):
                 return {}
-            return super()._ask(question, *about, **how)
+            return super()._call(request, *arguments, **options)
 
     ensure_topics(admin, topics, TopicPlan())
     known = iter([False, True])
@@ -87,7 +87,11 @@ def test_created_topics_are_sound(admin: Admin, topics: Topics) -> None:
     assert (found.cluster_id, found.partitions) == (admin.cluster_id(), 3)
     assert len(set(found.ids.values())) == 5
     assert found.max_bytes["commands"] == found.max_bytes["events"] == MAX_MESSAGE_BYTES
-    assert found.max_bytes["outcomes"] == found.max_bytes["dead-letters"] == MAX_MESSAGE_BYTES + ENVELOPE_ROOM
+    assert (
+        found.max_bytes["outcomes"]
+        == found.max_bytes["dead-letters"]
+        == MAX_MESSAGE_BYTES + ENVELOPE_OVERHEAD
+    )
 
 
 def test_a_recreated_topic_has_another_id(admin: Admin, topics: Topics) -> None:
@@ -115,13 +119,13 @@ def test_missing_topics_follow_existing_ones(admin: Admin, topics: Topics) -> No
     assert results(admin, topics, TopicPlan(partitions=4)) == ["kept", *["created"] * 4]
     found = check_topics(admin, topics)
     assert found.partitions == 2
-    assert found.max_bytes["outcomes"] == 5_000_000 + ENVELOPE_ROOM
+    assert found.max_bytes["outcomes"] == 5_000_000 + ENVELOPE_OVERHEAD
 
 
 def test_partitions_are_not_grown(admin: Admin, topics: Topics) -> None:
     ensure_topics(admin, topics, TopicPlan(partitions=4))
-    with pytest.raises(ConfigurationError, match="have 4 partitions, not 8; let them grow"):
-        ensure_topics(admin, topics, TopicPlan(partitions=8, insist=True))
+    with pytest.raises(ConfigurationError, match="have 4 partitions, not 8; raise the count"):
+        ensure_topics(admin, topics, TopicPlan(partitions=8, requires_partitions=True))
     assert check_topics(admin, topics).partitions == 4
 
 
@@ -237,7 +241,7 @@ def test_broker_without_tls_is_recognised(connection: Connection) -> None:
         [sys.executable, "-c", ASK, connection.bootstrap_server], capture_output=True, text=True
     )
     assert told.stdout.startswith("UnavailableError")
-    assert "it speaks no TLS" in told.stdout
+    assert "it does not support TLS" in told.stdout
     assert told.stderr == ""
 
 

@@ -30,6 +30,6 @@ def test_transaction_without_coordinator_hangs() -> None:
 
 
 def test_abort_command_is_kafkas_own() -> None:
-    assert OPEN.how_to_abort("h:1") == (
+    assert OPEN.abort_command("h:1") == (
         "kafka-transactions.sh --bootstrap-server h:1 abort --topic bank.events --partition 3 --start-offset 17"
     )

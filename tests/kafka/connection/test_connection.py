@@ -78,7 +78,7 @@ def test_jaas_login_serves_both_clients(mechanism: str, jaas: str) -> None:
         "me",
         "hunter2",
     )
-    connection.check()
+    connection.check_properties()
 
 
 def test_password_escapes_are_resolved() -> None:
@@ -152,7 +152,7 @@ def test_bad_value_is_not_repeated() -> None:
 
 
 def test_checking_is_silent_and_offline(capfd: pytest.CaptureFixture[str]) -> None:
-    Connection("127.0.0.1:1", {"linger.ms": "5", "session.timeout.ms": "6000"}).check()
+    Connection("127.0.0.1:1", {"linger.ms": "5", "session.timeout.ms": "6000"}).check_properties()
     assert capfd.readouterr() == ("", "")
 
 

@@ -10,7 +10,7 @@ from cqrs_cli.kafka.connection.handshake import UnreachedError, first_reachable,
 def test_listening_server_is_found_first() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        assert first_reachable(["no-such-host.invalid:1", address], within=5) == address
+        assert first_reachable(["no-such-host.invalid:1", address], timeout=5) == address
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_listening_server_is_found_first() -> None:
 )
 def test_refusal_names_its_reason(address: str, reason: str) -> None:
     with pytest.raises(UnreachedError, match=reason):
-        first_reachable([address], within=5)
+        first_reachable([address], timeout=5)
 
 
 @pytest.mark.parametrize(

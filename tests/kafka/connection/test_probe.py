@@ -32,30 +32,30 @@ def metadata(cluster_id: bytes, correlation: int = 0x63717273) -> bytes:
 
 def test_broker_names_cluster_and_ports() -> None:
     with answering(metadata(b"abc")) as port:
-        assert probe.ask(port) == probe.Seen("abc", (9092,))
+        assert probe.describe_cluster(port) == probe.ProbedCluster("abc", (9092,))
 
 
 def test_foreign_answer_is_ignored() -> None:
     with answering(metadata(b"abc", correlation=7)) as port:
-        assert probe.ask(port) is None
+        assert probe.describe_cluster(port) is None
 
 
 def test_other_protocol_is_not_kafka() -> None:
     with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
-        assert probe.ask(port) is None
+        assert probe.describe_cluster(port) is None
 
 
 def test_broken_answer_is_not_kafka() -> None:
     with answering(metadata(b"abc")[:20]) as port:
-        assert probe.ask(port) is None
+        assert probe.describe_cluster(port) is None
 
 
 def test_silent_server_is_given_up() -> None:
     with socket.create_server((probe.HOST, 0)) as listener:
-        assert probe.ask(listener.getsockname()[1], timeout=0.1) is None
+        assert probe.describe_cluster(listener.getsockname()[1], timeout=0.1) is None
 
 
 def test_closed_port_has_no_cluster() -> None:
     with socket.create_server((probe.HOST, 0)) as listener:
         port = listener.getsockname()[1]
-    assert probe.ask(port) is None
+    assert probe.describe_cluster(port) is None

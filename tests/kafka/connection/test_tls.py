@@ -42,7 +42,7 @@ def test_pem_stores_serve_both_clients(pem: Path) -> None:
     assert config["ssl.ca.location"] == str(pem / "ca.pem")
     assert config["ssl.certificate.location"] == config["ssl.key.location"] == str(pem / "keys.pem")
     assert config["ssl.endpoint.identification.algorithm"] == "none"
-    connection.check()
+    connection.check_properties()
     context = connection.kafka_python()["ssl_context"]
     assert (context.check_hostname, context.verify_mode) == (False, ssl.CERT_REQUIRED)
 
@@ -58,7 +58,7 @@ def test_pem_text_serves_both_clients(pem: Path) -> None:
             "ssl.key.password": "hunter2",
         },
     )
-    connection.check()
+    connection.check_properties()
     context = connection.kafka_python()["ssl_context"]
     assert context.check_hostname
     assert [dict(entry[0] for entry in ca["subject"]) for ca in context.get_ca_certs()] == [
@@ -71,7 +71,7 @@ def test_pkcs12_store_is_for_librdkafka(pem: Path) -> None:
     store = {"ssl.keystore.location": str(pem / "keys.p12"), "ssl.keystore.password": "hunter2"}
     connection = Connection("h:1", {"security.protocol": "SSL", **store})
     assert store.items() <= connection.librdkafka().items()
-    connection.check()
+    connection.check_properties()
     with pytest.raises(ConfigurationError, match="openssl pkcs12 -in"):
         connection.kafka_python()
 
@@ -99,7 +99,7 @@ def test_store_type_follows_first_bytes(tmp_path: Path) -> None:
 def test_wrong_key_password_is_not_repeated(pem: Path) -> None:
     stores = {"ssl.keystore.location": str(pem / "keys.pem"), "ssl.key.password": "hunter3"}
     connection = Connection("h:1", {"security.protocol": "SSL", **stores})
-    for judged in (connection.check, connection.kafka_python):
+    for judged in (connection.check_properties, connection.kafka_python):
         with pytest.raises(ConfigurationError) as refused:
             judged()
         assert "hunter3" not in str(refused.value)

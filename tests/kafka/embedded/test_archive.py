@@ -36,7 +36,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
 
 def test_broken_archive_stops_no_broker(archive: ClassArchive, root: Path) -> None:
     broken = put(archive, b"no archive")
-    broker = embedded.start_broker(root, brief=True)
+    broker = embedded.start_broker(root, short_lived=True)
     assert str(broken).encode() in Path(f"/proc/{broker.pid}/cmdline").read_bytes()
     assert broken not in mapped(broker.pid)
 
@@ -45,9 +45,9 @@ def test_broken_archive_stops_no_broker(archive: ClassArchive, root: Path) -> No
 def test_broker_starts_from_its_archive(archive: ClassArchive, root: Path) -> None:
     """Only `make nightly` runs this test, because writing an archive takes half a minute."""
     whole = warm_broker(archive.java, print)
-    broker = embedded.start_broker(root, brief=True)
+    broker = embedded.start_broker(root, short_lived=True)
     assert whole in mapped(broker.pid)
     discard(root)
     whole.chmod(0o600)
     whole.write_bytes(whole.read_bytes()[: 1 << 20])
-    assert mapped(embedded.start_broker(root, brief=True).pid).isdisjoint({whole})
+    assert mapped(embedded.start_broker(root, short_lived=True).pid).isdisjoint({whole})

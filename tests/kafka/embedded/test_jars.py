@@ -7,7 +7,7 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.embedded import jars
-from cqrs_cli.kafka.embedded.download import OnCount
+from cqrs_cli.kafka.embedded.download import OnDownload
 from cqrs_cli.kafka.embedded.release import EMBEDDED, Jar, KafkaRelease
 from tests.support.releases import OLDEST
 
@@ -25,7 +25,7 @@ class Mirror:
         self.served = served
         self.asked = 0
 
-    def __call__(self, wanted: Collection[Jar], folder: Path, on_count: OnCount) -> None:
+    def __call__(self, wanted: Collection[Jar], folder: Path, on_count: OnDownload) -> None:
         self.asked += 1
         for number, (name, data) in enumerate(self.served.items(), start=1):
             (folder / name).write_bytes(data)
@@ -33,10 +33,10 @@ class Mirror:
 
 
 def ensure(folder: Path, mirror: jars.Download) -> Path:
-    return jars.ensure(lambda _: None, folder=folder, release=RELEASE, fetch=mirror)
+    return jars.ensure_jars(lambda _: None, folder=folder, release=RELEASE, download_jars=mirror)
 
 
-def unreachable(wanted: Collection[Jar], folder: Path, on_count: OnCount) -> None:
+def unreachable(wanted: Collection[Jar], folder: Path, on_count: OnDownload) -> None:
     raise AssertionError("the network was asked")
 
 
@@ -67,7 +67,7 @@ def test_a_truncated_jar_is_mended(cache: Path) -> None:
 
 
 def test_an_interrupted_download_leaves_nothing(tmp_path: Path) -> None:
-    def interrupted(wanted: Collection[Jar], folder: Path, on_count: OnCount) -> None:
+    def interrupted(wanted: Collection[Jar], folder: Path, on_count: OnDownload) -> None:
         (folder / "a-1.jar").write_bytes(b"fir")
         raise KeyboardInterrupt
 
@@ -98,7 +98,7 @@ def test_unwritable_cache_is_a_configuration_error(tmp_path: Path) -> None:
 
 
 def _fetch_and_count(folder: Path, count: Path) -> None:
-    def fetch(wanted: Collection[Jar], part: Path, on_count: OnCount) -> None:
+    def fetch(wanted: Collection[Jar], part: Path, on_count: OnDownload) -> None:
         with count.open("a") as file:
             file.write("asked\n")
         Mirror()(wanted, part, on_count)
@@ -120,14 +120,14 @@ def test_simultaneous_commands_fetch_once(tmp_path: Path) -> None:
 
 def test_progress_off_terminal_is_short(tmp_path: Path) -> None:
     notes: list[str] = []
-    jars.ensure(notes.append, folder=tmp_path / "kafka", release=RELEASE, fetch=Mirror())
+    jars.ensure_jars(notes.append, folder=tmp_path / "kafka", release=RELEASE, download_jars=Mirror())
     assert notes[0] == "fetching Apache Kafka 1.2.3, once: 3 jars, about 43 MB"
     assert notes[-1] == "fetching Apache Kafka 1.2.3: 3 of 3 jars, 3 MB"
 
 
 def test_terminal_shows_every_change(tmp_path: Path) -> None:
     shown: list[str] = []
-    jars.ensure(lambda _: None, shown.append, tmp_path / "kafka", RELEASE, Mirror())
+    jars.ensure_jars(lambda _: None, shown.append, tmp_path / "kafka", RELEASE, Mirror())
     assert shown == [
         "fetching Apache Kafka 1.2.3: 1 of 3 jars, 1 MB",
         "fetching Apache Kafka 1.2.3: 2 of 3 jars, 2 MB",

@@ -15,7 +15,7 @@ def test_brief_brokers_compile_fast(tmp_path: Path, brief: bool) -> None:
     java = tmp_path / "java"
     java.write_text('#!/bin/sh\necho "$@"\n')
     java.chmod(0o700)
-    spawn_broker(java, Path("jars"), tmp_path, "id", (1, 2), brief=brief)
+    spawn_broker(java, Path("jars"), tmp_path, "id", (1, 2), short_lived=brief)
     log = tmp_path / files.LOG_FILE
     eventually(lambda: log.exists() and "kafka.Kafka" in log.read_text())
     assert ("-XX:TieredStopAtLevel=1" in log.read_text()) is brief

@@ -162,11 +162,11 @@ def test_partition_counts_must_agree() -> None:
 
 def test_partition_count_matters_when_asked() -> None:
     assert said(sound(), TopicPlan(partitions=8)) == []
-    assert said({}, TopicPlan(partitions=8, insist=True)) == []
+    assert said({}, TopicPlan(partitions=8, requires_partitions=True)) == []
     for found, extras in ((sound(), {}), (grown(), LINEAGE)):
-        (error,) = mistakes(TOPICS, found, TopicPlan(partitions=24, insist=True), extras)
-        assert error.hint == "let them grow: cqrs repartition bank --partitions 24"
-    (error,) = mistakes(TOPICS, sound(), TopicPlan(partitions=6, insist=True))
+        (error,) = mistakes(TOPICS, found, TopicPlan(partitions=24, requires_partitions=True), extras)
+        assert error.hint == "raise the count: cqrs repartition bank --partitions 24"
+    (error,) = mistakes(TOPICS, sound(), TopicPlan(partitions=6, requires_partitions=True))
     assert error.hint.endswith("multiple: cqrs repartition bank --partitions 8")
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_for, target
+from cqrs_cli.kafka.topics.partitioner import KeyHome, Partitioner, partition_for, target_partition
 
 KEYS = st.binary(min_size=1, max_size=40)
 COUNTS = st.integers(1, 100)
@@ -26,24 +26,28 @@ def test_crc32_is_librdkafkas(key: bytes, partitions: int) -> None:
 
 def test_partitioner_off_sends_as_java() -> None:
     assert partition_for("none", b"acc-42", 4) is None
-    assert target("none", b"acc-42", 4) == partition_for("murmur2", b"acc-42", 4)
+    assert target_partition("none", b"acc-42", 4) == partition_for("murmur2", b"acc-42", 4)
 
 
 @pytest.mark.parametrize("partitioner", ["murmur2", "crc32"])
 def test_a_key_is_sent_home(partitioner: str) -> None:
-    assert target(partitioner, b"acc-42", 7) == partition_for(partitioner, b"acc-42", 7)  # type: ignore[arg-type]
+    assert target_partition(partitioner, b"acc-42", 7) == partition_for(partitioner, b"acc-42", 7)  # type: ignore[arg-type]
 
 
 @given(st.binary(min_size=1), st.integers(1, 64), st.integers(1, 16), st.sampled_from(["murmur2", "crc32"]))
 def test_homes_of_multiples_agree(key: bytes, count: int, times: int, partitioner: Partitioner) -> None:
     """When partitions are added, a key moves to a target of its partition."""
-    assert target(partitioner, key, count * times) % count == target(partitioner, key, count)
+    assert target_partition(partitioner, key, count * times) % count == target_partition(
+        partitioner, key, count
+    )
 
 
 def test_key_has_one_home() -> None:
     records = [Record(0, 0, b"key-%d" % number, b"") for number in range(50)]
-    held = [KeyHome("murmur2", 3, one).held([*records, Record(1, 0, None, b"")]) for one in range(3)]
+    held = [KeyHome("murmur2", 3, one).matching([*records, Record(1, 0, None, b"")]) for one in range(3)]
     assert sorted(one.key or b"" for part in held for one in part) == sorted(
         one.key or b"" for one in records
     )
-    assert all(KeyHome("murmur2", 3, n).has(one.key or b"") for n, part in enumerate(held) for one in part)
+    assert all(
+        KeyHome("murmur2", 3, n).matches(one.key or b"") for n, part in enumerate(held) for one in part
+    )

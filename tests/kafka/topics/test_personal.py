@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from cqrs_cli.kafka.topics.acls import Role, needs
+from cqrs_cli.kafka.topics.acls import Role, required_acls
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics, mistakes
 from cqrs_cli.kafka.topics.topic_info import TopicInfo
 from cqrs_cli.kafka.topics.topics import (
     KINDS,
-    PLAIN_KINDS,
+    UNENCRYPTED_KINDS,
     ExtraKind,
     Kind,
     TopicPlan,
@@ -80,7 +80,7 @@ def test_keys_have_a_divisor_of_the_partitions(there: int, is_sound: bool) -> No
     assert (said(keys=replace(KEYS, partitions=there)) == []) is is_sound
 
 
-@pytest.mark.parametrize("kind", PLAIN_KINDS)
+@pytest.mark.parametrize("kind", UNENCRYPTED_KINDS)
 def test_plain_values_are_deleted_in_time(kind: Kind) -> None:
     for name, value in (("retention.ms", "-1"), ("segment.ms", "86400001")):
         wrong = {**FIVE, kind: changed(FIVE[kind], name, value)}
@@ -93,7 +93,7 @@ def test_plain_values_are_deleted_in_time(kind: Kind) -> None:
 
 
 def test_failed_commands_go_as_commands_do() -> None:
-    for kind in PLAIN_KINDS:
+    for kind in UNENCRYPTED_KINDS:
         assert PLAN.configs(kind)["retention.ms"] == TopicPlan().configs("commands")["retention.ms"]
     assert TopicPlan().configs("dead-letters")["retention.ms"] == "-1"
     assert PLAN.configs("events") == TopicPlan().configs("events")
@@ -110,7 +110,7 @@ def test_keys_stay_when_partitions_grow(count: int) -> None:
 
 @pytest.mark.parametrize("role", ["run", "read", "init", "send", "repartition"])
 def test_nobody_may_delete_keys(role: Role) -> None:
-    more = {*needs(role, TOPICS, personal=True)} - {*needs(role, TOPICS)}
+    more = {*required_acls(role, TOPICS, personal=True)} - {*required_acls(role, TOPICS)}
     assert {one.name for one in more} <= {TOPICS.keys}
     assert {one.operation for one in more}.isdisjoint({"Delete", "Alter", "AlterConfigs"})
     assert ("Write" in {one.operation for one in more}) is (role == "run")

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
+from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, required_acls
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, ProcessUse
 from cqrs_cli.kafka.topics.strimzi import BROKERS, manifests, manifests_text
 from cqrs_cli.kafka.topics.topics import KINDS, TopicPlan, Topics, extra_configs
@@ -62,9 +62,12 @@ def test_positions_have_one_partition() -> None:
 
 def test_users_may_what_doctor_wants() -> None:
     roles: list[Role] = ["send", "read"]
-    both = {role: {*needs(role, BANK), *needs(role, CUSTOMER, personal=True)} for role in (*roles, "run")}
+    both = {
+        role: {*required_acls(role, BANK), *required_acls(role, CUSTOMER, personal=True)}
+        for role in (*roles, "run")
+    }
     assert all(allowed(role) == both[role] for role in roles)
-    assert allowed("run") == {*both["run"], *HEARING.needs()}
+    assert allowed("run") == {*both["run"], *HEARING.required_acls()}
 
 
 def test_names_suit_kubernetes() -> None:

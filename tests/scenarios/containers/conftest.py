@@ -37,7 +37,7 @@ def image(engine: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="session")
 def kafka_jars(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for `CQRS_CACHE_DIR` that every user may read: a container may have no network to download the jars."""
-    found = jars.ensure(print)
+    found = jars.ensure_jars(print)
     cache = tmp_path_factory.mktemp("jars")
     shutil.copytree(found, cache / found.name)
     for path in (*cache.parents[:2], cache, *cache.rglob("*")):

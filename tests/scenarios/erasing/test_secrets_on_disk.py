@@ -14,7 +14,7 @@ import pytest
 
 from cqrs_cli.failpoints import VARIABLE
 from cqrs_cli.kafka import clients
-from cqrs_cli.kafka.topics.topics import PLAIN_KINDS
+from cqrs_cli.kafka.topics.topics import UNENCRYPTED_KINDS
 from cqrs_cli.keys.topic import BEAT
 from tests.scenarios.erasing.shop import Shop
 from tests.support.project import LOCAL
@@ -81,7 +81,7 @@ def killed(shop: Shop, point: str) -> None:
 def outside(shop: Shop) -> set[str]:
     """Return the files that contain a needle, but must not; files with the senders' records are excluded."""
     found = shop.found(shop.folder, shop.disk) - shop.plain
-    return {path for path in found if not any(f"/customer.{kind}-" in path for kind in PLAIN_KINDS)}
+    return {path for path in found if not any(f"/customer.{kind}-" in path for kind in UNENCRYPTED_KINDS)}
 
 
 def wrapped_keys(shop: Shop) -> set[bytes]:

@@ -10,7 +10,7 @@ import pytest
 
 from cqrs_cli.core.messages.record import UNREADABLE
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.partitioner import target_partition
 from tests.fuzz.damage import FOREIGN, bomb
 from tests.support import ROOT
 from tests.support.commands import STRUCTURED, Sent, command, document
@@ -41,7 +41,7 @@ def binary(**attributes: bytes | None) -> list[tuple[str, bytes | None]]:
     return [(f"ce_{name}", value) for name, value in (usual | attributes).items()]
 
 
-HOME = target("murmur2", b"a", 2)
+HOME = target_partition("murmur2", b"a", 2)
 FAILED = {
     "undecodable bytes": (Sent(b"\xff\xfe\x00", b"a"), "INVALID_ENVELOPE"),
     "half a document": (Sent(raw()[:-9], b"a"), "INVALID_ENVELOPE"),

@@ -135,7 +135,7 @@ class Secured:
 def secured(folder: Path) -> Iterator[Secured]:
     """Run the broker while the block lasts."""
     java = find_java()
-    library = jars.ensure(lambda _: None)
+    library = jars.ensure_jars(lambda _: None)
     cluster_id = broker_process.format_data(java, library, folder)
     free = [port for _ in range(3) for port in broker_process.choose_ports(None)]
     ports = dict(zip(("PLAINTEXT", "CONTROLLER", "SASL", "MUTUAL", "ELSEWHERE"), free, strict=False))
@@ -143,7 +143,7 @@ def secured(folder: Path) -> Iterator[Secured]:
     spawned = (ports["PLAINTEXT"], ports["CONTROLLER"])
     state = broker_process.spawn_broker(java, library, folder, cluster_id, spawned, _settings(broker))
     try:
-        broker_process.wait(folder, state, 0)
+        broker_process.wait_until_ready(folder, state, 0)
         broker.add_users("root")
         yield broker
         broker.client.close()

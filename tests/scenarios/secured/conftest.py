@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.kafka.admin.repartitioning import make_lineage
+from cqrs_cli.kafka.admin.repartitioning import create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
 from tests.cli.conftest import cqrs
 from tests.deciding.personal import customers, register
@@ -21,7 +21,7 @@ def shop(secured: Secured, prefix: str, tmp_path: Path) -> TopicHarness:
     """Topics with undecided commands: Ann and Bob have registered."""
     made = customers(secured.administrator, prefix, tmp_path)
     with Admin(secured.administrator) as admin:
-        make_lineage(admin, made.topics)  # the ACLs of a missing topic show only Describe
+        create_lineage_topic(admin, made.topics)  # the ACLs of a missing topic show only Describe
     made.send(register("ann"), register("bob"))
     return made
 

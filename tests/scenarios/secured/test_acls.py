@@ -11,9 +11,9 @@ from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.deciding.repartition import repartition
 from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.jobs.verify.driver import plan_verify, verify_in_process
-from cqrs_cli.kafka.admin.repartitioning import make_lineage
+from cqrs_cli.kafka.admin.repartitioning import create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
-from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
+from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, required_acls
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.settings.settings import load_settings
 from tests.cli.conftest import Cqrs
@@ -27,23 +27,23 @@ from tests.support.waiting import eventually
 
 @pytest.mark.parametrize("role", get_args(Role))
 def test_the_page_lists_each_roles_needs(role: Role) -> None:
-    assert sorted(documented(role)) == sorted(needs(role, Topics("bank_account")))
+    assert sorted(documented(role)) == sorted(required_acls(role, Topics("bank_account")))
     prefixed = Topics("bank_account", "shop.")
-    assert sorted(renamed(documented(role), prefixed)) == sorted(needs(role, prefixed))
+    assert sorted(renamed(documented(role), prefixed)) == sorted(required_acls(role, prefixed))
 
 
 def test_the_page_lists_the_needs_on_keys() -> None:
     topics = Topics("bank_account")
     for role in get_args(Role):
-        named = [*needs(role, topics), *granted_on_keys(role)]
-        assert sorted(named) == sorted(needs(role, topics, personal=True))
+        named = [*required_acls(role, topics), *granted_on_keys(role)]
+        assert sorted(named) == sorted(required_acls(role, topics, personal=True))
 
 
 def with_lineage(secured: Secured, prefix: str, folder: Path) -> TopicHarness:
     """Return topics that include the lineage topic, so that all ACLs can be checked."""
     counters = TopicHarness(secured.administrator, prefix, folder)
     with Admin(secured.administrator) as admin:
-        make_lineage(admin, counters.topics)
+        create_lineage_topic(admin, counters.topics)
     return counters
 
 
@@ -55,7 +55,7 @@ def topics(secured: Secured) -> Topics:
     made = Topics("counter", f"{secured.folder.name}.acls.")
     with Admin(secured.administrator) as admin:
         ensure_topics(admin, made, TopicPlan(partitions=1))
-        make_lineage(admin, made)  # the ACLs of a missing topic show only Describe
+        create_lineage_topic(admin, made)  # the ACLs of a missing topic show only Describe
     return made
 
 

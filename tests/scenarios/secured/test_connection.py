@@ -21,15 +21,15 @@ WAYS_IN: dict[str, Callable[[Secured], Path]] = {
 KEPT_OUT: dict[str, tuple[Callable[[Secured], Path], str, str]] = {
     "wrong password": (
         lambda broker: broker.login("root", said=f"{SECRET}-wrong"),
-        "it refuses the login",
+        "it rejects the login",
         "sasl.jaas.config",
     ),
     "wrong password with PLAIN": (
         lambda broker: broker.login("root", "PLAIN", said=f"{SECRET}-wrong"),
-        "it refuses the login",
+        "it rejects the login",
         "sasl.jaas.config",
     ),
-    "unknown user": (lambda broker: broker.login("nobody"), "it refuses the login", "sasl.jaas.config"),
+    "unknown user": (lambda broker: broker.login("nobody"), "it rejects the login", "sasl.jaas.config"),
     "a mechanism that is off": (
         lambda broker: broker.login("root", **{"sasl.mechanism": "SCRAM-SHA-256"}),
         "it takes no login with SCRAM-SHA-256: it takes ",
@@ -62,11 +62,11 @@ KEPT_OUT: dict[str, tuple[Callable[[Secured], Path], str, str]] = {
     ),
     "no TLS to a port for TLS": (
         lambda broker: broker.file("SASL", "PLAINTEXT"),
-        "speaks TLS only",
+        "accepts TLS only",
         "security.protocol",
     ),
     "TLS to a port without": (lambda broker: broker.file("PLAINTEXT", "SSL"), "TLS", "security.protocol"),
-    "no login": (lambda broker: broker.file("SASL", "SSL"), "it wants a login", "security.protocol"),
+    "no login": (lambda broker: broker.file("SASL", "SSL"), "it requires a login", "security.protocol"),
 }
 
 #: Commands that start with librdkafka, that start with kafka-python, and that check everything.

@@ -5,10 +5,10 @@ import re
 import pytest
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.admin.repartitioning import make_lineage
+from cqrs_cli.kafka.admin.repartitioning import create_lineage_topic
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.process_topics import process_needs
+from cqrs_cli.kafka.topics.process_topics import process_acls
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.settings import load_settings
 from tests.following.processes.stage import Stage, errors, orders, react_here
@@ -24,12 +24,14 @@ def test_documented_acls_are_enough(secured: Secured, prefix: str) -> None:
     stage.place(0, 5)
     with Admin(secured.administrator) as admin:
         for name in ("order", "payment"):
-            make_lineage(admin, Topics(name, prefix))  # the ACLs of a missing topic show only Describe
+            create_lineage_topic(
+                admin, Topics(name, prefix)
+            )  # the ACLs of a missing topic show only Describe
     secured.add_users(user)
     events, commands = (
         [stage.topic(kind, name) for name in ("order", "payment")] for kind in ("events", "commands")
     )
-    needs = process_needs(stage.topics, events, commands)
+    needs = process_acls(stage.topics, events, commands)
     grant(secured, user, needs)
     settings = load_settings({"command_config": secured.login(user)}, secured.folder)
     stage.connection = Connection(secured.address("SASL"), settings.client_properties())

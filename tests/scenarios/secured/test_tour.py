@@ -12,7 +12,7 @@ import pytest
 
 from cqrs_cli.jobs.engine.session import DAEMON
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.acls import Role, needs
+from cqrs_cli.kafka.topics.acls import Role, required_acls
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.scenarios.secured.acls import grant
 from tests.scenarios.secured.broker import SECRET, Secured
@@ -64,7 +64,7 @@ def users(secured: Secured, prefix: str) -> dict[str, Path]:
     for role in get_args(Role):
         user = f"{prefix}{role}"
         secured.add_users(user)
-        grant(secured, user, needs(role, Topics("counter", prefix)))
+        grant(secured, user, required_acls(role, Topics("counter", prefix)))
         held[str(role)] = secured.login(user)
     return held
 
@@ -156,7 +156,7 @@ def test_certificates_work_like_passwords(
     secured: Secured, secured_project: SecuredProject, prefix: str
 ) -> None:
     user, topics = f"{prefix}certified", Topics("counter", prefix)
-    grant(secured, user, {need for role in get_args(Role) for need in needs(role, topics)})
+    grant(secured, user, {need for role in get_args(Role) for need in required_acls(role, topics)})
     project, config = secured_project, secured.certificate(user)
     project.by(config, "init", "counter")
     project.by(config, "send", "counter", "a", "Increment")
