@@ -12,7 +12,7 @@ from cqrs_cli.client.history import AggregateHistory, history_document
 from cqrs_cli.core.messages.attributes import HANDED_ON
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.recorded import record_event
-from cqrs_cli.following.gateway.commands import attributes_of
+from cqrs_cli.following.gateway.commands import read_attributes
 from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.jobs.export.columns import EventBatches
 from cqrs_cli.kafka.connection.connection import Connection
@@ -77,7 +77,7 @@ def test_senders_may_give_it() -> None:
 
 
 def test_gateway_takes_it_as_header() -> None:
-    assert attributes_of(TEXTS).handed_on() == TEXTS
+    assert read_attributes(TEXTS).handed_on() == TEXTS
     post: Any = describe_api([AGGREGATE], False, False)["paths"]["/tally/{id}/Add"]["post"]
     assert set(HANDED_ON) <= {one["name"] for one in post["parameters"]}
 

@@ -12,7 +12,7 @@ from cqrs_cli import registry
 from cqrs_cli.core.messages.payload_reference import find_reference
 from cqrs_cli.following.gateway.server import open_followers
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.following.gateway.conftest import Reached, reached, stream
+from tests.following.gateway.conftest import GatewayClient, open_stream, running_gateway
 from tests.following.processes.stage import placed
 from tests.following.projections.topics import make_orders, write_events
 from tests.payloads.bank import LARGE, Bank
@@ -25,8 +25,8 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-def first_event(gateway: Reached) -> dict[str, object]:
-    with stream(gateway, "/bank_account/ada?from=beginning") as found:
+def first_event(gateway: GatewayClient) -> dict[str, object]:
+    with open_stream(gateway, "/bank_account/ada?from=beginning") as found:
         return dict(json.loads(line_of(found, b"data: ")))
 
 
@@ -39,7 +39,10 @@ def line_of(found: HTTPResponse, start: bytes) -> bytes:
 @pytest.mark.covers("payloads")
 def test_gateway_takes_and_gives_large_data(bank: Bank, tmp_path: Path) -> None:
     harness, folder = bank.harness, tmp_path / "gateway"
-    with running(harness.plan(once=False)), reached(harness.connection, harness.topics, folder) as gateway:
+    with (
+        running(harness.plan(once=False)),
+        running_gateway(harness.connection, harness.topics, folder) as gateway,
+    ):
         assert gateway.post("ada", "Open", {"owner": LARGE}).status == 200
         assert gateway.get("/bank_account/ada?at_least=1&wait=20s").body["state"]["owner"] == LARGE
         assert gateway.get("/bank_account/ada/history").body["history"][0]["data"] == {"owner": LARGE}
@@ -50,11 +53,11 @@ def test_gateway_takes_and_gives_large_data(bank: Bank, tmp_path: Path) -> None:
     kept = bank.store.file(reference, bank.folder).read_bytes()
     bank.store.lose(reference, bank.folder)
     named = f"{harness.topics.events}:0@{event.offset} refers to payload {reference.sha256}: it is missing"
-    with reached(harness.connection, harness.topics, folder) as gateway:  # it has folded the event
+    with running_gateway(harness.connection, harness.topics, folder) as gateway:  # it has folded the event
         assert gateway.get("/bank_account/ada").body["state"]["owner"] == LARGE
         history = gateway.get("/bank_account/ada/history")
         assert (history.status, history.body["detail"]) == (503, named)
-        with stream(gateway, "/bank_account/ada?from=beginning") as found:
+        with open_stream(gateway, "/bank_account/ada?from=beginning") as found:
             assert line_of(found, f": {named}".encode()) == b"\n"
         bank.store.put(kept, bank.folder)
         assert first_event(gateway)["data"] == {"owner": LARGE}
@@ -77,10 +80,10 @@ def test_gateway_waits_for_a_lost_event(bank: Bank, tmp_path: Path) -> None:
         follower.start()
         (note,) = eventually(lambda: notes)
         assert f"events:0@0 refers to payload {reference.sha256}: it is missing; still trying" in note
-        assert not follower.caught_up
+        assert not follower.is_caught_up
         bank.store.put(kept, bank.folder)
-        eventually(lambda: follower.caught_up)
-        saved = follower.saved("ada")
+        eventually(lambda: follower.is_caught_up)
+        saved = follower.state_of("ada")
     assert saved is not None and LARGE.encode() in saved.state and len(notes) == 1
 
 
@@ -99,5 +102,5 @@ def test_lost_event_holds_up_its_partition(
         opened = open_followers(with_store, aggregates, prefix, "murmur2", tmp_path, print, stack)
         follower = opened["order"]
         follower.start()
-        eventually(lambda: follower.replicas[1].saved("o-1-0"))
-        assert follower.replicas[0].count() == 0 and not follower.caught_up
+        eventually(lambda: follower.replicas[1].state_of("o-1-0"))
+        assert follower.replicas[0].aggregate_count() == 0 and not follower.is_caught_up

@@ -9,7 +9,7 @@ import pytest
 
 from cqrs_cli.following.gateway import streams
 from cqrs_cli.following.gateway.token import GatewayTokens
-from tests.following.gateway.conftest import Reached, reached, stream
+from tests.following.gateway.conftest import GatewayClient, open_stream, running_gateway
 from tests.personal.people import ANNS_DATA, FIRST, MASKED, SECOND, People
 from tests.support.waiting import eventually
 
@@ -20,11 +20,11 @@ RIGHT = {"Authorization": "Bearer the-right-to-see"}
 
 
 @pytest.fixture
-def gateway(people: People, tmp_path: Path) -> Iterator[Reached]:
+def gateway(people: People, tmp_path: Path) -> Iterator[GatewayClient]:
     people.meet("ann", FIRST)
     served = people.harness.aggregate
     folder, tokens = tmp_path / "gateway", GatewayTokens(personal="the-right-to-see")
-    with reached(
+    with running_gateway(
         people.connection, people.topics, folder, read_only=True, tokens=tokens, aggregate=served
     ) as found:
         yield found
@@ -37,46 +37,46 @@ def first_event(found: HTTPResponse) -> object:
     return json.loads(line.removeprefix(b"data: "))["data"]
 
 
-def test_values_are_for_those_with_the_right(gateway: Reached) -> None:
+def test_values_are_for_those_with_the_right(gateway: GatewayClient) -> None:
     masked, plain = gateway.get("/customer/ann"), gateway.get("/customer/ann", **RIGHT)
     assert (masked.body["state"]["name"], plain.body["state"]["name"]) == ("", "Ann Smith")
     assert (masked.headers["etag"], plain.headers["etag"]) == ('"1"', f'"1-{FIRST.kid}"')
     assert plain.headers["cache-control"] == "no-store"
 
 
-def test_histories_and_streams_mask_alike(gateway: Reached) -> None:
+def test_histories_and_streams_mask_alike(gateway: GatewayClient) -> None:
     for headers, wanted in (({}, MASKED), (RIGHT, ANNS_DATA)):
         history = gateway.get("/customer/ann/history", **headers)
         assert [one["data"] for one in history.body["history"]] == [wanted]
-        with stream(gateway, "/customer/ann?from=beginning", **headers) as found:
+        with open_stream(gateway, "/customer/ann?from=beginning", **headers) as found:
             assert first_event(found) == wanted
 
 
-def test_erased_values_are_shown_to_nobody(gateway: Reached, people: People) -> None:
+def test_erased_values_are_shown_to_nobody(gateway: GatewayClient, people: People) -> None:
     gateway.get("/customer/ann", **RIGHT)
     people.erase("ann", FIRST)
     eventually(lambda: gateway.get("/customer/ann").body["version"] == 2)
     for path in ("/customer/ann", "/customer/ann?version=1", "/customer/ann/history"):
         assert "Ann" not in str(gateway.get(path, **RIGHT).body)
-    with stream(gateway, "/customer?from=beginning", **RIGHT) as found:
+    with open_stream(gateway, "/customer?from=beginning", **RIGHT) as found:
         assert first_event(found) == MASKED
 
 
 @pytest.mark.parametrize("seen", ["/customer/ann", "/customer/bob"])
 def test_streams_show_no_erased_value(
-    gateway: Reached, people: People, seen: str, monkeypatch: pytest.MonkeyPatch
+    gateway: GatewayClient, people: People, seen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An earlier stream has read the keys, perhaps without an event of the person."""
-    monkeypatch.setattr(streams, "_PAGE", 1)  # no page has both the name and its erasure
+    monkeypatch.setattr(streams, "_PAGE_EVENTS", 1)  # no page has both the name and its erasure
     people.meet("bob", SECOND)
-    with stream(gateway, f"{seen}?from=beginning", **RIGHT) as found:
+    with open_stream(gateway, f"{seen}?from=beginning", **RIGHT) as found:
         assert first_event(found) == ANNS_DATA
     people.erase("ann", FIRST)
-    with stream(gateway, "/customer/ann?from=beginning", **RIGHT) as found:
+    with open_stream(gateway, "/customer/ann?from=beginning", **RIGHT) as found:
         assert first_event(found) == MASKED
 
 
-def test_replica_holds_no_value(gateway: Reached, people: People, tmp_path: Path) -> None:
+def test_replica_holds_no_value(gateway: GatewayClient, people: People, tmp_path: Path) -> None:
     people.register("old", None)  # from before the annotation
     eventually(lambda: gateway.get("/customer/old").status == 200)
     files = [path for path in (tmp_path / "gateway").rglob("*") if path.is_file()]

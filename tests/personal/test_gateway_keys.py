@@ -10,7 +10,7 @@ import pytest
 
 from cqrs_cli.following.gateway.token import GatewayTokens
 from cqrs_cli.keys.address import KeyRingAddress
-from tests.following.gateway.conftest import Reached, reached, stream
+from tests.following.gateway.conftest import GatewayClient, open_stream, running_gateway
 from tests.personal.people import FIRST, SECOND, People
 from tests.support.waiting import eventually
 
@@ -25,17 +25,19 @@ PATHS = ("/customer/ann", "/customer/ann?version=1", "/customer/ann/history")
 
 
 @pytest.fixture
-def gateway(people: People, tmp_path: Path) -> Iterator[Reached]:
+def gateway(people: People, tmp_path: Path) -> Iterator[GatewayClient]:
     people.meet("ann", FIRST)
     (people.folder / "other.json").write_text(json.dumps({"2027": OTHER}))
     connection = replace(people.connection, keys=KeyRingAddress("file:other.json", people.folder))
     tokens, served = GatewayTokens(personal="the-right-to-see"), people.harness.aggregate
     folder = tmp_path / "gateway"
-    with reached(connection, people.topics, folder, read_only=True, tokens=tokens, aggregate=served) as found:
+    with running_gateway(
+        connection, people.topics, folder, read_only=True, tokens=tokens, aggregate=served
+    ) as found:
         yield found
 
 
-def test_lacking_master_key_is_a_problem(gateway: Reached, people: People) -> None:
+def test_lacking_master_key_is_a_problem(gateway: GatewayClient, people: People) -> None:
     for path in PATHS:
         told = gateway.get(path, **RIGHT)
         assert (told.status, told.headers["content-type"]) == (500, "application/problem+json")
@@ -48,7 +50,7 @@ def test_lacking_master_key_is_a_problem(gateway: Reached, people: People) -> No
         assert not any(text in str(told.body) for text in ("Ann", "ann@home", OTHER))
 
 
-def test_who_asks_for_no_values_goes_on(gateway: Reached) -> None:
+def test_who_asks_for_no_values_goes_on(gateway: GatewayClient) -> None:
     gateway.get("/customer/ann", **RIGHT)
     answers = [gateway.get(path) for path in PATHS]
     assert [one.status for one in answers] == [200] * 3
@@ -56,14 +58,14 @@ def test_who_asks_for_no_values_goes_on(gateway: Reached) -> None:
     assert gateway.get("/healthz").status == 200
 
 
-def test_streams_of_values_end_with_the_reason(gateway: Reached) -> None:
-    with stream(gateway, "/customer/ann?from=beginning", **RIGHT) as found:
+def test_streams_of_values_end_with_the_reason(gateway: GatewayClient) -> None:
+    with open_stream(gateway, "/customer/ann?from=beginning", **RIGHT) as found:
         said = found.read().decode()
     assert "which the ring lacks" in said
     assert "data:" not in said
 
 
-def test_lost_key_is_a_problem(gateway: Reached, people: People) -> None:
+def test_lost_key_is_a_problem(gateway: GatewayClient, people: People) -> None:
     people.put_key("ann", None)
     people.meet("bob", SECOND)
     eventually(lambda: gateway.get("/customer/bob").status == 200)

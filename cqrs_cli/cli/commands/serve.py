@@ -60,7 +60,7 @@ def serve(
     from cqrs_cli.following.gateway.gateway import Gateway
     from cqrs_cli.following.gateway.guard import host_name
     from cqrs_cli.following.gateway.server import (
-        fitting_limits,
+        limits_for,
         listen,
         make_server,
         open_followers,
@@ -94,5 +94,5 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         at = f"http://{shown}:{listening.getsockname()[1]}"
         cli.note(f"serving {', '.join(chosen)}: {at}; Ctrl-C stops")
-        gateway = Gateway(followers, sender, fitting_limits(followers.values()))
+        gateway = Gateway(followers, sender, limits_for(followers.values()))
         run_server(make_server(gateway, hosts, tokens), listening)

@@ -24,38 +24,43 @@ _BY_REASON = {
 }
 
 
-def document(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def json_response(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return a JSON response."""
     return Response(msgspec.json.encode(body), status, headers, "application/json")
 
 
 #: Bytes of a large response that are handed to the connection at once.
-_PIECE = 64 * 1024
+_PIECE_BYTES = 64 * 1024
 
 
 class LargeDocument(Response):
-    """A JSON response that is sent in pieces; its account holds its bytes until all pieces are sent.
+    """A JSON response that is sent in pieces, which keeps its bytes reserved until the last piece is sent.
 
-    The connection buffers bytes that its client has not received yet: a piece instead of the whole document.
+    The connection buffers bytes that its client has not received yet: so at most a piece, not the whole document.
     """
 
-    def __init__(self, body: bytes, account: Reservation, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, body: bytes, reservation: Reservation, headers: Mapping[str, str] | None = None
+    ) -> None:
         """Raises `Problem` 503 if all responses together are too large."""
-        account.add(len(body))
+        reservation.reserve(len(body))
         super().__init__(body, 200, headers, "application/json")
-        self._account = account
+        self._reservation = reservation
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._account:
+        with self._reservation:
             await send(
                 {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             )
-            for at in range(0, len(self.body), _PIECE):
-                piece, more = bytes(self.body[at : at + _PIECE]), at + _PIECE < len(self.body)
+            for start in range(0, len(self.body), _PIECE_BYTES):
+                piece, more = (
+                    bytes(self.body[start : start + _PIECE_BYTES]),
+                    start + _PIECE_BYTES < len(self.body),
+                )
                 await send({"type": "http.response.body", "body": piece, "more_body": more})
 
 
-def known(request: Request, *names: str) -> QueryParams:
+def query_parameters(request: Request, *names: str) -> QueryParams:
     """Return the query parameters; raises `Problem` 400 for an unknown name, such as a misspelt one."""
     if unknown := sorted(request.query_params.keys() - set(names)):
         raise Problem(400, "unknown parameter", f"{unknown[0][:60]!r}; known: {', '.join(names) or 'none'}")
@@ -76,27 +81,27 @@ def outcome_status(outcome: CommandOutcome) -> int:
     return _BY_REASON.get(outcome.reason or "", 400 if outcome.status == "failed" else 422)
 
 
-def outcome_answer(outcome: CommandOutcome) -> Response:
+def outcome_response(outcome: CommandOutcome) -> Response:
     """Return an outcome as a response: the outcome itself, or a problem document that contains it."""
     status = outcome_status(outcome)
     if status < 300:
         headers = {"ETag": etag(outcome.version)} if outcome.version else None
-        return document(outcome, status, headers)
+        return json_response(outcome, status, headers)
     detail = outcome.message or ""
-    more = {"reason": outcome.reason, "outcome": outcome}
-    return problem(Problem(status, outcome.reason or outcome.status, detail, more))
+    extra_members = {"reason": outcome.reason, "outcome": outcome}
+    return problem_response(Problem(status, outcome.reason or outcome.status, detail, extra_members))
 
 
-def problem(found: Problem) -> Response:
+def problem_response(error: Problem) -> Response:
     """Return a problem as a response."""
-    members = {"title": found.title, "status": found.status, "detail": found.detail or None, **found.more}
+    members = {"title": error.title, "status": error.status, "detail": error.detail or None, **error.more}
     body = {name: value for name, value in members.items() if value is not None}
     return Response(
-        msgspec.json.encode(body), found.status, found.headers or None, "application/problem+json"
+        msgspec.json.encode(body), error.status, error.headers or None, "application/problem+json"
     )
 
 
-async def answer_problem(_: Request, error: Exception) -> Response:
+async def problem_handler(_: Request, error: Exception) -> Response:
     """Starlette's exception handler for `Problem`."""
     assert isinstance(error, Problem)
-    return problem(error)
+    return problem_response(error)

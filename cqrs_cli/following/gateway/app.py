@@ -12,25 +12,26 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.following.gateway.answers import answer_problem, document
-from cqrs_cli.following.gateway.commands import post_command
+from cqrs_cli.following.gateway.answers import json_response, problem_handler
+from cqrs_cli.following.gateway.commands import handle_command
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
 from cqrs_cli.following.gateway.guard import AuthMiddleware, RequestLimit, read_body
 from cqrs_cli.following.gateway.metrics import GatewayMetrics, RequestTimer
 from cqrs_cli.following.gateway.openapi import describe_api
-from cqrs_cli.following.gateway.reads import read_history, read_page, read_present
-from cqrs_cli.following.gateway.streams import stream_events
+from cqrs_cli.following.gateway.reads import handle_history, handle_list, handle_state
+from cqrs_cli.following.gateway.streams import handle_stream
 from cqrs_cli.following.gateway.token import GatewayTokens
 
 #: First path segments that the gateway itself uses.
-RESERVED = frozenset({"healthz", "readyz", "metrics", "openapi.json"})
+RESERVED_PATHS = frozenset({"healthz", "readyz", "metrics", "openapi.json"})
 
 
 def make_app(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) -> Starlette:
     """Return the ASGI application; raises `ConfigurationError` for an aggregate whose name is a path of the gateway."""
-    if taken := sorted(RESERVED & gateway.followers.keys()):
+    if reserved := sorted(RESERVED_PATHS & gateway.followers.keys()):
         raise ConfigurationError(
-            f"/{taken[0]} is a path of the gateway", f"name the others: cqrs serve …, without {taken[0]}"
+            f"/{reserved[0]} is a path of the gateway",
+            f"serve only the other aggregates: cqrs serve …, without {reserved[0]}",
         )
     metrics = GatewayMetrics(gateway.followers)
     api = describe_api(
@@ -41,56 +42,58 @@ def make_app(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) ->
     )
     page = resources.files("cqrs_cli.following.gateway").joinpath("page.html").read_text(encoding="utf-8")
 
-    async def answer(request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         parts = segments(request)
         if request.method == "POST":
-            return await _answer_post(gateway, request, parts)
+            return await _handle_post(gateway, request, parts)
         match parts:
             case [""]:
-                return _overview(gateway) if _wants(request, "application/json") else HTMLResponse(page)
+                return (
+                    _overview_response(gateway) if _wants(request, "application/json") else HTMLResponse(page)
+                )
             case ["healthz"]:
-                return document({"alive": True})
+                return json_response({"alive": True})
             case ["readyz"]:
-                return _readiness(gateway)
+                return _readiness_response(gateway)
             case ["metrics"]:
-                return metrics.answer()
+                return metrics.response()
             case ["openapi.json"]:
-                return document(api)
+                return json_response(api)
             case [name] if _wants(request, "text/event-stream"):
-                return await stream_events(gateway, request, name, None)
+                return await handle_stream(gateway, request, name, None)
             case [name]:
-                return await read_page(gateway, request, name)
+                return await handle_list(gateway, request, name)
             case [name, aggregate_id] if _wants(request, "text/event-stream"):
-                return await stream_events(gateway, request, name, aggregate_id)
+                return await handle_stream(gateway, request, name, aggregate_id)
             case [name, aggregate_id] if aggregate_id:
-                return await read_present(gateway, request, name, aggregate_id)
+                return await handle_state(gateway, request, name, aggregate_id)
             case [name, aggregate_id, "history"] if aggregate_id:
-                return await read_history(gateway, request, name, aggregate_id)
-        raise Problem(404, "no such path", "GET /openapi.json says what there is")
+                return await handle_history(gateway, request, name, aggregate_id)
+        raise Problem(404, "no such path", "GET /openapi.json lists the paths")
 
     return Starlette(
-        routes=[Route("/{path:path}", answer, methods=["GET", "POST"])],
+        routes=[Route("/{path:path}", handle, methods=["GET", "POST"])],
         middleware=[
             Middleware(RequestTimer, metrics=metrics),
             Middleware(AuthMiddleware, hosts=hosts, tokens=tokens),
             Middleware(RequestLimit, gateway=gateway),
         ],
-        exception_handlers={Problem: answer_problem, HTTPException: _answer_refusal},
+        exception_handlers={Problem: problem_handler, HTTPException: _http_error_handler},
     )
 
 
-async def _answer_refusal(request: Request, error: Exception) -> Response:
+async def _http_error_handler(request: Request, error: Exception) -> Response:
     """Respond to Starlette's own errors, such as an unsupported method."""
     assert isinstance(error, HTTPException)
-    return await answer_problem(request, Problem(error.status_code, error.detail, headers=error.headers))
+    return await problem_handler(request, Problem(error.status_code, error.detail, headers=error.headers))
 
 
-async def _answer_post(gateway: Gateway, request: Request, parts: list[str]) -> Response:
+async def _handle_post(gateway: Gateway, request: Request, parts: list[str]) -> Response:
     if len(parts) != 3 or not parts[1]:
         raise Problem(404, "no such path", "POST /AGGREGATE/ID/COMMAND")
-    with gateway.bodies.account() as account:
-        body = await read_body(request, gateway.limits, account)
-        return await post_command(gateway, request, body, *parts)
+    with gateway.bodies.reservation() as reservation:
+        body = await read_body(request, gateway.limits, reservation)
+        return await handle_command(gateway, request, body, *parts)
 
 
 def segments(request: Request) -> list[str]:
@@ -101,24 +104,24 @@ def segments(request: Request) -> list[str]:
             unquote(part, errors="strict") for part in raw.decode("ascii").partition("?")[0][1:].split("/")
         ]
     except UnicodeError:
-        raise Problem(400, "the path is not UTF-8") from None
+        raise Problem(400, "the path is not valid UTF-8") from None
 
 
 def _wants(request: Request, media_type: str) -> bool:
     return media_type in request.headers.get("accept", "")
 
 
-def _overview(gateway: Gateway) -> Response:
+def _overview_response(gateway: Gateway) -> Response:
     """Respond with an overview of the aggregates, for the HTML page."""
-    return document(
+    return json_response(
         {
             "read_only": gateway.sender is None,
             "aggregates": {
                 name: {
-                    "aggregates": follower.count(),
-                    "partitions": follower.partitions,
+                    "aggregates": follower.aggregate_count(),
+                    "partitions": follower.partition_count,
                     "commands": sorted(wire.partition(".")[2] for wire in follower.aggregate.commands),
-                    "ready": follower.caught_up,
+                    "ready": follower.is_caught_up,
                 }
                 for name, follower in gateway.followers.items()
             },
@@ -126,10 +129,12 @@ def _overview(gateway: Gateway) -> Response:
     )
 
 
-def _readiness(gateway: Gateway) -> Response:
+def _readiness_response(gateway: Gateway) -> Response:
     waiting = {
-        name: str(follower.error) if follower.error else f"{follower.lag()} offsets behind its start"
+        name: str(follower.error)
+        if follower.error
+        else f"{follower.lag()} offsets left of the events at its start"
         for name, follower in gateway.followers.items()
-        if not follower.caught_up
+        if not follower.is_caught_up
     }
-    return document({"ready": not waiting, "waiting": waiting}, 503 if waiting else 200)
+    return json_response({"ready": not waiting, "waiting": waiting}, 503 if waiting else 200)

@@ -17,62 +17,64 @@ from cqrs_cli.core.messages.attributes import HANDED_ON
 from cqrs_cli.core.personal.redaction import withhold_misfit
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError, UsageError
-from cqrs_cli.following.gateway.answers import outcome_answer
+from cqrs_cli.following.gateway.answers import outcome_response
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
-from cqrs_cli.following.gateway.guard import require_erasing
+from cqrs_cli.following.gateway.guard import require_erase_right
 from cqrs_cli.payloads.address import PayloadUnavailableError
 
 #: The CloudEvents source of commands sent over HTTP.
 GATEWAY_SOURCE = "/cqrs/gateway"
 
 #: Default timeout in seconds for an outcome; a request overrides it with `Prefer: wait=5` (RFC 7240).
-_PATIENCE = 10.0
+_OUTCOME_TIMEOUT = 10.0
 
 _IN_HTTP = ArgumentNames("the id", "Idempotency-Key", "If-Match", "Correlation-Id")
 
 
-async def post_command(
+async def handle_command(
     gateway: Gateway, request: Request, body: bytes, aggregate: str, aggregate_id: str, command: str
 ) -> Response:
     """Send a command, wait for its outcome, and respond with the outcome."""
     if gateway.sender is None:
-        raise Problem(405, "read-only", "this gateway takes no commands", headers={"Allow": "GET"})
+        raise Problem(405, "read-only", "this gateway accepts no commands", headers={"Allow": "GET"})
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise Problem(415, "application/json is needed")
+        raise Problem(415, "the body must be application/json")
     follower = gateway.follower(aggregate)
-    wire_type, data = wire_command(follower.aggregate, command, body)
+    wire_type, data = read_request_command(follower.aggregate, command, body)
     if wire_type == ERASE:
-        require_erasing(request.scope)
-    given = attributes_of(request.headers)
+        require_erase_right(request.scope)
+    attributes = read_attributes(request.headers)
     try:
         composed = write_command(
-            aggregate, aggregate_id, wire_type, data, GATEWAY_SOURCE, given, spelling=_IN_HTTP
+            aggregate, aggregate_id, wire_type, data, GATEWAY_SOURCE, attributes, spelling=_IN_HTTP
         )
     except UsageError as error:
-        raise Problem(400, "not a command", str(error)) from None
+        raise Problem(400, "invalid command", str(error)) from None
     pending = PendingOutcome(
-        composed, follower.topics, gateway.patience(_preferred(request.headers), _PATIENCE)
+        composed, follower.topics, gateway.parse_timeout(_preferred_wait(request.headers), _OUTCOME_TIMEOUT)
     )
     gateway.sender.submit(pending)
-    more = {"id": composed.id}
+    extra_members = {"id": composed.id}
     try:
         outcome = await pending
-        follower.look_for(outcome.partition)
-        return outcome_answer(outcome)
+        follower.check_for_partition(outcome.partition)
+        return outcome_response(outcome)
     except NoOutcomeError as error:
-        raise Problem(504, "no outcome in time", str(error), more) from None
+        raise Problem(504, "no outcome in time", str(error), extra_members) from None
     except PayloadUnavailableError as error:
         retry = {"Retry-After": "1"}
-        raise Problem(503, "the payload store does not answer", str(error), more, retry) from None
+        raise Problem(503, "the payload store does not respond", str(error), extra_members, retry) from None
     except UnavailableError as error:
-        raise Problem(503, "Kafka does not answer", str(error), more, {"Retry-After": "1"}) from None
+        raise Problem(
+            503, "Kafka does not respond", str(error), extra_members, {"Retry-After": "1"}
+        ) from None
     except CommandTooLargeError as error:
-        raise Problem(413, error.code, str(error), more) from None
+        raise Problem(413, error.code, str(error), extra_members) from None
     except CqrsError as error:
-        raise Problem(500, error.code, str(error), more) from None
+        raise Problem(500, error.code, str(error), extra_members) from None
 
 
-def wire_command(aggregate: Aggregate, command: str, body: bytes) -> tuple[str, bytes]:
+def read_request_command(aggregate: Aggregate, command: str, body: bytes) -> tuple[str, bytes]:
     """Return the wire type and the encoded data of one of the aggregate's commands or of `cqrs.Erase`.
 
     Raises `Problem` 404, 400 or 500, without personal values in the text.
@@ -94,43 +96,45 @@ def _command_of(aggregate: Aggregate, command: str) -> tuple[str, type[Command],
     decode = aggregate.decode_command.get(wire_type)
     if decode is None:
         known = sorted(name.partition(".")[2] for name in aggregate.commands)
-        raise Problem(404, "no such command", f"{aggregate.name} has {', '.join(known)}")
+        raise Problem(404, "no such command", f"known commands of {aggregate.name}: {', '.join(known)}")
     return wire_type, aggregate.commands[wire_type], decode
 
 
-def attributes_of(headers: Mapping[str, str]) -> Attributes:
+def read_attributes(headers: Mapping[str, str]) -> Attributes:
     """Return the command attributes in the headers of a request; raises `Problem` 400."""
-    handed_on: dict[str, Any] = {name: headers.get(name) for name in HANDED_ON}
+    propagated: dict[str, Any] = {name: headers.get(name) for name in HANDED_ON}
     return Attributes(
         id=headers.get("idempotency-key"),
         expected=_expected(headers),
         correlation=headers.get("correlation-id"),
-        **handed_on,
+        **propagated,
     )
 
 
 def _expected(headers: Mapping[str, str]) -> str | None:
     """Return the expected version from `If-Match: "7"`, `If-Match: *` or `If-None-Match: *`; raises `Problem` 400."""
-    match, none = headers.get("if-match"), headers.get("if-none-match")
-    if match is not None and none is not None:
+    if_match, if_none_match = headers.get("if-match"), headers.get("if-none-match")
+    if if_match is not None and if_none_match is not None:
         raise Problem(400, "If-Match and If-None-Match exclude each other")
-    if none is not None:
-        if none.strip() != "*":
-            raise Problem(400, "If-None-Match", "only * for an aggregate that must not exist")
+    if if_none_match is not None:
+        if if_none_match.strip() != "*":
+            raise Problem(400, "If-None-Match", "only * is supported: the aggregate must not exist")
         return "none"
-    if match is None:
+    if if_match is None:
         return None
-    text = match.strip()
-    if text == "*":
+    tag = if_match.strip()
+    if tag == "*":
         return "exists"
-    bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else ""
-    bare = bare.partition("-")[0]  # a tag like "7-kid" is from a response with personal values
-    if not (bare.isascii() and bare.isdigit()):
-        raise Problem(400, "If-Match", f'a version in quotation marks, like "7", or *; not {text[:40]}')
-    return bare
+    version = tag[1:-1] if len(tag) > 1 and tag[0] == tag[-1] == '"' else ""
+    version = version.partition("-")[0]  # a tag like "7-kid" is from a response with personal values
+    if not (version.isascii() and version.isdigit()):
+        raise Problem(
+            400, "If-Match", f'expected a version in quotation marks, such as "7", or *; found {tag[:40]}'
+        )
+    return version
 
 
-def _preferred(headers: Mapping[str, str]) -> str | None:
+def _preferred_wait(headers: Mapping[str, str]) -> str | None:
     """Return the seconds in `Prefer: wait=5`, as text."""
     for part in headers.get("prefer", "").split(","):
         name, _, value = part.strip().partition("=")

@@ -20,11 +20,11 @@ class IdleConnections:
         self.limits = limits
         self._idle: dict[GatewayProtocol, None] = {}
 
-    def add(self, connection: "GatewayProtocol") -> None:
+    def mark_idle(self, connection: "GatewayProtocol") -> None:
         """Mark a connection as idle from now on."""
         self._idle[connection] = None
 
-    def remove(self, connection: "GatewayProtocol") -> None:
+    def mark_busy(self, connection: "GatewayProtocol") -> None:
         """Mark a connection as no longer idle: it has a request, or is closed."""
         self._idle.pop(connection, None)
 
@@ -32,89 +32,89 @@ class IdleConnections:
         """Close the longest idle connection if more than the limit are connected."""
         if connected > self.limits.connections and self._idle:
             oldest = next(iter(self._idle))
-            self.remove(oldest)
+            self.mark_busy(oldest)
             oldest.transport.abort()
 
 
 class GatewayProtocol(H11Protocol):
-    """A connection. The limits are in its class (`protocol_of`), because uvicorn creates the connections."""
+    """A connection. The limits are in its class (`make_protocol_class`), because uvicorn creates the connections."""
 
     idle: ClassVar[IdleConnections]
-    _expiry: asyncio.TimerHandle | None = None
-    _stall: asyncio.TimerHandle | None = None
+    _idle_timer: asyncio.TimerHandle | None = None
+    _stall_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Wait for a request, and make room for this connection."""
         super().connection_made(transport)
-        self._rest()
+        self._start_idle()
         self.idle.make_room(len(self.connections))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timers."""
         super().connection_lost(exc)
-        self._end_rest()
-        self._end_stall()
+        self._stop_idle()
+        self._stop_watching()
 
     def data_received(self, data: bytes) -> None:
         """Handle received bytes. Only a complete request head ends the idle time; single bytes do not."""
         super().data_received(data)
-        if self._is_asked():
-            self._end_rest()
+        if self._has_request():
+            self._stop_idle()
 
     def on_response_complete(self) -> None:
         """Wait for the next request, unless it has arrived already."""
         super().on_response_complete()
-        if not self._is_asked():
-            self._rest()
+        if not self._has_request():
+            self._start_idle()
 
     def pause_writing(self) -> None:
         """Start the stall timer: the write buffer is full, because the client receives too slowly."""
         super().pause_writing()
-        self._await_reader()
+        self._watch_reader()
 
     def resume_writing(self) -> None:
         """Stop the stall timer: the client has received most of the write buffer."""
         super().resume_writing()
-        self._end_stall()
+        self._stop_watching()
 
-    def _is_asked(self) -> bool:
+    def _has_request(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _rest(self) -> None:
-        self._end_rest()
-        self.idle.add(self)
-        self._expiry = self.loop.call_later(self.idle.limits.head_within, self._expire)
+    def _start_idle(self) -> None:
+        self._stop_idle()
+        self.idle.mark_idle(self)
+        self._idle_timer = self.loop.call_later(self.idle.limits.head_timeout, self._close_idle)
 
-    def _end_rest(self) -> None:
-        self.idle.remove(self)
-        if self._expiry is not None:
-            self._expiry.cancel()
-            self._expiry = None
+    def _stop_idle(self) -> None:
+        self.idle.mark_busy(self)
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
 
-    def _expire(self) -> None:
+    def _close_idle(self) -> None:
         """Close an idle connection; its client gets some time to receive the remaining response."""
         self.transport.close()
-        self._expiry = self.loop.call_later(self.idle.limits.stalled, self.transport.abort)
+        self._idle_timer = self.loop.call_later(self.idle.limits.stall_timeout, self.transport.abort)
 
-    def _await_reader(self) -> None:
+    def _watch_reader(self) -> None:
         """Abort the connection if the client receives nothing for a time, because unsent bytes occupy memory."""
-        waiting = self.transport.get_write_buffer_size()
+        unsent = self.transport.get_write_buffer_size()
 
-        def look() -> None:
-            if self.transport.get_write_buffer_size() < waiting:
-                self._await_reader()
+        def check_progress() -> None:
+            if self.transport.get_write_buffer_size() < unsent:
+                self._watch_reader()
             else:
                 self.transport.abort()
 
-        self._end_stall()
-        self._stall = self.loop.call_later(self.idle.limits.stalled, look)
+        self._stop_watching()
+        self._stall_timer = self.loop.call_later(self.idle.limits.stall_timeout, check_progress)
 
-    def _end_stall(self) -> None:
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
+    def _stop_watching(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
 
 
-def protocol_of(limits: GatewayLimits) -> type[GatewayProtocol]:
+def make_protocol_class(limits: GatewayLimits) -> type[GatewayProtocol]:
     """Return the connection class for one server."""
     return type("GatewayProtocol", (GatewayProtocol,), {"idle": IdleConnections(limits)})

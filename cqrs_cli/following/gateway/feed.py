@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 #: Bytes of events that are buffered for each partition. A single larger event is kept until the next event arrives.
-_KEPT_BYTES = 8 * 1024 * 1024
+_BUFFER_BYTES = 8 * 1024 * 1024
 
 
 #: Bytes of events that a stream takes at once. The connection buffers events that its client has not received yet.
@@ -31,16 +31,16 @@ class FeedEvent(NamedTuple):
 class EventBuffer:
     """The newest events of each partition. One thread adds events, other threads take them."""
 
-    def __init__(self, starts: Mapping[int, int], kept_bytes: int = _KEPT_BYTES) -> None:
+    def __init__(self, starts: Mapping[int, int], buffer_bytes: int = _BUFFER_BYTES) -> None:
         """`starts`: the first offset of each partition to follow."""
         self._lock = threading.Lock()
-        self._kept_bytes = kept_bytes
+        self._buffer_bytes = buffer_bytes
         self._starts = dict(starts)  # all events from this offset on are in memory
         self._ends = dict(starts)
         self._events: dict[int, deque[FeedEvent]] = {partition: deque() for partition in starts}
         self._bytes = dict.fromkeys(starts, 0)
 
-    def begin(self, partition: int, start: int) -> None:
+    def add_partition(self, partition: int, start: int) -> None:
         """Start to buffer another partition from this offset."""
         with self._lock:
             self._events[partition], self._bytes[partition] = deque(), 0
@@ -52,41 +52,41 @@ class EventBuffer:
         with self._lock:
             return dict(self._ends)
 
-    def add(self, event: FeedEvent) -> None:
+    def append(self, event: FeedEvent) -> None:
         """Append the next event of its partition, and drop the oldest events beyond the partition's bytes."""
-        number = event.partition
+        partition = event.partition
         with self._lock:
-            kept = self._events[number]
-            kept.append(event)
-            self._ends[number] = event.offset + 1
-            self._bytes[number] += len(event.text)
-            while self._bytes[number] > self._kept_bytes and len(kept) > 1:
-                old = kept.popleft()
-                self._bytes[number] -= len(old.text)
-                self._starts[number] = old.offset + 1
+            buffered = self._events[partition]
+            buffered.append(event)
+            self._ends[partition] = event.offset + 1
+            self._bytes[partition] += len(event.text)
+            while self._bytes[partition] > self._buffer_bytes and len(buffered) > 1:
+                oldest = buffered.popleft()
+                self._bytes[partition] -= len(oldest.text)
+                self._starts[partition] = oldest.offset + 1
 
-    def after(self, partition: int, position: int, most: int) -> list[FeedEvent] | None:
-        """Return up to `most` events from offset `position` on, at most a page of bytes.
+    def events_from(self, partition: int, position: int, limit: int) -> list[FeedEvent] | None:
+        """Return up to `limit` events from offset `position` on, but at most a page of bytes.
 
         Return None if the events at `position` are no longer in memory.
         """
         with self._lock:
             if position < self._starts[partition]:
                 return None
-            kept = self._events[partition]
+            buffered = self._events[partition]
             if position >= self._ends[partition]:
                 return []
-            first = bisect_left(kept, position, key=lambda event: event.offset)
-            return page(kept[at] for at in range(first, min(len(kept), first + most)))
+            first = bisect_left(buffered, position, key=lambda event: event.offset)
+            return first_page(buffered[index] for index in range(first, min(len(buffered), first + limit)))
 
 
-def page(events: Iterable[FeedEvent]) -> list[FeedEvent]:
+def first_page(events: Iterable[FeedEvent]) -> list[FeedEvent]:
     """Return the first events, up to a page of bytes but at least one event."""
-    taken: list[FeedEvent] = []
+    page: list[FeedEvent] = []
     size = 0
     for event in events:
         size += len(event.text)
-        if taken and size > _PAGE_BYTES:
+        if page and size > _PAGE_BYTES:
             break
-        taken.append(event)
-    return taken
+        page.append(event)
+    return page

@@ -30,11 +30,11 @@ from cqrs_cli.ownership.timing import ErrorDuration
 from cqrs_cli.state.store import NotOwnerError
 
 #: The topics that a gateway reads or writes.
-_SERVED: tuple[Kind, ...] = ("events", "commands", "outcomes")
+_USED_KINDS: tuple[Kind, ...] = ("events", "commands", "outcomes")
 
 #: Seconds for which a topic must be missing before the follower gives up. A broker that has just restarted may not know
 #: the topic yet.
-_MISSING = 10.0
+_MISSING_TIMEOUT = 10.0
 
 
 class _Head(msgspec.Struct):
@@ -48,100 +48,118 @@ _head = msgspec.json.Decoder(_Head).decode
 
 
 #: Seconds between two checks for new partitions.
-_LOOK_EVERY = 5.0
+_PARTITIONS_INTERVAL = 5.0
 
 
 class AggregateFollower:
     """The states and newest events of one aggregate, from `start` to `close`, in all partitions including new ones.
 
     States and buffered events contain redacted values in place of personal values, for every reader: the folder holds
-    no personal data. `opener` decrypts events from the topic for the streams that may see personal values.
+    no personal data. `decryptor` decrypts events from the topic for the streams that may see personal values.
 
-    The follower's thread calls `arrived` after each batch. `error` is set if an error has ended the follower.
+    The follower's thread calls `on_arrival` after each batch. `error` is set if an error has ended the follower.
     """
 
     def __init__(
         self,
         connection: Connection,
-        described: AggregateTopics,
+        topic_info: AggregateTopics,
         aggregate: Aggregate,
         partitioner: Partitioner,
         folder: Path,
-        note: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         """Raises the errors of opening a shard, and `ContradictionError` if events were deleted before their fold."""
         self.connection, self.aggregate, self.partitioner = connection, aggregate, partitioner
-        self.topics = described.topics
-        self._described, self._folder, self._note = described, folder, note
-        self._marks = event_marks(aggregate)
-        self.masker = EventRedactor(self._marks)
-        keys = (
-            connection.keys
-        )  # each page of a stream reads them again, because each stream has a position of its own
-        self.opener = event_decryptor(connection, keys, self.topics, self._marks, max_key_age=0)
+        self.topics = topic_info.topics
+        self._topic_info, self._folder, self._report = topic_info, folder, report
+        self._annotations = event_marks(aggregate)
+        self.redactor = EventRedactor(self._annotations)
+        # Each page of a stream reads the keys again, because each stream has its own position.
+        self.decryptor = event_decryptor(
+            connection, connection.keys, self.topics, self._annotations, max_key_age=0
+        )
         self.lineage = FollowedLineage(connection, self.topics, self.log)
-        names = {described.topics.name(kind): described.ids[kind] for kind in _SERVED}
-        self._same, self._gone = track_topics(connection, names, self._changed), ErrorDuration(2 * _MISSING)
-        self._goals: dict[int, int] = {}  # the offset after the last event of each partition at the start
+        names = {topic_info.topics.name(kind): topic_info.ids[kind] for kind in _USED_KINDS}
+        self._topic_identity, self._missing_duration = (
+            track_topics(connection, names, self._topic_error),
+            ErrorDuration(2 * _MISSING_TIMEOUT),
+        )
+        self._start_ends: dict[
+            int, int
+        ] = {}  # the offset after the last event of each partition at the start
         self.replicas: dict[int, Replica] = {}
-        self._followed: frozenset[int] = frozenset()
-        self.feed = EventBuffer({})
+        self._followed_partitions: frozenset[int] = frozenset()
+        self.event_buffer = EventBuffer({})
         with ExitStack() as undo:
             undo.callback(self._close_replicas)
-            self._goals = self._open(described.partitions)
+            self._start_ends = self._open_replicas(topic_info.partitions)
             undo.pop_all()
         self.error: CqrsError | None = None
-        self.arrived: Callable[[], None] = lambda: None
-        self._closing, self._curious = threading.Event(), threading.Event()
+        self.on_arrival: Callable[[], None] = lambda: None
+        self._stopping, self._check_requested = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"following {aggregate.name}", daemon=True)
 
-    def open_events(self, only: str) -> EventDecryptor:
+    def open_decryptor(self, only: str) -> EventDecryptor:
         """Return a decryptor of personal values, for the aggregate `only`; close it after use."""
-        return event_decryptor(self.connection, self.connection.keys, self.topics, self._marks, only)
+        return event_decryptor(self.connection, self.connection.keys, self.topics, self._annotations, only)
 
     def log(self, partition: int) -> PartitionLog:
         """Return the logs of one partition."""
         return PartitionLog(self.connection, self.topics, partition, self.connection.payloads)
 
     @property
-    def partitions(self) -> int:
+    def partition_count(self) -> int:
         """The number of partitions that have a replica."""
         return len(self.replicas)
 
-    def look_for(self, partition: int) -> None:
+    def check_for_partition(self, partition: int) -> None:
         """Trigger an early check for new partitions if this partition is not followed yet."""
-        if partition not in self._followed:
-            self._curious.set()
+        if partition not in self._followed_partitions:
+            self._check_requested.set()
 
-    def _open(self, count: int) -> dict[int, int]:
+    def _open_replicas(self, count: int) -> dict[int, int]:
         """Open the missing replicas for the first `count` partitions; return the offset after the last event of each.
 
         Partitions without an entry in the partition history get no replica, because they have no keys yet.
         """
-        goals, lineage = {}, self.lineage.learn(count)
-        partitions = range(self.partitions, min(count, lineage.counts[-1]))
-        for partition, reach in readers.bounds(self.connection, self.topics.events, partitions).items():
+        start_ends, lineage = {}, self.lineage.refresh(count)
+        partitions = range(self.partition_count, min(count, lineage.counts[-1]))
+        for partition, bounds in readers.bounds(self.connection, self.topics.events, partitions).items():
             log, parent = self.log(partition), self.lineage.parent(partition)
-            last = log.last_record("events", *reach)
-            goals[partition] = 0 if last is None else last.offset + 1
+            last = log.last_record("events", *bounds)
+            start_ends[partition] = 0 if last is None else last.offset + 1
             first = lineage.first_count(partition)
-            before = None if parent is None else self.replicas[parent]
-            args = log, self._described, self.aggregate, self._folder, reach, self._note, first, before
+            parent_replica = None if parent is None else self.replicas[parent]
+            args = (
+                log,
+                self._topic_info,
+                self.aggregate,
+                self._folder,
+                bounds,
+                self._report,
+                first,
+                parent_replica,
+            )
             self.replicas = {**self.replicas, partition: Replica(*args)}
-            self.feed.begin(partition, self.replicas[partition].position)
-        return goals
+            self.event_buffer.add_partition(partition, self.replicas[partition].position)
+        return start_ends
 
-    def _has_grown(self) -> bool:
+    def _has_new_partitions(self) -> bool:
         """Return True if there are more partitions to follow: added partitions, or pending ones that may be read."""
         count = readers.partition_count(self.connection, self.topics.events)
-        if count > self.partitions or len(self._followed) < self.partitions:
-            self._open(count)
-        return self._followable().keys() != self._followed
+        if count > self.partition_count or len(self._followed_partitions) < self.partition_count:
+            self._open_replicas(count)
+        return self._readable_positions().keys() != self._followed_partitions
 
-    def _followable(self) -> dict[int, int]:
+    def _readable_positions(self) -> dict[int, int]:
         """Return the positions of the partitions that are being read or may be read now."""
-        positions = {number: replica.position for number, replica in self.replicas.items()}
-        return {one: at for one, at in positions.items() if at or self.lineage.may_begin(one, positions)}
+        positions = {partition: replica.position for partition, replica in self.replicas.items()}
+        return {
+            partition: position
+            for partition, position in positions.items()
+            if position or self.lineage.may_begin(partition, positions)
+        }
 
     def start(self) -> None:
         """Start the thread."""
@@ -149,7 +167,7 @@ class AggregateFollower:
 
     def stop(self) -> None:
         """Signal the thread to stop, without waiting for it."""
-        self._closing.set()
+        self._stopping.set()
 
     def close(self) -> None:
         """Stop the thread and close the shards. Idempotent."""
@@ -157,56 +175,56 @@ class AggregateFollower:
         if self._thread.is_alive():
             self._thread.join()
         self._close_replicas()
-        self.opener.close()
+        self.decryptor.close()
 
     def _close_replicas(self) -> None:
         for replica in self.replicas.values():
             replica.close()
 
     @property
-    def caught_up(self) -> bool:
+    def is_caught_up(self) -> bool:
         """True once all events that existed at the start are folded."""
         return self.error is None and self.lag() == 0
 
     def lag(self) -> int:
         """Return the number of offsets between the folded positions and the last events at the start."""
-        return sum(max(0, end - self.replicas[number].position) for number, end in self._goals.items())
+        return sum(max(0, end - self.replicas[number].position) for number, end in self._start_ends.items())
 
-    def saved(self, aggregate_id: str) -> StoredState | None:
+    def state_of(self, aggregate_id: str) -> StoredState | None:
         """Return the current state of an aggregate; None if it does not exist."""
-        only = partition_for(self.partitioner, aggregate_id.encode(), self.partitions)
+        only = partition_for(self.partitioner, aggregate_id.encode(), self.partition_count)
         for number in self.replicas if only is None else (only,):
-            if (found := self.replicas[number].saved(aggregate_id)) is not None:
-                return found
+            if (saved := self.replicas[number].state_of(aggregate_id)) is not None:
+                return saved
         return None
 
-    def page(self, prefix: str, after: str, limit: int) -> list[tuple[str, StoredState]]:
+    def list_aggregates(self, prefix: str, after: str, limit: int) -> list[tuple[str, StoredState]]:
         """Return up to `limit` aggregates of all partitions after the id `after`, ordered by the UTF-8 of their ids."""
-        found: dict[str, StoredState] = {}
+        states: dict[str, StoredState] = {}
         # A target partition comes after its parent, and its state of an inherited aggregate is newer.
         for replica in self.replicas.values():
-            found |= dict(replica.page(prefix, after, limit))
-        return sorted(found.items(), key=lambda one: one[0].encode())[:limit]
+            states |= dict(replica.list_aggregates(prefix, after, limit))
+        return sorted(states.items(), key=lambda item: item[0].encode())[:limit]
 
-    def count(self) -> int:
+    def aggregate_count(self) -> int:
         """Return the number of aggregates."""
-        return sum(replica.count() for replica in self.replicas.values())
+        return sum(replica.aggregate_count() for replica in self.replicas.values())
 
     def _run(self) -> None:
-        said = ""
-        while self.error is None and not self._closing.is_set():
+        last_problem = ""
+        while self.error is None and not self._stopping.is_set():
             try:
                 self._follow()
             except CqrsError as error:
                 self.error = self._cause(error)
                 if self.error is None:
-                    if error.message != said:
-                        said = error.message
-                        self._note(f"{self.topics.events}: {said}; still trying")
-                    self._closing.wait(1.0)
+                    if error.message != last_problem:
+                        last_problem = error.message
+                        self._report(f"{self.topics.events}: {last_problem}; still trying")
+                    self._stopping.wait(1.0)
             except Exception as bug:
                 self.error = CqrsError(f"{self.topics.events}: {type(bug).__name__}: {bug}", "see the log")
-        self.arrived()
+        self.on_arrival()
 
     def _cause(self, error: CqrsError) -> CqrsError | None:
         """Return the error that ends the follower; None for a temporary error.
@@ -214,65 +232,70 @@ class AggregateFollower:
         A deleted or recreated topic takes precedence, because it explains every other error.
         """
         try:
-            self._same.check_ids()
+            self._topic_identity.check_ids()
         except UnavailableError:
             pass
-        except CqrsError as changed:
-            return changed
+        except CqrsError as topic_error:
+            return topic_error
         return None if isinstance(error, (UnavailableError, MissingError)) else error
 
-    def _changed(self, topic: str, made_again: bool) -> CqrsError | None:
-        if not made_again and not self._gone.lasts(_MISSING):
+    def _topic_error(self, topic: str, recreated: bool) -> CqrsError | None:
+        if not recreated and not self._missing_duration.lasts(_MISSING_TIMEOUT):
             return None
         return ContradictionError(
-            f"{topic} was deleted{' and made again' if made_again else ''} while it was served",
-            "find out why; once it is there, start again: the states are folded from it anew",
+            f"{topic} was {'recreated' if recreated else 'deleted'} while the gateway read it",
+            "find out why; once the topic exists, start the gateway again: it folds all states from the new topic",
         )
 
     def _follow(self) -> None:
-        positions, looked = self._followable(), time.monotonic()
-        self._followed = frozenset(positions)
+        positions, last_check = self._readable_positions(), time.monotonic()
+        self._followed_partitions = frozenset(positions)
         stream = follow_records(
-            self.connection, self.topics.events, positions, lambda record: True, self._note, self._same
+            self.connection,
+            self.topics.events,
+            positions,
+            lambda record: True,
+            self._report,
+            self._topic_identity,
         )
         try:
-            for arrived in stream:
-                if self._closing.is_set():
+            for records in stream:
+                if self._stopping.is_set():
                     return
                 payloads, topic = self.connection.payloads, self.topics.events
-                stored = _by_partition(arrived)
-                for placed in events_with_data(payloads, topic, arrived, self.masker):
-                    self._take_all(placed, stored)
-                if self._curious.is_set() or time.monotonic() - looked > _LOOK_EVERY:
-                    self._curious.clear()
-                    if self._has_grown():
+                stored = _by_partition(records)
+                for batch in events_with_data(payloads, topic, records, self.redactor):
+                    self._fold_batch(batch, stored)
+                if self._check_requested.is_set() or time.monotonic() - last_check > _PARTITIONS_INTERVAL:
+                    self._check_requested.clear()
+                    if self._has_new_partitions():
                         return
-                    looked = time.monotonic()
+                    last_check = time.monotonic()
         except NotOwnerError:
             raise ConfigurationError(
-                f"another process follows {self.topics.events} in the same folder",
-                "give each gateway a state_dir of its own",
+                f"another process folds {self.topics.events} into the same folder",
+                "give each gateway its own state_dir",
             ) from None
         finally:
             stream.close()
 
-    def _take_all(self, placed: list[PartitionRecord], stored: Mapping[int, list[Record]]) -> None:
-        for partition, records in _by_partition(placed).items():
-            self.replicas[partition].take(records, stored[partition])
+    def _fold_batch(self, batch: list[PartitionRecord], stored: Mapping[int, list[Record]]) -> None:
+        for partition, records in _by_partition(batch).items():
+            self.replicas[partition].fold(records, stored[partition])
             for record in records:
-                self.feed.add(feed_event(partition, record))
-        if placed:
-            self.arrived()
+                self.event_buffer.append(to_feed_event(partition, record))
+        if batch:
+            self.on_arrival()
 
 
-def _by_partition(placed: list[PartitionRecord]) -> dict[int, list[Record]]:
+def _by_partition(batch: list[PartitionRecord]) -> dict[int, list[Record]]:
     batches: dict[int, list[Record]] = {}
-    for partition, record in placed:
+    for partition, record in batch:
         batches.setdefault(partition, []).append(record)
     return batches
 
 
-def feed_event(partition: int, record: Record) -> FeedEvent:
+def to_feed_event(partition: int, record: Record) -> FeedEvent:
     """Convert a record of an events topic for the event buffer."""
     value = record.value or b""
     head = _head(value)

@@ -37,13 +37,13 @@ class EventNotifier:
     def __init__(self) -> None:
         self._next = asyncio.Event()
 
-    def beat(self) -> None:
+    def notify(self) -> None:
         """Wake all current waiters."""
         self._next.set()
         self._next = asyncio.Event()
 
-    def waiting(self) -> Callable[[float], Awaitable[bool]]:
-        """Return a function that waits for the next `beat` after this call; it returns False after its timeout (s)."""
+    def subscribe(self) -> Callable[[float], Awaitable[bool]]:
+        """Return a function that waits for the next `notify` after this call, and returns False after a timeout (s)."""
         upcoming = self._next
 
         async def wait(seconds: float) -> bool:
@@ -62,20 +62,25 @@ class Budget:
     While no bytes are reserved, a request may exceed the quota, so that every single request can be answered.
     """
 
-    def __init__(self, most: int, holders: str) -> None:
-        """`holders`: the kind of data that uses the quota, for the error text, such as "commands"."""
-        self._most, self._holders = most, holders
-        self.held = 0
+    def __init__(self, limit: int, purpose: str) -> None:
+        """`purpose`: the kind of data that uses the quota, for the error text, such as "commands"."""
+        self._limit, self._purpose = limit, purpose
+        self.reserved = 0
 
-    def account(self) -> "Reservation":
-        """Return the account of one request. Use it as a context manager, or close it."""
+    def reservation(self) -> "Reservation":
+        """Return a reservation of 0 bytes for one request. Use it as a context manager, or close it."""
         return Reservation(self)
 
-    def take(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Reserve bytes; raises `Problem` 503 if the bytes reserved by other requests leave no room."""
-        if self.held and self.held + size > self._most:
-            raise Problem(503, "too much at a time", f"wait for other {self._holders}", headers=RETRY_SOON)
-        self.held += size
+        if self.reserved and self.reserved + size > self._limit:
+            raise Problem(
+                503,
+                "too many bytes at a time",
+                f"retry when other {self._purpose} are complete",
+                headers=RETRY_SOON,
+            )
+        self.reserved += size
 
 
 class Reservation:
@@ -84,14 +89,14 @@ class Reservation:
     def __init__(self, budget: Budget) -> None:
         self._budget, self._size = budget, 0
 
-    def add(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Reserve more bytes; raises `Problem` 503."""
-        self._budget.take(size)
+        self._budget.reserve(size)
         self._size += size
 
     def close(self) -> None:
         """Release all reserved bytes. Idempotent."""
-        self._budget.held -= self._size
+        self._budget.reserved -= self._size
         self._size = 0
 
     def __enter__(self) -> Self:
@@ -107,24 +112,26 @@ class GatewayLimits:
 
     body: int = 1_048_576  # bytes of one request body
     bodies: int = 64 << 20  # bytes of all request bodies, until their commands have an outcome
-    body_within: float = 10.0  # seconds until a body is complete
-    head_within: float = 10.0  # seconds from connect, or from the last response, to a complete request head
-    stalled: float = 30.0  # seconds for which a client may receive nothing of its response
-    wait: float = 60.0  # seconds that a request may wait for an outcome or a version
-    page: int = 1_000  # aggregates in one response
-    readings: int = 4  # concurrent topic reads; further requests wait
-    history: int = 32 << 20  # bytes of all events in one history
+    body_timeout: float = 10.0  # seconds until a body is complete
+    head_timeout: float = 10.0  # seconds from connect, or from the last response, to a complete request head
+    stall_timeout: float = 30.0  # seconds for which a client may receive nothing of its response
+    max_wait: float = 60.0  # seconds that a request may wait for an outcome or a version
+    page_size: int = 1_000  # aggregates in one response
+    concurrent_reads: int = 4  # concurrent topic reads; further requests wait
+    history_bytes: int = 32 << 20  # bytes of all events in one history
     answers: int = 64 << 20  # bytes of all large responses, until their clients have received them
     requests: int = 2_000  # concurrent requests, including streams; further requests get 503
     streams: int = 1_000  # concurrent streams; further streams get 503
-    lagging: int = 200  # concurrent streams that hold events read from the topic; further streams wait
+    lagging_streams: int = (
+        200  # concurrent streams that hold events read from the topic; further streams wait
+    )
     connections: int = 2_500  # including idle connections; a further connection closes the longest idle one
-    believed: float = (
+    mismatch_timeout: float = (
         SHORT_LOG_TIMEOUT  # seconds until a log that ends before a client's position causes a 410
     )
 
     def with_connections(self, allowed: int) -> "GatewayLimits":
-        """Return these limits with at most `allowed` connections (at least 20); requests get four fifths of them."""
+        """Return these limits with at most `allowed` connections, but at least 20. Requests get four fifths of them."""
         connections = max(20, min(self.connections, allowed))
         requests = min(self.requests, connections * 4 // 5)
         return replace(
@@ -139,36 +146,36 @@ class Gateway:
     followers: Mapping[str, AggregateFollower]
     sender: BackgroundSender | None
     limits: GatewayLimits = field(default_factory=GatewayLimits)
-    pulses: dict[str, EventNotifier] = field(default_factory=dict)
-    readings: asyncio.Semaphore = field(init=False)
-    lagging: asyncio.Semaphore = field(init=False)
+    notifiers: dict[str, EventNotifier] = field(default_factory=dict)
+    read_slots: asyncio.Semaphore = field(init=False)
+    topic_stream_slots: asyncio.Semaphore = field(init=False)
     bodies: Budget = field(init=False)
     answers: Budget = field(init=False)
     requests: int = 0  # requests in progress
     streams: int = 0  # open streams
 
     def __post_init__(self) -> None:
-        self.readings = asyncio.Semaphore(self.limits.readings)
-        self.lagging = asyncio.Semaphore(self.limits.lagging)
+        self.read_slots = asyncio.Semaphore(self.limits.concurrent_reads)
+        self.topic_stream_slots = asyncio.Semaphore(self.limits.lagging_streams)
         self.bodies = Budget(self.limits.bodies, "commands")
-        self.answers = Budget(self.limits.answers, "answers")
-        self.pulses = {name: EventNotifier() for name in self.followers}
+        self.answers = Budget(self.limits.answers, "responses")
+        self.notifiers = {name: EventNotifier() for name in self.followers}
 
     def follower(self, aggregate: str) -> AggregateFollower:
         """Return the follower of an aggregate; raises `Problem` 404 if it is unknown, 503 if the follower has ended."""
-        found = self.followers.get(aggregate)
-        if found is None:
-            raise Problem(404, "no such aggregate", f"there are: {', '.join(sorted(self.followers))}")
-        if found.error is not None:
-            raise Problem(503, "not followed any more", str(found.error))
-        return found
+        follower = self.followers.get(aggregate)
+        if follower is None:
+            raise Problem(404, "no such aggregate", f"known: {', '.join(sorted(self.followers))}")
+        if follower.error is not None:
+            raise Problem(503, "its states are no longer updated", str(follower.error))
+        return follower
 
-    def patience(self, text: str | None, default: float) -> float:
+    def parse_timeout(self, text: str | None, default: float) -> float:
         """Parse a request's timeout, `5s` or a number of seconds, and cap it at the limit; raises `Problem` 400."""
         if text is None:
             return default
         try:
-            asked = timedelta(seconds=int(text)) if text.isdecimal() else parse_duration(text)
+            requested = timedelta(seconds=int(text)) if text.isdecimal() else parse_duration(text)
         except (ValueError, OverflowError) as error:
             raise Problem(400, "not a duration", str(error)) from None
-        return min(asked.total_seconds(), self.limits.wait)
+        return min(requested.total_seconds(), self.limits.max_wait)

@@ -11,14 +11,14 @@ from collections.abc import Collection
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from cqrs_cli.following.gateway.answers import problem
+from cqrs_cli.following.gateway.answers import problem_response
 from cqrs_cli.following.gateway.gateway import RETRY_SOON, Gateway, GatewayLimits, Problem, Reservation
 from cqrs_cli.following.gateway.token import GatewayTokens
 
 #: Paths without a token: the HTML page, which contains no data, and the health checks.
-_OPEN = frozenset({"/", "/healthz", "/readyz"})
+_OPEN_PATHS = frozenset({"/", "/healthz", "/readyz"})
 
-#: Keys under which the guard stores the request's rights in its scope.
+#: Keys under which `AuthMiddleware` stores the request's rights in its scope.
 _MAY_ERASE = "cqrs.may_erase"
 _SEES_PERSONAL = "cqrs.sees_personal"
 
@@ -36,24 +36,29 @@ class AuthMiddleware:
         self._app, self._hosts, self._tokens = app, frozenset(hosts), tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = self._refused(Request(scope)) if scope["type"] == "http" else None
-        await (self._app if refused is None else problem(refused))(scope, receive, send)
+        rejection = self._rejection(Request(scope)) if scope["type"] == "http" else None
+        await (self._app if rejection is None else problem_response(rejection))(scope, receive, send)
 
-    def _refused(self, request: Request) -> Problem | None:
+    def _rejection(self, request: Request) -> Problem | None:
         name = host_name(request.headers.get("host", ""))
         if self._hosts and name not in self._hosts:
-            return Problem(421, "another host is meant", f"this gateway is not {name[:100]!r}")
+            return Problem(421, "unknown host name", f"{name[:100]!r} is not a host name of this gateway")
         tokens = self._tokens
-        erasing, seeing = _bears(request, tokens.erase), _bears(request, tokens.personal)
-        request.scope[_MAY_ERASE], request.scope[_SEES_PERSONAL] = erasing, seeing
-        if erasing or seeing or tokens.every is None or (request.method == "GET" and _is_open(request)):
+        may_erase, may_see = _has_token(request, tokens.erase), _has_token(request, tokens.personal)
+        request.scope[_MAY_ERASE], request.scope[_SEES_PERSONAL] = may_erase, may_see
+        if (
+            may_erase
+            or may_see
+            or tokens.every is None
+            or (request.method == "GET" and _needs_no_token(request))
+        ):
             return None
-        if _bears(request, tokens.every):
+        if _has_token(request, tokens.every):
             return None
-        return Problem(401, "a token is needed", headers={"WWW-Authenticate": 'Bearer realm="cqrs"'})
+        return Problem(401, "a token is required", headers={"WWW-Authenticate": 'Bearer realm="cqrs"'})
 
 
-def _bears(request: Request, token: str | None) -> bool:
+def _has_token(request: Request, token: str | None) -> bool:
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     return (
         token is not None
@@ -62,23 +67,21 @@ def _bears(request: Request, token: str | None) -> bool:
     )
 
 
-def sees_personal(scope: Scope) -> bool:
-    """Return True if a request that passed the guard may see the values of personal fields."""
+def may_see_personal(scope: Scope) -> bool:
+    """Return True if an authenticated request may see the values of personal fields."""
     return bool(scope.get(_SEES_PERSONAL))
 
 
-def require_erasing(scope: Scope) -> None:
-    """Raise `Problem` 403 if a request that passed the guard may not erase."""
+def require_erase_right(scope: Scope) -> None:
+    """Raise `Problem` 403 if an authenticated request may not erase."""
     if not scope.get(_MAY_ERASE):
-        raise Problem(
-            403, "another token is needed", "the one of `cqrs serve --erase-token-file`: only that may erase"
-        )
+        raise Problem(403, "no permission to erase", "use the token of `cqrs serve --erase-token-file`")
 
 
 class RequestLimit:
     """ASGI middleware that limits concurrent requests, except `/healthz`.
 
-    It comes after the guard, so unauthorized requests do not count.
+    It comes after `AuthMiddleware`, so unauthorized requests do not count.
     """
 
     def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
@@ -89,8 +92,8 @@ class RequestLimit:
         if scope["type"] != "http" or scope["path"] == "/healthz":
             return await self._app(scope, receive, send)
         if gateway.requests >= gateway.limits.requests:
-            crowded = Problem(503, "too many requests at a time", headers=RETRY_SOON)
-            return await problem(crowded)(scope, receive, send)
+            overloaded = Problem(503, "too many concurrent requests", headers=RETRY_SOON)
+            return await problem_response(overloaded)(scope, receive, send)
         gateway.requests += 1
         try:
             await self._app(scope, receive, send)
@@ -98,10 +101,10 @@ class RequestLimit:
             gateway.requests -= 1
 
 
-def _is_open(request: Request) -> bool:
-    asks_for_data = "application/json" in request.headers.get("accept", "")
+def _needs_no_token(request: Request) -> bool:
+    wants_data = "application/json" in request.headers.get("accept", "")
     path = request.scope["path"]  # `request.url` contains the Host header, which clients may choose freely
-    return path in _OPEN and not (path == "/" and asks_for_data)
+    return path in _OPEN_PATHS and not (path == "/" and wants_data)
 
 
 def host_name(header: str) -> str:
@@ -111,8 +114,8 @@ def host_name(header: str) -> str:
     return header.partition(":")[0].lower()
 
 
-async def read_body(request: Request, limits: GatewayLimits, account: Reservation) -> bytes:
-    """Read the whole body and add its size to `account`.
+async def read_body(request: Request, limits: GatewayLimits, reservation: Reservation) -> bytes:
+    """Read the whole body and add its size to `reservation`.
 
     Raises `Problem` 413 for a body that is too large, 408 for a body that is too slow, and 503 if all bodies together
     are too large.
@@ -121,16 +124,16 @@ async def read_body(request: Request, limits: GatewayLimits, account: Reservatio
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:19]) > limits.body:
         raise too_large
-    parts = bytearray()
+    body = bytearray()
     try:
-        async with asyncio.timeout(limits.body_within):
-            async for part in request.stream():
-                account.add(len(part))
-                parts += part
-                if len(parts) > limits.body:
+        async with asyncio.timeout(limits.body_timeout):
+            async for chunk in request.stream():
+                reservation.reserve(len(chunk))
+                body += chunk
+                if len(body) > limits.body:
                     raise too_large
     except TimeoutError:
-        raise Problem(408, "the body did not come in time") from None
+        raise Problem(408, "the body did not arrive in time") from None
     except ClientDisconnect:
-        raise Problem(400, "the client went away") from None
-    return bytes(parts)
+        raise Problem(400, "the client disconnected") from None
+    return bytes(body)

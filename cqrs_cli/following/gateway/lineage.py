@@ -16,41 +16,43 @@ from cqrs_cli.kafka.topics.topics import Topics
 class FollowedLineage:
     """The partition history of the events that a gateway follows.
 
-    The follower's thread refreshes the history (`learn`). Streams use the last refreshed history, because a stream must
-    not wait for a broker.
+    The follower's thread refreshes the history (`refresh`). Streams use the last refreshed history, because a stream
+    must not wait for a broker.
     """
 
-    def __init__(self, connection: Connection, topics: Topics, log: Callable[[int], PartitionLog]) -> None:
-        self._connection, self._topics, self._log = connection, topics, log
-        self._first = 0
+    def __init__(
+        self, connection: Connection, topics: Topics, open_log: Callable[[int], PartitionLog]
+    ) -> None:
+        self._connection, self._topics, self._open_log = connection, topics, open_log
+        self._first_count = 0
         # Each split offset is directly after an event, like the positions of a replica.
-        self._now: PartitionLineage | None = None
-        self._behind: dict[Split, int] = {}  # the offset after the last event before the split
+        self._lineage: PartitionLineage | None = None
+        self._last_event_ends: dict[Split, int] = {}  # the offset after the last event before the split
 
-    def learn(self, count: int) -> PartitionLineage:
+    def refresh(self, count: int) -> PartitionLineage:
         """Refresh and return the partition history of an aggregate with `count` partitions now.
 
         Without a history log, the first `count` that this object has seen remains valid.
         """
-        self._first = self._first or count
-        if self._now is None and not readers.exists(self._connection, self._topics.lineage):
-            return PartitionLineage((self._first,))
-        now = read_lineage(self._connection, self._topics, count)
-        for split in now.splits:
-            if split not in self._behind:  # the owner's offset may be after transaction markers
-                last = self._log(split.partition).last_record("events", 0, split.events)
-                self._behind[split] = 0 if last is None else last.offset + 1
-        behind = tuple(replace(split, events=self._behind[split]) for split in now.splits)
-        self._now = PartitionLineage(now.counts, behind, now.begun)
-        return now
+        self._first_count = self._first_count or count
+        if self._lineage is None and not readers.exists(self._connection, self._topics.lineage):
+            return PartitionLineage((self._first_count,))
+        lineage = read_lineage(self._connection, self._topics, count)
+        for split in lineage.splits:
+            if split not in self._last_event_ends:  # the owner's offset may be after transaction markers
+                last = self._open_log(split.partition).last_record("events", 0, split.events)
+                self._last_event_ends[split] = 0 if last is None else last.offset + 1
+        splits = tuple(replace(split, events=self._last_event_ends[split]) for split in lineage.splits)
+        self._lineage = PartitionLineage(lineage.counts, splits, lineage.begun)
+        return lineage
 
     def parent(self, partition: int) -> int | None:
         """Return the partition that had its keys before a repartitioning; None for a partition without a parent."""
-        return None if self._now is None else self._now.parent(partition)
+        return None if self._lineage is None else self._lineage.parent(partition)
 
     def may_begin(self, partition: int, positions: Mapping[int, int]) -> bool:
         """Return True if a reader with these positions may read the partition.
 
         All earlier events of the partition's keys are before the positions in the parent partitions.
         """
-        return self._now is None or self._now.may_begin(partition, positions)
+        return self._lineage is None or self._lineage.may_begin(partition, positions)

@@ -35,21 +35,21 @@ class GatewayMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the followers."""
-        following = GaugeMetricFamily(
+        is_following = GaugeMetricFamily(
             "cqrs_gateway_following",
             "1 if the events are followed, 0 if that has ended.",
             labels=["aggregate"],
         )
-        behind = GaugeMetricFamily(
+        start_lag = GaugeMetricFamily(
             "cqrs_gateway_start_lag", "Offsets of the start that are not folded yet.", labels=["aggregate"]
         )
         for name, follower in self._followers.items():
-            following.add_metric([name], float(follower.error is None))
-            behind.add_metric([name], float(follower.lag()))
-        yield following
-        yield behind
+            is_following.add_metric([name], float(follower.error is None))
+            start_lag.add_metric([name], float(follower.lag()))
+        yield is_following
+        yield start_lag
 
-    def answer(self) -> Response:
+    def response(self) -> Response:
         """Return the metrics in Prometheus' text format."""
         return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
 
@@ -63,12 +63,12 @@ class RequestTimer:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        began, method = time.monotonic(), scope["method"] if scope["method"] in ("GET", "POST") else "other"
+        started, method = time.monotonic(), scope["method"] if scope["method"] in ("GET", "POST") else "other"
 
-        async def sending(message: Message) -> None:
+        async def send_and_count(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self._metrics.requests.labels(method, str(message["status"])).inc()
-                self._metrics.seconds.labels(method).observe(time.monotonic() - began)
+                self._metrics.seconds.labels(method).observe(time.monotonic() - started)
             await send(message)
 
-        return await self._app(scope, receive, sending)
+        return await self._app(scope, receive, send_and_count)

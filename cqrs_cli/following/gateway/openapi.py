@@ -21,19 +21,25 @@ def describe_api(
     """Return the OpenAPI document. msgspec makes the schema names of equally named classes in two aggregates unique."""
     aggregates = list(aggregates)
     classes: list[type] = [
-        kind for one in aggregates for kind in (*one.commands.values(), *one.events.values(), one.state)
+        class_
+        for aggregate in aggregates
+        for class_ in (*aggregate.commands.values(), *aggregate.events.values(), aggregate.state)
     ]
-    erased = {one.name for one in aggregates if erases and one.has_personal_fields and not read_only}
+    erased = {
+        aggregate.name
+        for aggregate in aggregates
+        if erases and aggregate.has_personal_fields and not read_only
+    }
     classes += [CommandOutcome, Erase] if erased else [CommandOutcome]
     references, schemas = components(classes, _TEMPLATE)
-    of_class: dict[type, Any] = dict(zip(classes, references, strict=True))
+    schema_of: dict[type, Any] = dict(zip(classes, references, strict=True))
     paths: dict[str, Any] = {}
-    for one in aggregates:
-        paths |= _reads(one, of_class)
+    for aggregate in aggregates:
+        paths |= _read_paths(aggregate, schema_of)
         if not read_only:
-            paths |= _commands(one, of_class)
-        if one.name in erased:
-            paths |= _erase(one, of_class)
+            paths |= _command_paths(aggregate, schema_of)
+        if aggregate.name in erased:
+            paths |= _erase_path(aggregate, schema_of)
     security = {"bearer": {"type": "http", "scheme": "bearer"}} if with_token else {}
     return {
         "openapi": "3.1.0",
@@ -57,42 +63,46 @@ _PROBLEM = {
         "outcome": {"$ref": "#/components/schemas/CommandOutcome"},
     },
 }
-_NO = {"content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+_PROBLEM_CONTENT = {
+    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+}
 
 
-def _query(name: str, about: str, kind: str = "string") -> dict[str, Any]:
-    return {"name": name, "in": "query", "schema": {"type": kind}, "description": about}
+def _query(name: str, about: str, json_type: str = "string") -> dict[str, Any]:
+    return {"name": name, "in": "query", "schema": {"type": json_type}, "description": about}
 
 
 def _header(name: str, about: str) -> dict[str, Any]:
     return {"name": name, "in": "header", "schema": {"type": "string"}, "description": about}
 
 
-def _no(about: str) -> dict[str, Any]:
-    return {"description": about, **_NO}
+def _problem_response(about: str) -> dict[str, Any]:
+    return {"description": about, **_PROBLEM_CONTENT}
 
 
-def _yes(about: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _json_response(about: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"description": about, "content": {"application/json": {"schema": schema}}}
 
 
-def _reads(aggregate: Aggregate, of_class: dict[type, Any]) -> dict[str, Any]:
+def _read_paths(aggregate: Aggregate, schema_of: dict[type, Any]) -> dict[str, Any]:
     name = aggregate.name
-    state = of_class[aggregate.state]
+    state = schema_of[aggregate.state]
     return {
-        f"/{name}": {"get": {**_operation(name, "list"), **_list(about_aggregate(aggregate))}},
-        f"/{name}/{{id}}": {"get": {**_operation(name, "show"), **_show(_aggregate(name, state))}},
+        f"/{name}": {"get": {**_operation_id(name, "list"), **_list_operation(about_aggregate(aggregate))}},
+        f"/{name}/{{id}}": {
+            "get": {**_operation_id(name, "show"), **_state_operation(_aggregate_schema(name, state))}
+        },
         f"/{name}/{{id}}/history": {
-            "get": {**_operation(name, "history"), **_history(_aggregate(name, state))}
+            "get": {**_operation_id(name, "history"), **_history_operation(_aggregate_schema(name, state))}
         },
     }
 
 
-def _operation(name: str, what: str) -> dict[str, Any]:
+def _operation_id(name: str, what: str) -> dict[str, Any]:
     return {"tags": [name], "operationId": f"{name}_{what}"}
 
 
-def _aggregate(name: str, state: dict[str, Any]) -> dict[str, Any]:
+def _aggregate_schema(name: str, state: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of an aggregate in a response."""
     return {
         "type": "object",
@@ -107,122 +117,129 @@ def _aggregate(name: str, state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _list(about: str) -> dict[str, Any]:
-    one = {"type": "object", "properties": {"id": {"type": "string"}, "version": _VERSION}}
-    following = {"type": ["string", "null"], "description": "For `after`, if there are more."}
+def _list_operation(about: str) -> dict[str, Any]:
+    item = {"type": "object", "properties": {"id": {"type": "string"}, "version": _VERSION}}
+    next_id = {
+        "type": ["string", "null"],
+        "description": "The value of `after` for the next page; null on the last page.",
+    }
     page = {
         "type": "object",
-        "properties": {"aggregates": {"type": "array", "items": one}, "next": following},
+        "properties": {"aggregates": {"type": "array", "items": item}, "next": next_id},
     }
     return {
         "summary": "Aggregates in the order of their ids",
         "description": about,
         "parameters": [
-            _query("prefix", "The beginning of the ids."),
-            _query("after", "The last id of the page before."),
+            _query("prefix", "Prefix of the ids."),
+            _query("after", "The last id of the previous page."),
             _query("limit", "1 to 1000, by default 100.", "integer"),
         ],
         "responses": {
-            "200": _yes("A page", page),
-            "400": _no("A parameter is wrong"),
-            "410": _no("The place of a stream is beyond the end of the log"),
-            "503": _BUSY,
+            "200": _json_response("A page", page),
+            "400": _problem_response("A parameter is invalid"),
+            "410": _problem_response("The log ends before the position of a stream"),
+            "503": _UNAVAILABLE,
         },
     }
 
 
-def _show(schema: dict[str, Any]) -> dict[str, Any]:
+def _state_operation(schema: dict[str, Any]) -> dict[str, Any]:
     return {
-        "summary": "State and version, now or then",
+        "summary": "State and version, current or past",
         "parameters": [
             _ID,
-            _query("at_least", "Wait until it has this version.", "integer"),
-            _query("wait", "How long, like 5s."),
-            _query("version", "As it was at a version.", "integer"),
-            _query("at", "As it was at a time, like 2026-11-21T01:02:03Z or 2h ago."),
+            _query("at_least", "Wait until the aggregate has this version.", "integer"),
+            _query("wait", "Timeout for `at_least`, such as 5s."),
+            _query("version", "The state at this version.", "integer"),
+            _query("at", "The state at this time, such as 2026-11-21T01:02:03Z or 2h ago."),
         ],
         "responses": {
-            "200": _yes("The aggregate; its version is the ETag", schema),
-            "304": {"description": "It is still at the version of If-None-Match"},
-            "400": _no("A parameter is wrong"),
-            "404": _no("It does not exist"),
-            "410": _no("The place of a stream is beyond the end of the log"),
-            "503": _BUSY,
-            "504": _no("It is not at that version yet"),
+            "200": _json_response("The aggregate; its version is the ETag", schema),
+            "304": {"description": "The aggregate is still at the version in If-None-Match"},
+            "400": _problem_response("A parameter is invalid"),
+            "404": _problem_response("No such aggregate"),
+            "410": _problem_response("The log ends before the position of a stream"),
+            "503": _UNAVAILABLE,
+            "504": _problem_response("The version was not reached in time"),
         },
     }
 
 
-def _history(schema: dict[str, Any]) -> dict[str, Any]:
+def _history_operation(schema: dict[str, Any]) -> dict[str, Any]:
     events = {"type": "array", "items": {"type": "object"}}
-    past = {**schema, "properties": {**schema["properties"], "history": events}}
+    with_history = {**schema, "properties": {**schema["properties"], "history": events}}
     return {
         "summary": "The aggregate with its events",
         "parameters": [_ID],
         "responses": {
-            "200": _yes("Its history", past),
-            "404": _no("It does not exist"),
-            "413": _no("The history is too long: take its events as a stream"),
-            "503": _BUSY,
+            "200": _json_response("The history", with_history),
+            "404": _problem_response("No such aggregate"),
+            "413": _problem_response("The history is too long: read its events as a stream"),
+            "503": _UNAVAILABLE,
         },
     }
 
 
-def _commands(aggregate: Aggregate, of_class: dict[type, Any]) -> dict[str, Any]:
-    names = {wire.partition(".")[2]: kind for wire, kind in aggregate.commands.items()}
+def _command_paths(aggregate: Aggregate, schema_of: dict[type, Any]) -> dict[str, Any]:
+    names = {wire.partition(".")[2]: class_ for wire, class_ in aggregate.commands.items()}
     return {
         f"/{aggregate.name}/{{id}}/{name}": {
             "post": {
-                **_operation(aggregate.name, name),
-                "summary": f"{name}: decided once, answered with its outcome",
-                **_command(of_class[kind], of_class[CommandOutcome]),
+                **_operation_id(aggregate.name, name),
+                "summary": f"{name}: decided once; the response is the outcome",
+                **_command_operation(schema_of[class_], schema_of[CommandOutcome]),
             }
         }
-        for name, kind in names.items()
+        for name, class_ in names.items()
     }
 
 
-def _erase(aggregate: Aggregate, of_class: dict[type, Any]) -> dict[str, Any]:
-    about = _command(of_class[Erase], of_class[CommandOutcome])
-    about["responses"]["403"] = _no("another token is needed to erase")
-    summary = "The personal fields are erased, in the state and in all events"
+def _erase_path(aggregate: Aggregate, schema_of: dict[type, Any]) -> dict[str, Any]:
+    about = _command_operation(schema_of[Erase], schema_of[CommandOutcome])
+    about["responses"]["403"] = _problem_response("the token has no permission to erase")
+    summary = "Erase the personal fields, in the state and in all events"
     return {
         f"/{aggregate.name}/{{id}}/{ERASE}": {
-            "post": {**_operation(aggregate.name, "erase"), "summary": summary, **about}
+            "post": {**_operation_id(aggregate.name, "erase"), "summary": summary, **about}
         }
     }
 
 
-def _command(data: dict[str, Any], outcome: dict[str, Any]) -> dict[str, Any]:
+def _command_operation(data: dict[str, Any], outcome: dict[str, Any]) -> dict[str, Any]:
     return {
         "parameters": _COMMAND_PARAMETERS,
         "requestBody": {"content": {"application/json": {"schema": data}}},
         "responses": {
-            "200": _yes("accepted, unchanged, or a duplicate of those", outcome),
-            "202": _yes("deferred: decided later", outcome),
-            **_REFUSALS,
+            "200": _json_response("accepted or unchanged, or a duplicate of such a command", outcome),
+            "202": _json_response("deferred: decided later", outcome),
+            **_ERROR_RESPONSES,
         },
     }
 
 
-_BUSY = _no("Kafka does not answer, or too much is asked at a time: again later")
+_UNAVAILABLE = _problem_response(
+    "Kafka does not respond, or there are too many requests or bytes at a time: retry later"
+)
 
 _COMMAND_PARAMETERS = [
     _ID,
-    _header("If-Match", 'The version it must be at, like "7"; * for any that exists.'),
-    _header("If-None-Match", "* if it must not exist."),
-    _header("Idempotency-Key", "The command's id: sent again, it is decided once."),
-    *(_header(name, "Handed on to events and outcome.") for name in ("Correlation-Id", *HANDED_ON)),
+    _header("If-Match", 'The expected version, such as "7"; *: the aggregate must exist.'),
+    _header("If-None-Match", "*: the aggregate must not exist."),
+    _header(
+        "Idempotency-Key", "The command's id: a command that is sent again with this id is decided once."
+    ),
+    *(_header(name, "Propagated to the events and the outcome.") for name in ("Correlation-Id", *HANDED_ON)),
     _header("Prefer", "wait=5: seconds until 504, by default 10."),
 ]
 
-_REFUSALS = {
-    "400": _no("failed: the command is invalid"),
-    "409": _no("rejected: the aggregate is at another version"),
-    "413": _no("too large"),
-    "415": _no("application/json is needed"),
-    "422": _no("rejected by a rule"),
-    "500": _no("failed: the aggregate's code raised"),
-    "503": _BUSY,
-    "504": _no("no outcome in time; to send it again with the same id is safe"),
+_ERROR_RESPONSES = {
+    "400": _problem_response("failed: the command is invalid"),
+    "409": _problem_response("rejected: the aggregate is at another version"),
+    "413": _problem_response("too large"),
+    "415": _problem_response("the body must be application/json"),
+    "422": _problem_response("rejected by a business rule"),
+    "500": _problem_response("failed: the aggregate's code raised"),
+    "503": _UNAVAILABLE,
+    "504": _problem_response("no outcome in time; sending the command again with the same id is safe"),
 }

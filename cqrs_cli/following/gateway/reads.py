@@ -14,96 +14,105 @@ from cqrs_cli.client import history as histories
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import CqrsError, UsageError
-from cqrs_cli.following.gateway.answers import LargeDocument, document, etag, known
+from cqrs_cli.following.gateway.answers import LargeDocument, etag, json_response, query_parameters
 from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
-from cqrs_cli.following.gateway.guard import sees_personal
-from cqrs_cli.following.gateway.turns import GoingOn, in_turn
+from cqrs_cli.following.gateway.guard import may_see_personal
+from cqrs_cli.following.gateway.turns import CancelCheck, run_read
 
 
 class FoldedDocument(NamedTuple):
     """The JSON document of an aggregate at a version, folded from the topic.
 
-    `opens`: personal fields are decrypted. `kid`: the id of the aggregate's current data key, or "".
+    `decrypts`: personal fields are decrypted. `kid`: the id of the aggregate's current data key, or "".
     """
 
     version: int
     body: bytes
-    opens: bool
+    decrypts: bool
     kid: str
 
     def headers(self, with_tag: bool = True) -> dict[str, str]:
         """Return the response headers. Clients and proxies must not store a document with personal values."""
-        tag = {"ETag": etag(self.version, self.kid if self.opens else None)} if with_tag else {}
-        return tag | ({"Cache-Control": "no-store"} if self.opens else {})
+        tag = {"ETag": etag(self.version, self.kid if self.decrypts else None)} if with_tag else {}
+        return tag | ({"Cache-Control": "no-store"} if self.decrypts else {})
 
 
-async def read_present(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
+async def handle_state(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
     """Respond with the aggregate: now, at a version, at a time, or once it has reached a version."""
-    follower, asked = gateway.follower(aggregate), known(request, "version", "at", "at_least", "wait")
-    if "version" in asked and "at" in asked:
-        raise Problem(400, "version and at exclude each other")
-    if "version" in asked or "at" in asked:
-        wanted = asked.get("version"), asked.get("at")
-        return await _read_past(gateway, request, follower, aggregate_id, *wanted)
-    least = _number("at_least", asked.get("at_least"), 0)
-    patience = gateway.patience(asked.get("wait"), 0.0)
-    found = await _reached(gateway, follower, aggregate_id, least, patience)
-    if found is None:
-        raise Problem(404, "it does not exist", f"{aggregate} {aggregate_id} has no events")
-    if not _opens(request, follower) and etag(found.version) in _tags(request.headers.get("if-none-match")):
-        return Response(status_code=304, headers={"ETag": etag(found.version)})
-    if _opens(request, follower):
-        wanted = str(found.version), None
-        return await _read_past(gateway, request, follower, aggregate_id, *wanted)
-    body = {"aggregate": aggregate, "id": aggregate_id, "version": found.version, "state": Raw(found.state)}
-    headers = {"ETag": etag(found.version), "Cache-Control": "no-cache"}
-    return LargeDocument(encode_json(body), gateway.answers.account(), headers)
+    follower, requested = (
+        gateway.follower(aggregate),
+        query_parameters(request, "version", "at", "at_least", "wait"),
+    )
+    if "version" in requested and "at" in requested:
+        raise Problem(400, "version and at cannot be combined")
+    if "version" in requested or "at" in requested:
+        version, at = requested.get("version"), requested.get("at")
+        return await _past_response(gateway, request, follower, aggregate_id, version, at)
+    min_version = _parse_number("at_least", requested.get("at_least"), 0)
+    timeout = gateway.parse_timeout(requested.get("wait"), 0.0)
+    saved = await _wait_for_version(gateway, follower, aggregate_id, min_version, timeout)
+    if saved is None:
+        raise Problem(404, "no such aggregate", f"{aggregate} {aggregate_id} has no events")
+    if not _may_decrypt(request, follower) and etag(saved.version) in _entity_tags(
+        request.headers.get("if-none-match")
+    ):
+        return Response(status_code=304, headers={"ETag": etag(saved.version)})
+    if _may_decrypt(request, follower):
+        return await _past_response(gateway, request, follower, aggregate_id, str(saved.version), None)
+    body = {"aggregate": aggregate, "id": aggregate_id, "version": saved.version, "state": Raw(saved.state)}
+    headers = {"ETag": etag(saved.version), "Cache-Control": "no-cache"}
+    return LargeDocument(encode_json(body), gateway.answers.reservation(), headers)
 
 
-async def read_history(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
+async def handle_history(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
     """Respond with the aggregate and its events."""
     follower = gateway.follower(aggregate)
-    known(request)
-    found = await _folded(gateway, request, follower, aggregate_id, None, events=True)
-    if found.version == 0:
-        raise Problem(404, "it does not exist", f"{aggregate} {aggregate_id} has no events")
-    return LargeDocument(found.body, gateway.answers.account(), found.headers(with_tag=False))
+    query_parameters(request)
+    folded = await _fold_document(gateway, request, follower, aggregate_id, None, events=True)
+    if folded.version == 0:
+        raise Problem(404, "no such aggregate", f"{aggregate} {aggregate_id} has no events")
+    return LargeDocument(folded.body, gateway.answers.reservation(), folded.headers(with_tag=False))
 
 
-async def read_page(gateway: Gateway, request: Request, aggregate: str) -> Response:
+async def handle_list(gateway: Gateway, request: Request, aggregate: str) -> Response:
     """Respond with a page of aggregates, ordered by id."""
-    follower, asked = gateway.follower(aggregate), known(request, "prefix", "after", "limit")
-    limit = _number("limit", asked.get("limit"), 100)
-    if not 1 <= limit <= gateway.limits.page:
-        raise Problem(400, "limit", f"1 to {gateway.limits.page}, not {limit}")
-    found = follower.page(asked.get("prefix", ""), asked.get("after", ""), limit + 1)
+    follower, requested = gateway.follower(aggregate), query_parameters(request, "prefix", "after", "limit")
+    limit = _parse_number("limit", requested.get("limit"), 100)
+    if not 1 <= limit <= gateway.limits.page_size:
+        raise Problem(400, "limit", f"must be 1 to {gateway.limits.page_size}, found {limit}")
+    page = follower.list_aggregates(requested.get("prefix", ""), requested.get("after", ""), limit + 1)
     body = {
         "aggregate": aggregate,
-        "aggregates": [{"id": name, "version": saved.version} for name, saved in found[:limit]],
-        "next": found[limit - 1][0] if len(found) > limit else None,
+        "aggregates": [{"id": name, "version": saved.version} for name, saved in page[:limit]],
+        "next": page[limit - 1][0] if len(page) > limit else None,
     }
-    return document(body)
+    return json_response(body)
 
 
-async def _reached(
-    gateway: Gateway, follower: AggregateFollower, aggregate_id: str, least: int, patience: float
+async def _wait_for_version(
+    gateway: Gateway, follower: AggregateFollower, aggregate_id: str, min_version: int, timeout: float
 ) -> StoredState | None:
-    """Return the aggregate once it is at version `least`; raises `Problem` 504 after `patience` seconds."""
-    deadline = time.monotonic() + patience
+    """Return the aggregate once it is at version `min_version`; raises `Problem` 504 after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
     while True:
-        arrived = gateway.pulses[follower.aggregate.name].waiting()
-        found = follower.saved(aggregate_id)
-        version = found.version if found is not None else 0
-        if version >= least:
-            return found
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise Problem(504, "not at that version yet", f"it is at {version}", {"version": version})
-        await arrived(left)
+        wait_for_events = gateway.notifiers[follower.aggregate.name].subscribe()
+        saved = follower.state_of(aggregate_id)
+        version = saved.version if saved is not None else 0
+        if version >= min_version:
+            return saved
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise Problem(
+                504,
+                "version not reached in time",
+                f"the aggregate is at version {version}",
+                {"version": version},
+            )
+        await wait_for_events(remaining)
 
 
-async def _read_past(
+async def _past_response(
     gateway: Gateway,
     request: Request,
     follower: AggregateFollower,
@@ -111,14 +120,16 @@ async def _read_past(
     version: str | None,
     at: str | None,
 ) -> Response:
-    wanted = None if version is None else _number("version", version, 0)
-    found = await _folded(gateway, request, follower, aggregate_id, version or at, events=False)
-    if found.version == 0 or (wanted is not None and found.version < wanted):
-        raise Problem(404, "it was not there", f"version {found.version} is the last until then")
-    return LargeDocument(found.body, gateway.answers.account(), found.headers())
+    min_version = None if version is None else _parse_number("version", version, 0)
+    folded = await _fold_document(gateway, request, follower, aggregate_id, version or at, events=False)
+    if folded.version == 0 or (min_version is not None and folded.version < min_version):
+        raise Problem(
+            404, "it did not exist then", f"version {folded.version} is the last version until then"
+        )
+    return LargeDocument(folded.body, gateway.answers.reservation(), folded.headers())
 
 
-async def _folded(
+async def _fold_document(
     gateway: Gateway,
     request: Request,
     follower: AggregateFollower,
@@ -132,59 +143,65 @@ async def _folded(
     Personal fields are decrypted if the request may see them.
     """
     try:
-        within = histories.parse_at(at)
+        moment = histories.parse_at(at)
     except UsageError as error:
         raise Problem(400, "at", error.message.removeprefix("--at: ")) from None
 
-    opens = _opens(request, follower)
+    decrypts = _may_decrypt(request, follower)
 
-    def read(going_on: GoingOn) -> FoldedDocument:
+    def read(check_cancelled: CancelCheck) -> FoldedDocument:
         connection, topics = follower.connection, follower.topics
         key = aggregate_id.encode()
-        places = histories.find_ranges(connection, topics, key, follower.partitioner)
-        with closing(follower.open_events(aggregate_id)) as opener:
-            view = opener if opens else follower.masker
-            records = histories.read_records(connection, key, places, going_on, view)
+        ranges = histories.find_ranges(connection, topics, key, follower.partitioner)
+        with closing(follower.open_decryptor(aggregate_id)) as decryptor:
+            reader = decryptor if decrypts else follower.redactor
+            records = histories.read_records(connection, key, ranges, check_cancelled, reader)
             if events:
-                records = _bounded(records, gateway.limits.history)
-            found = histories.fold_history(follower.aggregate, aggregate_id, records, within, events=events)
-            keys = (opener.in_force(place.partition, aggregate_id) for place in places if opens)
-            used = next(filter(None, keys), None)
-        document = histories.history_document(follower.aggregate.name, aggregate_id, found, events=events)
-        return FoldedDocument(found.version, encode_json(document), opens, "" if used is None else used.kid)
+                records = _limit_bytes(records, gateway.limits.history_bytes)
+            history = histories.fold_history(follower.aggregate, aggregate_id, records, moment, events=events)
+            active_keys = (
+                decryptor.in_force(range_.partition, aggregate_id) for range_ in ranges if decrypts
+            )
+            active_key = next(filter(None, active_keys), None)
+        document = histories.history_document(follower.aggregate.name, aggregate_id, history, events=events)
+        return FoldedDocument(
+            history.version, encode_json(document), decrypts, "" if active_key is None else active_key.kid
+        )
 
     try:
-        return await in_turn(gateway, request, read)
+        return await run_read(gateway, request, read)
     except CqrsError as error:
         raise Problem(503 if error.exit_code == 4 else 500, error.code, error.message) from error
 
 
-def _bounded(
-    records: Iterable[tuple[histories.LogRange, Record]], most: int
+def _limit_bytes(
+    records: Iterable[tuple[histories.LogRange, Record]], limit: int
 ) -> Iterator[tuple[histories.LogRange, Record]]:
-    """Yield the records; raises `Problem` 413 once they have more than `most` bytes."""
+    """Yield the records; raises `Problem` 413 once they have more than `limit` bytes."""
     size = 0
-    for place, record in records:
+    for range_, record in records:
         size += len(record.value or b"")
-        if size > most:
+        if size > limit:
             raise Problem(
-                413, "a long history", f"its events have more than {most:,} bytes: take them as a stream"
+                413,
+                "the history is too long",
+                f"its events have more than {limit:,} bytes: read them as a stream",
             )
-        yield place, record
+        yield range_, record
 
 
-def _opens(request: Request, follower: AggregateFollower) -> bool:
+def _may_decrypt(request: Request, follower: AggregateFollower) -> bool:
     """Return True if the aggregate has personal fields and the request may see their values."""
-    return follower.aggregate.has_personal_fields and sees_personal(request.scope)
+    return follower.aggregate.has_personal_fields and may_see_personal(request.scope)
 
 
-def _number(name: str, text: str | None, default: int) -> int:
+def _parse_number(name: str, text: str | None, default: int) -> int:
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise Problem(400, name, f"not a number: {text[:40]!r}")
+        raise Problem(400, name, f"not a whole number: {text[:40]!r}")
     return int(text)
 
 
-def _tags(header: str | None) -> set[str]:
+def _entity_tags(header: str | None) -> set[str]:
     return {tag.strip().removeprefix("W/") for tag in (header or "").split(",")}

@@ -34,7 +34,7 @@ class Replica:
         aggregate: Aggregate,
         folder: Path,
         bounds: tuple[int, int],
-        note: Callable[[str], None],
+        report: Callable[[str], None],
         count: int,
         parent: "Replica | None" = None,
     ) -> None:
@@ -54,35 +54,37 @@ class Replica:
             revision=aggregate.decider.revision,
             window_ms=1,  # a replica stores no command ids
         )
-        self._store = self._open(folder / str(log.partition), identity, note)
+        self._store = self._open_shard(folder / str(log.partition), identity, report)
         try:
             self._cache = StateCache(aggregate, self._store, "", _CACHE_BYTES)
-            self._check(bounds)
-            self.inherited = 0 if parent is None else sum(parent.has(name) for name, _ in self._store.items())
+            self._check_bounds(bounds)
+            self.inherited_count = (
+                0 if parent is None else sum(parent.has_aggregate(name) for name, _ in self._store.items())
+            )
         except BaseException:
             self._store.close()
             raise
 
-    def _open(self, path: Path, identity: Identity, note: Callable[[str], None]) -> Shard:
+    def _open_shard(self, path: Path, identity: Identity, report: Callable[[str], None]) -> Shard:
         """Open the shard, or a new shard if the log is not the log that was folded."""
-        shard = open_shard(path, identity, note).store
-        if why := contradiction(self._log, shard.positions().last_event, None):
-            note(f"the state in {path} is of a history that was lost: {why}")
+        shard = open_shard(path, identity, report).store
+        if reason := contradiction(self._log, shard.positions().last_event, None):
+            report(f"the state in {path} is from a lost history: {reason}")
             shard.condemn()
-            shard = open_shard(path, identity, note).store
+            shard = open_shard(path, identity, report).store
         return shard
 
-    def _check(self, bounds: tuple[int, int]) -> None:
+    def _check_bounds(self, bounds: tuple[int, int]) -> None:
         start, end = bounds
         place = self._log.log_name("events")
         if self.position > end:
             raise ContradictionError(
-                f"{place} ends at {end}, before the {self.position} that was already folded",
+                f"{place} ends at {end}, but this gateway has folded up to {self.position}",
                 "the topic was truncated or replaced: restore it",
             )
         if self.position < start:
             raise ContradictionError(
-                f"{place} begins at {start}: events from {self.position} on were deleted",
+                f"{place} begins at {start}: events from offset {self.position} on were deleted",
                 "restore the topic, and set its retention.ms and retention.bytes to -1",
             )
 
@@ -91,56 +93,56 @@ class Replica:
         """The offset of the next event."""
         return self._cache.positions.folded_events
 
-    def take(self, records: list[Record], stored: Sequence[Record]) -> None:
+    def fold(self, records: list[Record], stored: Sequence[Record]) -> None:
         """Fold the next records; `stored` contains the same records as they are in the log.
 
         Raises `ContradictionError` with the first record that does not fit, and `NotOwnerError` if another process has
         folded into this shard.
         """
         if self._parent is not None:
-            self._inherit(self._parent, records)
-        done = 0
-        while done < len(records):
+            self._copy_from_parent(self._parent, records)
+        index = 0
+        while index < len(records):
             with self._lock:
                 with self._cache.reading():
-                    states, done = fold_records(self._log, self._aggregate, self._cache, records, done)
-                after = self._cache.positions.after_event(stored, records[done - 1].offset)
-                self._cache.fold(after, states)
+                    states, index = fold_records(self._log, self._aggregate, self._cache, records, index)
+                positions = self._cache.positions.after_event(stored, records[index - 1].offset)
+                self._cache.fold(positions, states)
 
-    def _inherit(self, parent: "Replica", records: list[Record]) -> None:
+    def _copy_from_parent(self, parent: "Replica", records: list[Record]) -> None:
         """Copy the states of aggregates that occur here for the first time from the parent, which stays unchanged."""
         names = {(record.key or b"").decode(errors="replace") for record in records}
         with self._lock, self._store.view() as view:
             names = {name for name in names if view.saved(name) is None}
-        before = {name: saved for name in names if (saved := parent.saved(name)) is not None}
-        if before:
-            states = {name: unpack(self._aggregate, name, saved) for name, saved in before.items()}
+        inherited = {name: saved for name in names if (saved := parent.state_of(name)) is not None}
+        if inherited:
+            states = {name: unpack(self._aggregate, name, saved) for name, saved in inherited.items()}
             with self._lock:
                 self._cache.fold(self._cache.positions, states)
-            self.inherited += len(states)
+            self.inherited_count += len(states)
 
-    def saved(self, aggregate_id: str) -> StoredState | None:
+    def state_of(self, aggregate_id: str) -> StoredState | None:
         """Return the current state of an aggregate; None if it does not exist.
 
         Without an event since the split, the state comes from the parent's replica.
         """
         with self._lock, self._store.view() as view:
             found = view.saved(aggregate_id)
-        return self._parent.saved(aggregate_id) if found is None and self._parent is not None else found
+        return self._parent.state_of(aggregate_id) if found is None and self._parent is not None else found
 
-    def has(self, aggregate_id: str) -> bool:
+    def has_aggregate(self, aggregate_id: str) -> bool:
         """Return True if this replica or its parent has the aggregate."""
-        return self.saved(aggregate_id) is not None
+        return self.state_of(aggregate_id) is not None
 
-    def page(self, prefix: str, after: str, limit: int) -> list[tuple[str, StoredState]]:
+    def list_aggregates(self, prefix: str, after: str, limit: int) -> list[tuple[str, StoredState]]:
         """Return up to `limit` aggregates whose ids start with `prefix` and follow `after`, ordered by id."""
         with self._lock:
             return self._store.page(prefix, after, limit)
 
-    def count(self) -> int:
+    def aggregate_count(self) -> int:
         """Return the number of aggregates, without inherited aggregates, which the parent counts."""
         with self._lock:
-            return self._store.count() - self.inherited
+            return self._store.count() - self.inherited_count
 
     def close(self) -> None:
         """Close the shard."""

@@ -14,7 +14,7 @@ import uvicorn
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.gateway.app import make_app
-from cqrs_cli.following.gateway.connections import protocol_of
+from cqrs_cli.following.gateway.connections import make_protocol_class
 from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.following.gateway.gateway import Gateway, GatewayLimits
 from cqrs_cli.following.gateway.token import GatewayTokens
@@ -28,7 +28,7 @@ from cqrs_cli.system.limits import raise_descriptors
 from cqrs_cli.system.lock import try_lock
 
 #: Timeout in seconds for open requests when the gateway stops; streams are closed then.
-_STOPPING = 5
+_SHUTDOWN_TIMEOUT = 5
 
 #: Connections that the kernel accepts before the gateway does; all of them may be accepted at once.
 _BACKLOG = 512
@@ -40,37 +40,37 @@ def open_followers(
     prefix: str,
     partitioner: Partitioner,
     state_dir: Path,
-    note: Callable[[str], None],
+    report: Callable[[str], None],
     stack: ExitStack,
 ) -> dict[str, AggregateFollower]:
     """Open a follower for each aggregate; the stack closes the followers.
 
     Raises `ConfigurationError` for missing topics, or if another gateway uses the same folder.
     """
-    found = {}
+    opened = {}
     with Admin(connection) as admin:
         for name, aggregate in aggregates.items():
             described = check_topics(admin, Topics(name, prefix))
             folder = state_dir / "gateway" / f"{prefix}{name}"
-            stack.enter_context(_alone(folder))
-            follower = AggregateFollower(connection, described, aggregate, partitioner, folder, note)
+            stack.enter_context(_exclusive_folder(folder))
+            follower = AggregateFollower(connection, described, aggregate, partitioner, folder, report)
             stack.callback(follower.close)
-            found[name] = follower
-    for follower in found.values():
+            opened[name] = follower
+    for follower in opened.values():
         stack.callback(follower.stop)  # all threads are signalled before one is joined
-    return found
+    return opened
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _exclusive_folder(folder: Path) -> Iterator[None]:
     """Lock a folder against other gateways."""
     with translated(folder):
         folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        holding = folder.with_name(f"{folder.name}.lock").open("a")
-    with holding:
-        if not try_lock(holding.fileno()):
+        lock_file = folder.with_name(f"{folder.name}.lock").open("a")
+    with lock_file:
+        if not try_lock(lock_file.fileno()):
             raise ConfigurationError(
-                f"another gateway follows the events into {folder}", "give each one a state_dir of its own"
+                f"another gateway uses the folder {folder}", "give each gateway its own state_dir"
             )
         yield
 
@@ -83,7 +83,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise ConfigurationError(
             f"{host} port {port} cannot be used: {error.strerror}",
-            "choose another: --port; 0 takes a free one",
+            "choose another port: --port; 0 selects a free port",
         ) from error
     # Connections inherit the option. asyncio sets it only for sockets that asyncio creates itself. Without the option a
     # response body waits up to 40 ms until the client acknowledges the head.
@@ -111,43 +111,49 @@ class GatewayServer(uvicorn.Server):
         """Connect the followers to the event loop and start them, then listen."""
         loop = asyncio.get_running_loop()
         for name, follower in self.gateway.followers.items():
-            follower.arrived = self._waker(loop, name, follower)
+            follower.on_arrival = self._wake_callback(loop, name, follower)
             follower.start()
         await super().startup(sockets)
 
-    def _waker(
+    def _wake_callback(
         self, loop: asyncio.AbstractEventLoop, name: str, follower: AggregateFollower
     ) -> Callable[[], None]:
-        def woken() -> None:
-            self.gateway.pulses[name].beat()
+        def on_wake() -> None:
+            self.gateway.notifiers[name].notify()
             if follower.error is not None:
                 self.should_exit = True
 
         def wake() -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(woken)
+                loop.call_soon_threadsafe(on_wake)
 
         return wake
 
 
 #: File descriptors of a gateway besides its connections: for the shard of each partition, for the reader of each
 #: aggregate, and for the command sender and concurrent topic reads.
-_OF_PARTITION, _OF_AGGREGATE, _OF_GATEWAY = 4, 40, 250
+_FILES_PER_PARTITION, _FILES_PER_AGGREGATE, _FILES_OF_GATEWAY = 4, 40, 250
 
 
-def fitting_limits(followers: Collection[AggregateFollower]) -> GatewayLimits:
+def limits_for(followers: Collection[AggregateFollower]) -> GatewayLimits:
     """Return the limits, reduced to the available file descriptors; raises the soft descriptor limit if possible."""
     limits = GatewayLimits()
-    own = _OF_GATEWAY + _BACKLOG + sum(_OF_AGGREGATE + _OF_PARTITION * one.partitions for one in followers)
-    return limits.with_connections(raise_descriptors(own + limits.connections) - own)
+    used = (
+        _FILES_OF_GATEWAY
+        + _BACKLOG
+        + sum(
+            _FILES_PER_AGGREGATE + _FILES_PER_PARTITION * follower.partition_count for follower in followers
+        )
+    )
+    return limits.with_connections(raise_descriptors(used + limits.connections) - used)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_error(record: logging.LogRecord) -> bool:
     """Return False for a request that was cancelled at shutdown, which is no error of the gateway."""
     return record.exc_info is None or record.exc_info[0] is not asyncio.CancelledError
 
 
-logging.getLogger("uvicorn.error").addFilter(_is_news)
+logging.getLogger("uvicorn.error").addFilter(_is_error)
 
 
 def make_server(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens) -> GatewayServer:
@@ -156,10 +162,10 @@ def make_server(gateway: Gateway, hosts: Collection[str], tokens: GatewayTokens)
         make_app(gateway, hosts, tokens),
         log_config=None,
         access_log=False,
-        http=protocol_of(gateway.limits),
+        http=make_protocol_class(gateway.limits),
         ws="none",
         backlog=_BACKLOG,
-        timeout_graceful_shutdown=_STOPPING,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT,
         server_header=False,
         lifespan="off",
     )

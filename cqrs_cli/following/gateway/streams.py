@@ -15,46 +15,46 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.following.gateway.answers import known
-from cqrs_cli.following.gateway.feed import FeedEvent, page
-from cqrs_cli.following.gateway.follower import AggregateFollower, feed_event
+from cqrs_cli.following.gateway.answers import query_parameters
+from cqrs_cli.following.gateway.feed import FeedEvent, first_page
+from cqrs_cli.following.gateway.follower import AggregateFollower, to_feed_event
 from cqrs_cli.following.gateway.gateway import RETRY_SOON, Gateway, Problem
-from cqrs_cli.following.gateway.guard import sees_personal
-from cqrs_cli.following.gateway.turns import in_turn
+from cqrs_cli.following.gateway.guard import may_see_personal
+from cqrs_cli.following.gateway.turns import run_read
 from cqrs_cli.kafka import readers
 
 #: Line endings in a stream. U+2028 and similar characters are no line endings, so JSON may contain them.
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 #: Events that a stream takes at once.
-_PAGE = 200
+_PAGE_EVENTS = 200
 
 #: After each page a stream sleeps for this factor times the duration of its work times the number of other streams. So
 #: most of the processor remains for other requests.
-_SHARE = 3.0
+_SLEEP_FACTOR = 3.0
 
 #: Seconds without an event until a comment shows that the stream is alive.
-_QUIET = 15.0
+_KEEPALIVE_INTERVAL = 15.0
 
 
-async def stream_events(
+async def handle_stream(
     gateway: Gateway, request: Request, aggregate: str, aggregate_id: str | None
 ) -> StreamingResponse:
     """Respond with the events after `Last-Event-ID`, from the beginning (`?from=beginning`), or from now on."""
-    follower, asked = gateway.follower(aggregate), known(request, "type", "from")
+    follower, requested = gateway.follower(aggregate), query_parameters(request, "type", "from")
     if gateway.streams >= gateway.limits.streams:
-        raise Problem(503, "too many streams at a time", headers=RETRY_SOON)
-    kinds = {f"{aggregate}.{name}" for name in asked.getlist("type")}
-    if unknown := sorted(kinds - set(follower.aggregate.decode_event)):
-        raise Problem(400, "type", f"{aggregate} has no event {unknown[0].partition('.')[2]}")
+        raise Problem(503, "too many concurrent streams", headers=RETRY_SOON)
+    event_types = {f"{aggregate}.{name}" for name in requested.getlist("type")}
+    if unknown := sorted(event_types - set(follower.aggregate.decode_event)):
+        raise Problem(400, "type", f"{aggregate} has no event type {unknown[0].partition('.')[2]}")
     gateway.streams += 1
     try:
-        places = await _places(gateway, request, follower)
+        positions = await _start_positions(gateway, request, follower)
     except BaseException:
         gateway.streams -= 1
         raise
-    opens = sees_personal(request.scope) and follower.aggregate.has_personal_fields
-    return EventStream(gateway, _events(gateway, follower, places, aggregate_id, kinds, opens))
+    decrypts = may_see_personal(request.scope) and follower.aggregate.has_personal_fields
+    return EventStream(gateway, _events(gateway, follower, positions, aggregate_id, event_types, decrypts))
 
 
 class EventStream(StreamingResponse):
@@ -75,119 +75,130 @@ class EventStream(StreamingResponse):
 async def _events(
     gateway: Gateway,
     follower: AggregateFollower,
-    places: dict[int, int],
+    positions: dict[int, int],
     aggregate_id: str | None,
-    kinds: set[str],
-    opens: bool,
+    event_types: set[str],
+    decrypts: bool,
 ) -> AsyncIterator[str]:
     yield ": \n\n"  # the client sees at once that the stream is open
     try:
         while follower.error is None:
-            arrived, idle = gateway.pulses[follower.aggregate.name].waiting(), True
-            for number, end in follower.feed.ends.items():
-                place = places.setdefault(number, 0)
-                if place < end and (place or follower.lineage.may_begin(number, places)):
+            wait_for_events, idle = gateway.notifiers[follower.aggregate.name].subscribe(), True
+            for partition, end in follower.event_buffer.ends.items():
+                position = positions.setdefault(partition, 0)
+                if position < end and (position or follower.lineage.may_begin(partition, positions)):
                     idle = False
-                    async with AsyncExitStack() as held:
-                        found, behind = await _page(gateway, follower, number, place, end, held, opens)
-                        began, said = time.monotonic(), []
-                        for event in found:
-                            places[number] = event.offset + 1
-                            if aggregate_id in (None, event.subject) and (not kinds or event.type in kinds):
-                                said.append(server_sent(event, places))
-                        places[number] = behind
+                    async with AsyncExitStack() as held_slot:
+                        events, next_position = await _next_events(
+                            gateway, follower, partition, position, end, held_slot, decrypts
+                        )
+                        began, messages = time.monotonic(), []
+                        for event in events:
+                            positions[partition] = event.offset + 1
+                            if aggregate_id in (None, event.subject) and (
+                                not event_types or event.type in event_types
+                            ):
+                                messages.append(format_event(event, positions))
+                        positions[partition] = next_position
                         spent = time.monotonic() - began
-                        if said:
-                            yield "".join(said)
-                    await asyncio.sleep(_SHARE * spent * (gateway.streams - 1))
-            if idle and not await arrived(_QUIET):
+                        if messages:
+                            yield "".join(messages)
+                    await asyncio.sleep(_SLEEP_FACTOR * spent * (gateway.streams - 1))
+            if idle and not await wait_for_events(_KEEPALIVE_INTERVAL):
                 yield ": \n\n"
     except CqrsError as error:  # the stream ends, and its client reconnects
         yield f": {error.message}\n\n"
 
 
-async def _page(
+async def _next_events(
     gateway: Gateway,
     follower: AggregateFollower,
     partition: int,
-    place: int,
+    position: int,
     end: int,
-    held: AsyncExitStack,
-    opens: bool,
+    held_slot: AsyncExitStack,
+    decrypts: bool,
 ) -> tuple[list[FeedEvent], int]:
     """Return the next events of a partition and the offset after them, from memory or (older events) from the topic.
 
-    With `opens` the events always come from the topic, because memory holds redacted values. Events read from the topic
-    belong to one stream only. So few streams may hold such events at a time, each until `held` is closed.
+    With `decrypts` the events always come from the topic, because memory holds redacted values. Events read from the
+    topic belong to one stream only. So few streams may hold such events at a time, each until `held_slot` is closed.
     """
-    found = None if opens else follower.feed.after(partition, place, _PAGE)
-    if found is None:
-        await held.enter_async_context(gateway.lagging)
-        async with gateway.readings:
-            found = await asyncio.to_thread(_read, follower, partition, place, end, opens)
-    return found, found[-1].offset + 1 if found else end
+    events = None if decrypts else follower.event_buffer.events_from(partition, position, _PAGE_EVENTS)
+    if events is None:
+        await held_slot.enter_async_context(gateway.topic_stream_slots)
+        async with gateway.read_slots:
+            events = await asyncio.to_thread(_read_events, follower, partition, position, end, decrypts)
+    return events, events[-1].offset + 1 if events else end
 
 
-def _read(follower: AggregateFollower, partition: int, start: int, end: int, opens: bool) -> list[FeedEvent]:
-    view = follower.opener if opens else follower.masker
-    stretch = view.batches(partition, follower.log(partition).events(start, end, _PAGE))
-    return page(feed_event(partition, record) for record in next(stretch, []))
+def _read_events(
+    follower: AggregateFollower, partition: int, start: int, end: int, decrypts: bool
+) -> list[FeedEvent]:
+    reader = follower.decryptor if decrypts else follower.redactor
+    batches = reader.batches(partition, follower.log(partition).events(start, end, _PAGE_EVENTS))
+    return first_page(to_feed_event(partition, record) for record in next(batches, []))
 
 
-async def _places(gateway: Gateway, request: Request, follower: AggregateFollower) -> dict[int, int]:
+async def _start_positions(gateway: Gateway, request: Request, follower: AggregateFollower) -> dict[int, int]:
     """Return the start offset that the client asks for in each partition; raises `Problem` 400, 410, 503."""
-    ends = follower.feed.ends
-    asked = request.headers.get("last-event-id") or request.query_params.get("from")
-    if asked is None:
+    ends = follower.event_buffer.ends
+    position_id = request.headers.get("last-event-id") or request.query_params.get("from")
+    if position_id is None:
         return ends
-    places = {} if asked == "beginning" else _parse(asked)
-    if places is None or places.keys() - ends.keys():
-        raise Problem(400, "from", "not the id of one of these events, nor `beginning`")
+    positions = {} if position_id == "beginning" else _parse_positions(position_id)
+    if positions is None or positions.keys() - ends.keys():
+        raise Problem(400, "from", "neither the id of an event of this stream nor `beginning`")
     bounds = await _bounds(gateway, request, follower)
-    if _beyond(places, bounds) is not None:
-        await asyncio.sleep(gateway.limits.believed)
+    if _partition_beyond(positions, bounds) is not None:
+        await asyncio.sleep(gateway.limits.mismatch_timeout)
         bounds = await _bounds(gateway, request, follower)
-        if (number := _beyond(places, bounds)) is not None:
+        if (partition := _partition_beyond(positions, bounds)) is not None:
             raise Problem(
                 410,
-                "no such place any more",
-                f"partition {number} ends at {bounds[number][1]}, before {places[number]}: the log was cut, or deleted"
-                " and made again. What you have may be of another log; begin with from=beginning",
+                "the log ends before this position",
+                f"partition {partition} ends at {bounds[partition][1]}, before {positions[partition]}: the topic was "
+                "truncated, or"
+                " deleted and recreated. Your events may be from the old log; start again with from=beginning",
             )
-    return {number: max(start, places.get(number, start)) for number, (start, _) in bounds.items()}
+    return {
+        partition: max(start, positions.get(partition, start)) for partition, (start, _) in bounds.items()
+    }
 
 
-def _beyond(places: Mapping[int, int], bounds: Mapping[int, tuple[int, int]]) -> int | None:
+def _partition_beyond(positions: Mapping[int, int], bounds: Mapping[int, tuple[int, int]]) -> int | None:
     """Return a partition that ends before the client's position; None if there is no such partition."""
-    return next((number for number, place in places.items() if place > bounds[number][1]), None)
+    return next(
+        (partition for partition, position in positions.items() if position > bounds[partition][1]), None
+    )
 
 
 async def _bounds(
     gateway: Gateway, request: Request, follower: AggregateFollower
 ) -> dict[int, tuple[int, int]]:
     """Return (start, end) of each partition; raises `Problem` 503."""
-    topic, numbers = follower.topics.events, range(follower.partitions)
+    topic, partitions = follower.topics.events, range(follower.partition_count)
     try:
-        return await in_turn(
-            gateway, request, lambda going_on: readers.bounds(follower.connection, topic, numbers)
+        return await run_read(
+            gateway, request, lambda check_cancelled: readers.bounds(follower.connection, topic, partitions)
         )
     except CqrsError as error:
-        raise Problem(503, "Kafka does not answer", error.message) from error
+        raise Problem(503, "Kafka does not respond", error.message) from error
 
 
-def _parse(text: str) -> dict[int, int] | None:
+def _parse_positions(text: str) -> dict[int, int] | None:
     """Parse the positions in an event id, such as `0:12,1:7`; None for invalid text."""
-    found = {}
-    for part in text.split(","):
-        number, _, place = part.partition(":")
-        if not all(one.isascii() and one.isdigit() and len(one) < 19 for one in (number, place)):
+    positions = {}
+    for item in text.split(","):
+        partition, _, position = item.partition(":")
+        if not all(text.isascii() and text.isdigit() and len(text) < 19 for text in (partition, position)):
             return None
-        found[int(number)] = int(place)
-    return found
+        positions[int(partition)] = int(position)
+    return positions
 
 
-def server_sent(event: FeedEvent, places: Mapping[int, int]) -> str:
+def format_event(event: FeedEvent, positions: Mapping[int, int]) -> str:
     """Format an event as in WHATWG HTML, 9.2: event type, id, and data, which may have several lines."""
-    at = ",".join(f"{number}:{place}" for number, place in sorted(places.items()))
+    event_id = ",".join(f"{partition}:{position}" for partition, position in sorted(positions.items()))
     data = "".join(f"data: {line}\n" for line in _LINE_END.split(event.text))
-    return f"event: {event.type.rpartition('.')[2]}\nid: {at}\n{data}\n"
+    return f"event: {event.type.rpartition('.')[2]}\nid: {event_id}\n{data}\n"

@@ -20,28 +20,34 @@ class GatewayTokens(NamedTuple):
     def read(
         cls, host: str, every: Path | None, erase: Path | None, personal: Path | None
     ) -> "GatewayTokens":
-        """Read the tokens of a gateway at `host` from files; raises as `required_token` and `other_token` do."""
-        token = required_token(every, host)
-        return cls(token, other_token(erase, token), other_token(personal, token))
+        """Read the tokens of a gateway at `host` from files.
+
+        Raises the errors of `read_required_token` and `read_extra_token`.
+        """
+        token = read_required_token(every, host)
+        return cls(token, read_extra_token(erase, token), read_extra_token(personal, token))
 
 
-def required_token(path: Path | None, host: str) -> str | None:
+def read_required_token(path: Path | None, host: str) -> str | None:
     """Return the token of a gateway that listens at `host`; raises `UsageError` if a required token is missing."""
     if path is not None:
         return read_token(path)
     if host in LOOPBACK:
         return None
     raise UsageError(
-        f"--host {host}: others can reach it, and anybody could send commands",
-        "give a token: --token-file FILE, and put something in front that does TLS",
+        f"--host {host}: other machines can reach the gateway, and could send commands without a token",
+        "require a token: --token-file FILE, and put a proxy with TLS in front of the gateway",
     )
 
 
-def other_token(path: Path | None, token: str | None) -> str | None:
+def read_extra_token(path: Path | None, token: str | None) -> str | None:
     """Return the token for an additional right; raises `ConfigurationError` if it equals the general `token`."""
     other = None if path is None else read_token(path)
     if other is not None and other == token:
-        raise ConfigurationError(f"{path}: every request has this token", "write another one into it")
+        raise ConfigurationError(
+            f"{path}: it contains the general token, which every request has",
+            "write another token into the file",
+        )
     return other
 
 
@@ -50,7 +56,9 @@ def read_token(path: Path) -> str:
     try:
         token = path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{path}: {error}", "write the token into it") from None
+        raise ConfigurationError(f"{path}: {error}", "write the token into the file") from None
     if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigurationError(f"{path}: the token is weak", "16 characters or more: openssl rand -hex 32")
+        raise ConfigurationError(
+            f"{path}: the token is too weak", "use at least 16 characters: openssl rand -hex 32"
+        )
     return token

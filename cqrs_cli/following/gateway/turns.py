@@ -11,35 +11,35 @@ from cqrs_cli.following.gateway.gateway import Gateway, Problem
 
 _T = TypeVar("_T")
 
-#: Cancellation check, which the work calls between two steps; raises `Problem` once the client has disconnected.
-GoingOn = Callable[[], None]
+#: Cancellation check, which a read calls between two steps; raises `Problem` once the client has disconnected.
+CancelCheck = Callable[[], None]
 
 
-async def in_turn(gateway: Gateway, request: Request, work: Callable[[GoingOn], _T]) -> _T:
-    """Run `work` in a thread as soon as one of the read slots is free, and return its result.
+async def run_read(gateway: Gateway, request: Request, read_topic: Callable[[CancelCheck], _T]) -> _T:
+    """Run `read_topic` in a thread as soon as one of the read slots is free, and return its result.
 
     Raises `Problem` 400 if the client disconnects. The slot stays taken until the thread has ended. So the number of
     concurrent reads is bounded even if many clients disconnect.
     """
-    gone = threading.Event()
+    cancelled = threading.Event()
 
-    def going_on() -> None:
-        if gone.is_set():
-            raise Problem(400, "the client went away")
+    def check_cancelled() -> None:
+        if cancelled.is_set():
+            raise Problem(400, "the client disconnected")
 
-    async def watch() -> None:
+    async def watch_disconnect() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
-        gone.set()
+        cancelled.set()
 
-    def begin() -> _T:
-        going_on()
-        return work(going_on)
+    def read() -> _T:
+        check_cancelled()
+        return read_topic(check_cancelled)
 
-    watching = asyncio.create_task(watch())
+    watcher = asyncio.create_task(watch_disconnect())
     try:
-        async with gateway.readings:
-            return await asyncio.to_thread(begin)
+        async with gateway.read_slots:
+            return await asyncio.to_thread(read)
     finally:
-        gone.set()  # also cancels the work when the server stops
-        watching.cancel()
+        cancelled.set()  # also cancels the read when the server stops
+        watcher.cancel()

@@ -10,7 +10,7 @@ from cqrs_cli.following.gateway.token import GatewayTokens
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.cli.conftest import Cqrs
-from tests.following.gateway.conftest import reached
+from tests.following.gateway.conftest import running_gateway
 from tests.support import ROOT
 
 pytestmark = pytest.mark.kafka
@@ -48,7 +48,7 @@ def found(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[tuple[str,
 def test_gateway_of_the_project_is_known(
     connection: Connection, accounts: Topics, shop: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with reached(connection, accounts, shop / "state") as gateway:
+    with running_gateway(connection, accounts, shop / "state") as gateway:
         at = f"http://127.0.0.1:{gateway.port}"
         assert found(capfd, "--gateway", at) == [
             ("ok", f"{at} answers"),
@@ -63,7 +63,7 @@ def test_other_code_is_noticed(
 ) -> None:
     code = shop / "aggregates/bank_account.py"
     code.write_text(code.read_text().replace("    owner: str\n", "    owner: str\n    city: str = ''\n", 1))
-    with reached(connection, accounts, shop / "state") as gateway:
+    with running_gateway(connection, accounts, shop / "state") as gateway:
         at = f"http://127.0.0.1:{gateway.port}"
         assert found(capfd, "--gateway", at)[3:] == [
             ("warn", f"{at} serves bank_account with other code than this project's")
@@ -73,7 +73,7 @@ def test_other_code_is_noticed(
 def test_token_opens_the_gateway(
     connection: Connection, accounts: Topics, shop: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with reached(
+    with running_gateway(
         connection, accounts, shop / "state", read_only=True, tokens=GatewayTokens(TOKEN)
     ) as gateway:
         at = f"http://127.0.0.1:{gateway.port}"

@@ -34,7 +34,7 @@ class Answer(NamedTuple):
     body: Any
 
 
-class Reached:
+class GatewayClient:
     """A gateway as a client sees it."""
 
     def __init__(self, server: GatewayServer, topics: Topics, port: int) -> None:
@@ -50,18 +50,20 @@ class Reached:
 
     def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
         """Send a request and return the response. Underscores in the names of `headers` mean hyphens."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        if body is not None and "Content-Type" not in named:
-            named["Content-Type"] = "application/json"
+        request_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        if body is not None and "Content-Type" not in request_headers:
+            request_headers["Content-Type"] = "application/json"
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         connection = self.connect()
         try:
-            connection.request(method, path, data, named)
-            found = connection.getresponse()
-            raw = found.read()
-            known = {name.lower(): value for name, value in found.getheaders()}
+            connection.request(method, path, data, request_headers)
+            response = connection.getresponse()
+            raw = response.read()
+            response_headers = {name.lower(): value for name, value in response.getheaders()}
             return Answer(
-                found.status, known, json.loads(raw) if "json" in known.get("content-type", "") else raw
+                response.status,
+                response_headers,
+                json.loads(raw) if "json" in response_headers.get("content-type", "") else raw,
             )
         finally:
             connection.close()
@@ -73,7 +75,7 @@ class Reached:
         path = f"/bank_account/{quote(name, safe='')}/{command}"
         return self.ask("POST", path, {} if body is None else body, **headers)
 
-    def opened(self) -> str:
+    def open_account(self) -> str:
         """Open an account, deposit 100, wait until the gateway has version 2, and return its id."""
         name = f"acc-{uuid.uuid4().hex[:8]}"
         assert self.post(name, "Open", {"owner": "ann"}).status == 200
@@ -83,21 +85,21 @@ class Reached:
 
 
 @contextmanager
-def reached(
+def running_gateway(
     connection: Connection,
     topics: Topics,
-    state: Path,
+    state_dir: Path,
     limits: GatewayLimits = GatewayLimits(),  # noqa: B008  (frozen)
     *,
     read_only: bool = False,
     tokens: GatewayTokens = GatewayTokens(),  # noqa: B008  (frozen)
     aggregate: Aggregate | None = None,
-) -> Iterator[Reached]:
+) -> Iterator[GatewayClient]:
     """Run a gateway while the block lasts. It serves accounts, unless another `aggregate` is given."""
-    served = aggregate or registry.load("bank_account", "aggregates", ROOT)
-    aggregates = {served.name: served}
+    served_aggregate = aggregate or registry.load("bank_account", "aggregates", ROOT)
+    aggregates = {served_aggregate.name: served_aggregate}
     with ExitStack() as stack:
-        followers = open_followers(connection, aggregates, topics.prefix, "murmur2", state, print, stack)
+        followers = open_followers(connection, aggregates, topics.prefix, "murmur2", state_dir, print, stack)
         sender = None if read_only else BackgroundSender(connection, "murmur2")
         if sender is not None:
             stack.callback(sender.close)
@@ -107,8 +109,8 @@ def reached(
         thread.start()
         stack.callback(thread.join)
         stack.callback(setattr, server, "should_exit", True)
-        eventually(lambda: server.started and all(one.caught_up for one in followers.values()))
-        yield Reached(server, topics, listening.getsockname()[1])
+        eventually(lambda: server.started and all(follower.is_caught_up for follower in followers.values()))
+        yield GatewayClient(server, topics, listening.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -124,19 +126,19 @@ def accounts(connection: Connection) -> Iterator[Topics]:
 @pytest.fixture(scope="module")
 def gateway(
     connection: Connection, accounts: Topics, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Reached]:
-    with reached(connection, accounts, tmp_path_factory.mktemp("state")) as found:
-        yield found
+) -> Iterator[GatewayClient]:
+    with running_gateway(connection, accounts, tmp_path_factory.mktemp("state")) as client:
+        yield client
 
 
 @contextmanager
-def stream(gateway: Reached, path: str, **headers: str) -> Iterator[HTTPResponse]:
+def open_stream(gateway: GatewayClient, path: str, **headers: str) -> Iterator[HTTPResponse]:
     connection = gateway.connect()
     try:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request("GET", path, headers={"Accept": "text/event-stream", **named})
-        with connection.getresponse() as found:
-            assert (found.status, found.readline()) == (200, b": \n")
-            yield found
+        sent_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request("GET", path, headers={"Accept": "text/event-stream", **sent_headers})
+        with connection.getresponse() as response:
+            assert (response.status, response.readline()) == (200, b": \n")
+            yield response
     finally:
         connection.close()

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.following.gateway.conftest import Reached
+from tests.following.gateway.conftest import GatewayClient
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
 
 @pytest.fixture
-def browse(gateway: Reached, tmp_path: Path):  # type: ignore[no-untyped-def]
+def browse(gateway: GatewayClient, tmp_path: Path):  # type: ignore[no-untyped-def]
     """A function that returns the text of the page at a link, after all its requests."""
     if BROWSER is None:
         pytest.skip("there is no chromium")
 
-    def shown(link: str) -> str:
+    def page_text(link: str) -> str:
         command = [
             str(BROWSER),
             "--headless",
@@ -31,17 +31,17 @@ def browse(gateway: Reached, tmp_path: Path):  # type: ignore[no-untyped-def]
         ]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
-    return shown
+    return page_text
 
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_page_shows_an_aggregates_past(gateway: Reached, browse) -> None:  # type: ignore[no-untyped-def]
-    name = gateway.opened()
+def test_page_shows_an_aggregates_past(gateway: GatewayClient, browse) -> None:  # type: ignore[no-untyped-def]
+    name = gateway.open_account()
     listed = browse("")
     assert f'data-id="{name}"' in listed and "in 2 partitions" in listed
     now = browse(f"#bank_account/{name}")
     assert "version 2 of 2" in now and '<span class="changed">balance: 100\n</span>' in now
-    then = browse(f"#bank_account/{name}@1")
-    assert "version 1 of 2" in then and "balance: 0" in then and "Deposited" in then
+    past = browse(f"#bank_account/{name}@1")
+    assert "version 1 of 2" in past and "balance: 0" in past and "Deposited" in past
     assert "it does not exist" in browse("#bank_account/nobody")

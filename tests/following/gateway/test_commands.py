@@ -13,28 +13,28 @@ from cqrs_cli.following.gateway.token import GatewayTokens
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
-from tests.following.gateway.conftest import Reached, reached
+from tests.following.gateway.conftest import GatewayClient, running_gateway
 
 
 @pytest.mark.kafka
-def test_command_is_answered_by_outcome(gateway: Reached) -> None:
-    name = gateway.opened()
-    done = gateway.post(name, "Withdraw", {"amount": 30}, If_Match='"2"', Idempotency_Key=f"w-{name}")
-    assert (done.status, done.headers["etag"]) == (200, '"3"')
-    assert (done.body["status"], done.body["command_id"]) == ("accepted", f"w-{name}")
-    again = gateway.post(name, "Withdraw", {"amount": 30}, If_Match='"2"', Idempotency_Key=f"w-{name}")
-    assert (again.status, again.body["status"]) == (200, "duplicate")
+def test_command_is_answered_by_outcome(gateway: GatewayClient) -> None:
+    name = gateway.open_account()
+    response = gateway.post(name, "Withdraw", {"amount": 30}, If_Match='"2"', Idempotency_Key=f"w-{name}")
+    assert (response.status, response.headers["etag"]) == (200, '"3"')
+    assert (response.body["status"], response.body["command_id"]) == ("accepted", f"w-{name}")
+    repeated = gateway.post(name, "Withdraw", {"amount": 30}, If_Match='"2"', Idempotency_Key=f"w-{name}")
+    assert (repeated.status, repeated.body["status"]) == (200, "duplicate")
     assert gateway.get(f"/bank_account/{name}?at_least=3&wait=20s").body["state"]["balance"] == 70
 
 
 @pytest.mark.kafka
-def test_refusals_have_their_status(gateway: Reached) -> None:
-    name = gateway.opened()
+def test_refusals_have_their_status(gateway: GatewayClient) -> None:
+    name = gateway.open_account()
     conflict = gateway.post(name, "Deposit", {"amount": 1}, If_Match='"7"')
     assert (conflict.status, conflict.body["reason"]) == (409, "VERSION_CONFLICT")
     assert conflict.body["outcome"]["version"] == 2
-    rule = gateway.post(name, "Withdraw", {"amount": 1000})
-    assert (rule.status, rule.body["reason"], rule.body["outcome"]["status"]) == (
+    rejected = gateway.post(name, "Withdraw", {"amount": 1000})
+    assert (rejected.status, rejected.body["reason"], rejected.body["outcome"]["status"]) == (
         422,
         "BUSINESS_RULE",
         "rejected",
@@ -66,10 +66,10 @@ def test_refusals_have_their_status(gateway: Reached) -> None:
     ],
 )
 def test_bad_commands_are_not_sent(
-    gateway: Reached, command: str, body: object, headers: dict[str, str], status: int
+    gateway: GatewayClient, command: str, body: object, headers: dict[str, str], status: int
 ) -> None:
-    found = gateway.post("nobody", command, body, **headers)
-    assert (found.status, found.body["status"]) == (status, status)
+    response = gateway.post("nobody", command, body, **headers)
+    assert (response.status, response.body["status"]) == (status, status)
     assert gateway.get("/bank_account/nobody").status == 404
 
 
@@ -79,34 +79,37 @@ def test_no_outcome_in_time(connection: Connection, prefix: str, tmp_path: Path)
     topics = Topics("bank_account", prefix)
     with Admin(connection) as admin:
         ensure_topics(admin, topics, TopicPlan(partitions=1))
-    with reached(connection, topics, tmp_path) as lonely:
-        found = lonely.post("acc", "Open", {"owner": "ann"}, Prefer="respond-async, wait=0")
-        assert (found.status, found.body["title"]) == (504, "no outcome in time")
-        assert found.body["id"]
+    with running_gateway(connection, topics, tmp_path) as lonely:
+        response = lonely.post("acc", "Open", {"owner": "ann"}, Prefer="respond-async, wait=0")
+        assert (response.status, response.body["title"]) == (504, "no outcome in time")
+        assert response.body["id"]
 
 
 @pytest.mark.kafka
 def test_read_only_takes_no_commands(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
-    with reached(connection, accounts, tmp_path, read_only=True) as found:
-        assert found.post("acc", "Open", {"owner": "ann"}).status == 405
-        paths = found.get("/openapi.json").body["paths"]
+    with running_gateway(connection, accounts, tmp_path, read_only=True) as gateway:
+        assert gateway.post("acc", "Open", {"owner": "ann"}).status == 405
+        paths = gateway.get("/openapi.json").body["paths"]
         assert not any("post" in methods for methods in paths.values())
 
 
 @pytest.mark.kafka
 def test_token_guards_all_but_the_page(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
-    with reached(connection, accounts, tmp_path, tokens=GatewayTokens("0123456789abcdef")) as found:
-        right, wrong = "Bearer 0123456789abcdef", "Bearer 0123456789abcdeX"
-        assert found.get("/bank_account", Authorization=right).status == 200
-        for refused in (found.get("/bank_account"), found.get("/bank_account", Authorization=wrong)):
+    with running_gateway(connection, accounts, tmp_path, tokens=GatewayTokens("0123456789abcdef")) as gateway:
+        right_token, wrong_token = "Bearer 0123456789abcdef", "Bearer 0123456789abcdeX"
+        assert gateway.get("/bank_account", Authorization=right_token).status == 200
+        for refused in (
+            gateway.get("/bank_account"),
+            gateway.get("/bank_account", Authorization=wrong_token),
+        ):
             assert (refused.status, refused.headers["www-authenticate"]) == (401, 'Bearer realm="cqrs"')
-        assert found.post("acc", "Open", {"owner": "ann"}).status == 401
-        assert found.get("/", Accept="application/json").status == 401
-        assert (found.get("/").status, found.get("/healthz").status) == (200, 200)
+        assert gateway.post("acc", "Open", {"owner": "ann"}).status == 401
+        assert gateway.get("/", Accept="application/json").status == 401
+        assert (gateway.get("/").status, gateway.get("/healthz").status) == (200, 200)
 
 
 @pytest.mark.kafka
-def test_other_hosts_are_refused(gateway: Reached) -> None:
+def test_other_hosts_are_refused(gateway: GatewayClient) -> None:
     """A page of another site whose host name resolves to the gateway gets no data."""
     assert gateway.get("/bank_account", Host="evil.example:80").status == 421
     assert gateway.post("acc", "Open", {"owner": "ann"}, Host="evil.example").status == 421
@@ -114,8 +117,11 @@ def test_other_hosts_are_refused(gateway: Reached) -> None:
 
 @pytest.mark.kafka
 def test_slow_bodies_are_given_up(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
-    limits = GatewayLimits(body_within=0.1)
-    with reached(connection, accounts, tmp_path, limits) as found, closing(found.connect()) as slow:
+    limits = GatewayLimits(body_timeout=0.1)
+    with (
+        running_gateway(connection, accounts, tmp_path, limits) as gateway,
+        closing(gateway.connect()) as slow,
+    ):
         slow.putrequest("POST", "/bank_account/acc/Open")
         slow.putheader("Content-Type", "application/json")
         slow.putheader("Content-Length", "20")

@@ -11,12 +11,12 @@ from starlette.types import Receive, Scope, Send
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.following.gateway.answers import problem
-from cqrs_cli.following.gateway.commands import wire_command
+from cqrs_cli.following.gateway.answers import problem_response
+from cqrs_cli.following.gateway.commands import read_request_command
 from cqrs_cli.following.gateway.gateway import Problem
-from cqrs_cli.following.gateway.guard import AuthMiddleware, require_erasing
+from cqrs_cli.following.gateway.guard import AuthMiddleware, require_erase_right
 from cqrs_cli.following.gateway.openapi import describe_api
-from cqrs_cli.following.gateway.token import GatewayTokens, other_token
+from cqrs_cli.following.gateway.token import GatewayTokens, read_extra_token
 from tests.core import tally
 from tests.core.personal.customer import CUSTOMER
 from tests.core.personal.leaking_aggregate import HEARD
@@ -26,16 +26,16 @@ ALL, ERASING = "0123456789abcdef", "fedcba9876543210"
 
 async def eraser(scope: Scope, receive: Receive, send: Send) -> None:
     try:
-        require_erasing(scope)
+        require_erase_right(scope)
         answer = Response("erased")
     except Problem as refused:
-        answer = problem(refused)
+        answer = problem_response(refused)
     await answer(scope, receive, send)
 
 
-def status(given: str, token: str | None, erase_token: str | None) -> int:
-    """Return the status of a request to erase with the token `given`."""
-    headers = [(b"host", b"x"), (b"authorization", b"Bearer " + given.encode())]
+def status(token_sent: str, token: str | None, erase_token: str | None) -> int:
+    """Return the status of a request to erase with the token `token_sent`."""
+    headers = [(b"host", b"x"), (b"authorization", b"Bearer " + token_sent.encode())]
     scope = {"type": "http", "method": "POST", "path": "/customer/c-1/cqrs.Erase", "headers": headers}
     sent: list[MutableMapping[str, Any]] = []
 
@@ -50,7 +50,7 @@ def status(given: str, token: str | None, erase_token: str | None) -> int:
 
 
 @pytest.mark.parametrize(
-    ("given", "token", "erase_token", "expected"),
+    ("token_sent", "token", "erase_token", "expected"),
     [
         (ERASING, ALL, ERASING, 200),
         (ERASING, None, ERASING, 200),
@@ -62,32 +62,32 @@ def status(given: str, token: str | None, erase_token: str | None) -> int:
     ],
 )
 def test_erasing_needs_its_own_token(
-    given: str, token: str | None, erase_token: str | None, expected: int
+    token_sent: str, token: str | None, erase_token: str | None, expected: int
 ) -> None:
-    assert status(given, token, erase_token) == expected
+    assert status(token_sent, token, erase_token) == expected
 
 
 def test_the_tokens_are_two(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(ERASING)
-    assert (other_token(None, ALL), other_token(file, ALL)) == (None, ERASING)
-    with pytest.raises(ConfigurationError, match="every request has this token"):
-        other_token(file, ERASING)
+    assert (read_extra_token(None, ALL), read_extra_token(file, ALL)) == (None, ERASING)
+    with pytest.raises(ConfigurationError, match="it contains the general token"):
+        read_extra_token(file, ERASING)
 
 
 def test_erase_is_a_command_of_personal_aggregates() -> None:
-    assert wire_command(CUSTOMER, "cqrs.Erase", b"") == ("cqrs.Erase", b"{}")
+    assert read_request_command(CUSTOMER, "cqrs.Erase", b"") == ("cqrs.Erase", b"{}")
     for aggregate, command in [(tally.AGGREGATE, "cqrs.Erase"), (CUSTOMER, "cqrs.Cancel")]:
         with pytest.raises(Problem) as refused:
-            wire_command(aggregate, command, b'{"id":"7"}')
+            read_request_command(aggregate, command, b'{"id":"7"}')
         assert refused.value.status == 404
 
 
-@pytest.mark.parametrize(("how", "expected"), [("unfit", 400), ("undone", 500)])
-def test_answers_have_no_personal_value(how: str, expected: int) -> None:
+@pytest.mark.parametrize(("detail", "expected"), [("unfit", 400), ("undone", 500)])
+def test_answers_have_no_personal_value(detail: str, expected: int) -> None:
     """The command does not fit its class, or its own code raises."""
     with pytest.raises(Problem) as refused:
-        wire_command(HEARD, "Say", b'{"who":"Ann-Sophie","how":"%s"}' % how.encode())
+        read_request_command(HEARD, "Say", b'{"who":"Ann-Sophie","how":"%s"}' % detail.encode())
     assert (refused.value.status, "Ann" in refused.value.detail) == (expected, False)
 
 

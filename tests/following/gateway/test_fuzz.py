@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.following.gateway.conftest import Reached
+from tests.following.gateway.conftest import GatewayClient
 
 pytestmark = pytest.mark.kafka
 
@@ -39,7 +39,7 @@ BODIES = st.none() | st.binary(max_size=20) | JSON.map(lambda body: json.dumps(b
     BODIES,
 )
 def test_whatever_is_asked_is_answered(
-    gateway: Reached,
+    gateway: GatewayClient,
     method: str,
     parts: list[str],
     query: dict[str, str],
@@ -48,8 +48,8 @@ def test_whatever_is_asked_is_answered(
 ) -> None:
     path = "/" + "/".join(parts) + ("?" + "&".join(f"{name}={value}" for name, value in query.items()))
     path = path.replace('"', "%22")
-    found = gateway.ask(method, path, body, **headers)
-    assert found.status < 500 or found.status == 504
-    if found.status >= 400 and found.status != 405:
-        assert found.headers["content-type"] == "application/problem+json"
-        assert found.body["status"] == found.status
+    response = gateway.ask(method, path, body, **headers)
+    assert response.status < 500 or response.status == 504
+    if response.status >= 400 and response.status != 405:
+        assert response.headers["content-type"] == "application/problem+json"
+        assert response.body["status"] == response.status

@@ -25,45 +25,47 @@ def log(connection: Connection, prefix: str) -> GrowingCounters:
 
 
 @contextmanager
-def following(log: GrowingCounters, folder: Path) -> Iterator[AggregateFollower]:
+def running_follower(log: GrowingCounters, folder: Path) -> Iterator[AggregateFollower]:
     aggregates = {"counter": load("counter", "aggregates", ROOT)}
     with ExitStack() as stack:
-        found = open_followers(log.connection, aggregates, log.topics.prefix, "murmur2", folder, print, stack)
-        found["counter"].start()
-        yield found["counter"]
+        followers = open_followers(
+            log.connection, aggregates, log.topics.prefix, "murmur2", folder, print, stack
+        )
+        followers["counter"].start()
+        yield followers["counter"]
 
 
-def reaches(log: GrowingCounters, follower: AggregateFollower) -> bool:
+def agrees_with_log(log: GrowingCounters, follower: AggregateFollower) -> bool:
     """True once a list, reads of each aggregate, and the total count agree with the log."""
     assert follower.error is None, follower.error
-    for one in range(log.lineage.counts[-1]):
-        follower.look_for(one)
-    listed = {name: saved.version for name, saved in follower.page("", "", len(MANY) + 1)}
-    looked = {name: saved.version for name in MANY if (saved := follower.saved(name)) is not None}
-    return listed == looked == dict(log.versions) and follower.count() == len(log.versions)
+    for partition in range(log.lineage.counts[-1]):
+        follower.check_for_partition(partition)
+    listed = {name: saved.version for name, saved in follower.list_aggregates("", "", len(MANY) + 1)}
+    read = {name: saved.version for name in MANY if (saved := follower.state_of(name)) is not None}
+    return listed == read == dict(log.versions) and follower.aggregate_count() == len(log.versions)
 
 
 def test_follower_goes_on_over_growths(log: GrowingCounters, tmp_path: Path) -> None:
     """The counts are 2, 4 and 8, at any stage of the splits. A new gateway starts during the second repartitioning."""
     log.count(*MANY)
-    with following(log, tmp_path) as follower:
-        eventually(lambda: reaches(log, follower))
+    with running_follower(log, tmp_path) as follower:
+        eventually(lambda: agrees_with_log(log, follower))
         log.grow(4)
         log.count(*MANY[:30])
-        eventually(lambda: reaches(log, follower))
+        eventually(lambda: agrees_with_log(log, follower))
         log.split(0)
         log.count(*MANY)
-        eventually(lambda: reaches(log, follower))
-        assert follower.partitions == 4
+        eventually(lambda: agrees_with_log(log, follower))
+        assert follower.partition_count == 4
     log.split()
     log.grow(8)
     log.split(1)
     log.count(*MANY)
-    with following(log, tmp_path) as again:
-        eventually(lambda: reaches(log, again))
+    with running_follower(log, tmp_path) as restarted:
+        eventually(lambda: agrees_with_log(log, restarted))
         log.split()
         log.count(*MANY)
-        eventually(lambda: reaches(log, again))
+        eventually(lambda: agrees_with_log(log, restarted))
 
 
 def test_lost_replica_of_a_child_inherits_again(log: GrowingCounters, tmp_path: Path) -> None:
@@ -71,10 +73,12 @@ def test_lost_replica_of_a_child_inherits_again(log: GrowingCounters, tmp_path: 
     log.grow(4)
     log.split()
     log.count(*MANY)
-    with following(log, tmp_path / "a") as follower:
-        eventually(lambda: reaches(log, follower))
-        behind = {one: replica.position for one, replica in follower.replicas.items()}
-        assert follower.lineage.may_begin(2, behind) and not follower.lineage.may_begin(2, {**behind, 0: 1})
+    with running_follower(log, tmp_path / "a") as follower:
+        eventually(lambda: agrees_with_log(log, follower))
+        positions = {partition: replica.position for partition, replica in follower.replicas.items()}
+        assert follower.lineage.may_begin(2, positions) and not follower.lineage.may_begin(
+            2, {**positions, 0: 1}
+        )
     shutil.rmtree(next((tmp_path / "a").rglob("2")))
-    with following(log, tmp_path / "a") as again:
-        eventually(lambda: reaches(log, again))
+    with running_follower(log, tmp_path / "a") as restarted:
+        eventually(lambda: agrees_with_log(log, restarted))

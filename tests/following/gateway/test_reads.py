@@ -10,65 +10,72 @@ from cqrs_cli.client.history import find_ranges, read_records
 from cqrs_cli.following.gateway.gateway import GatewayLimits
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.following.gateway.conftest import Reached, reached
+from tests.following.gateway.conftest import GatewayClient, running_gateway
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
 
-def test_state_has_its_version(gateway: Reached) -> None:
-    name = gateway.opened()
-    found = gateway.get(f"/bank_account/{name}")
-    assert (found.status, found.headers["etag"]) == (200, '"2"')
-    assert (found.body["id"], found.body["version"], found.body["state"]["balance"]) == (name, 2, 100)
+def test_state_has_its_version(gateway: GatewayClient) -> None:
+    name = gateway.open_account()
+    response = gateway.get(f"/bank_account/{name}")
+    assert (response.status, response.headers["etag"]) == (200, '"2"')
+    assert (response.body["id"], response.body["version"], response.body["state"]["balance"]) == (
+        name,
+        2,
+        100,
+    )
     assert gateway.get(f"/bank_account/{name}", If_None_Match='"2"').status == 304
     assert gateway.get(f"/bank_account/{name}", If_None_Match='"1"').status == 200
 
 
-def test_own_write_is_waited_for(gateway: Reached) -> None:
-    name = gateway.opened()
+def test_own_write_is_waited_for(gateway: GatewayClient) -> None:
+    name = gateway.open_account()
     for version in range(3, 13):
-        done = gateway.post(name, "Deposit", {"amount": 1}).body["version"]
-        found = gateway.get(f"/bank_account/{name}?at_least={done}&wait=20s")
-        assert (done, found.body["version"]) == (version, version)
+        deposited = gateway.post(name, "Deposit", {"amount": 1}).body["version"]
+        response = gateway.get(f"/bank_account/{name}?at_least={deposited}&wait=20s")
+        assert (deposited, response.body["version"]) == (version, version)
     late = gateway.get(f"/bank_account/{name}?at_least=13&wait=1ms")
     assert (late.status, late.body["version"]) == (504, 12)
 
 
-def test_past_is_as_it_was(gateway: Reached) -> None:
-    name = gateway.opened()
+def test_past_is_as_it_was(gateway: GatewayClient) -> None:
+    name = gateway.open_account()
     first = gateway.get(f"/bank_account/{name}?version=1")
     assert (first.status, first.body["version"], first.body["state"]["balance"]) == (200, 1, 0)
     history = gateway.get(f"/bank_account/{name}/history").body
-    assert [one["type"] for one in history["history"]] == ["bank_account.Opened", "bank_account.Deposited"]
+    assert [event["type"] for event in history["history"]] == [
+        "bank_account.Opened",
+        "bank_account.Deposited",
+    ]
     assert history["version"] == 2 and history["state"]["balance"] == 100
     before = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     assert gateway.get(f"/bank_account/{name}?at={before}").status == 404
     assert gateway.get(f"/bank_account/{name}?version=3").status == 404
 
 
-def test_pages_are_in_order(gateway: Reached) -> None:
-    names = sorted(gateway.opened() for _ in range(5))
-    found: list[str] = []
+def test_pages_are_in_order(gateway: GatewayClient) -> None:
+    names = sorted(gateway.open_account() for _ in range(5))
+    ids: list[str] = []
     path = "/bank_account?limit=2&prefix=acc-"
     after = ""
     while True:
         page = gateway.get(f"{path}&after={after}").body
-        found += [one["id"] for one in page["aggregates"]]
+        ids += [item["id"] for item in page["aggregates"]]
         if page["next"] is None:
             break
         after = page["next"]
-    assert found == sorted(set(found)) and set(names) <= set(found)
+    assert ids == sorted(set(ids)) and set(names) <= set(ids)
     assert gateway.get(f"/bank_account?prefix={names[0]}").body["aggregates"] == [
         {"id": names[0], "version": 2}
     ]
 
 
-def test_any_id_can_be_asked_for(gateway: Reached) -> None:
+def test_any_id_can_be_asked_for(gateway: GatewayClient) -> None:
     for name in ("a/b", "ü ?&#", "..", "history"):
         assert gateway.post(name, "Open", {"owner": "ann"}).status in (200, 422)
-    found = gateway.get("/bank_account/a%2Fb?at_least=1&wait=20s")
-    assert found.body["id"] == "a/b"
+    response = gateway.get("/bank_account/a%2Fb?at_least=1&wait=20s")
+    assert response.body["id"] == "a/b"
     assert gateway.get("/bank_account/history?at_least=1&wait=20s").body["id"] == "history"
 
 
@@ -93,45 +100,45 @@ def test_any_id_can_be_asked_for(gateway: Reached) -> None:
         ("/bank_account?limti=1", 400),
     ],
 )
-def test_wrong_questions_are_problems(gateway: Reached, path: str, status: int) -> None:
-    found = gateway.get(path)
-    assert (found.status, found.headers["content-type"]) == (status, "application/problem+json")
-    assert found.body["status"] == status and found.body["title"]
+def test_wrong_questions_are_problems(gateway: GatewayClient, path: str, status: int) -> None:
+    response = gateway.get(path)
+    assert (response.status, response.headers["content-type"]) == (status, "application/problem+json")
+    assert response.body["status"] == status and response.body["title"]
 
 
 def test_restart_goes_on_where_it_was(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
-    with reached(connection, accounts, tmp_path) as first:
-        name = first.opened()
-        places = {number: one.position for number, one in first.follower.replicas.items()}
-    with reached(connection, accounts, tmp_path) as second:
+    with running_gateway(connection, accounts, tmp_path) as first:
+        name = first.open_account()
+        positions = {partition: replica.position for partition, replica in first.follower.replicas.items()}
+    with running_gateway(connection, accounts, tmp_path) as second:
         assert second.get(f"/bank_account/{name}").body["version"] == 2
         # The events in the shard are not read again: the buffer begins after them.
-        assert second.follower.feed.after(0, places[0] - 1, 1) is None or places[0] == 0
+        assert second.follower.event_buffer.events_from(0, positions[0] - 1, 1) is None or positions[0] == 0
 
 
 def test_long_histories_are_refused(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
     """A past state is folded without keeping events, so it is not refused."""
-    with reached(connection, accounts, tmp_path, GatewayLimits(history=500)) as found:
-        name = found.opened()
-        refused = found.get(f"/bank_account/{name}/history")
-        assert (refused.status, refused.body["title"]) == (413, "a long history")
-        assert found.get(f"/bank_account/{name}?version=2").body["state"]["balance"] == 100
-        eventually(lambda: found.gateway.answers.held == 0)  # until the response is being sent
+    with running_gateway(connection, accounts, tmp_path, GatewayLimits(history_bytes=500)) as gateway:
+        name = gateway.open_account()
+        refused = gateway.get(f"/bank_account/{name}/history")
+        assert (refused.status, refused.body["title"]) == (413, "the history is too long")
+        assert gateway.get(f"/bank_account/{name}?version=2").body["state"]["balance"] == 100
+        eventually(lambda: gateway.gateway.answers.reserved == 0)  # until the response is being sent
 
 
-def test_reading_asks_whether_to_go_on(gateway: Reached) -> None:
-    name, follower = gateway.opened(), gateway.follower
+def test_reading_asks_whether_to_go_on(gateway: GatewayClient) -> None:
+    name, follower = gateway.open_account(), gateway.follower
 
-    def given_up() -> NoReturn:
+    def raise_cancelled() -> NoReturn:
         raise EOFError
 
     key = name.encode()
-    places = find_ranges(follower.connection, follower.topics, key, follower.partitioner)
+    ranges = find_ranges(follower.connection, follower.topics, key, follower.partitioner)
     with pytest.raises(EOFError):
-        list(read_records(follower.connection, key, places, given_up))
+        list(read_records(follower.connection, key, ranges, raise_cancelled))
 
 
-def test_other_methods_are_problems(gateway: Reached) -> None:
-    found = gateway.ask("DELETE", "/bank_account/x")
-    assert (found.status, found.headers["content-type"]) == (405, "application/problem+json")
-    assert "GET" in found.headers["allow"]
+def test_other_methods_are_problems(gateway: GatewayClient) -> None:
+    response = gateway.ask("DELETE", "/bank_account/x")
+    assert (response.status, response.headers["content-type"]) == (405, "application/problem+json")
+    assert "GET" in response.headers["allow"]

@@ -19,7 +19,7 @@ from cqrs_cli.following.gateway.server import GatewayServer, listen, open_follow
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
-from tests.following.gateway.conftest import reached
+from tests.following.gateway.conftest import running_gateway
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
 from tests.support.topic_loss import remake
@@ -32,9 +32,9 @@ def test_bodies_wait_for_no_acknowledgement(host: str) -> None:
     if host == "::1" and not socket.has_dualstack_ipv6():
         pytest.skip("no IPv6 here")
     with (
-        listen(host, 0) as listening,
-        closing(socket.create_connection((host, listening.getsockname()[1]))),
-        listening.accept()[0] as connection,
+        listen(host, 0) as listener,
+        closing(socket.create_connection((host, listener.getsockname()[1]))),
+        listener.accept()[0] as connection,
     ):
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
@@ -61,14 +61,14 @@ def test_requests_cut_off_are_no_news(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.kafka
 def test_log_made_again_ends_the_gateway(connection: Connection, prefix: str, tmp_path: Path) -> None:
     harness = TopicHarness(connection, prefix, tmp_path, "bank_account")
-    with reached(connection, harness.topics, tmp_path / "gateway", read_only=True) as found:
+    with running_gateway(connection, harness.topics, tmp_path / "gateway", read_only=True) as gateway:
         remake(harness, "events")
-        eventually(lambda: found.server.should_exit)
-        error = found.follower.error
+        eventually(lambda: gateway.server.should_exit)
+        error = gateway.follower.error
     assert error is not None and error.exit_code == 5
-    assert error.message == f"{harness.topics.events} was deleted and made again while it was served"
-    with reached(connection, harness.topics, tmp_path / "gateway", read_only=True) as again:
-        assert again.get("/readyz").status == 200
+    assert error.message == f"{harness.topics.events} was recreated while the gateway read it"
+    with running_gateway(connection, harness.topics, tmp_path / "gateway", read_only=True) as restarted:
+        assert restarted.get("/readyz").status == 200
 
 
 @pytest.mark.kafka
@@ -88,8 +88,8 @@ def test_followers_end_side_by_side(connection: Connection, tmp_path: Path) -> N
     with ExitStack() as stack:
         followers = open_followers(connection, aggregates, prefix, "murmur2", tmp_path, print, stack)
         ended = threading.Event()
-        followers["counter"].arrived = wait
-        followers["bank_account"].arrived = ended.set
+        followers["counter"].on_arrival = wait
+        followers["bank_account"].on_arrival = ended.set
         for follower in followers.values():
             follower.start()
         closing_all = threading.Thread(target=stack.pop_all().close)

@@ -10,38 +10,38 @@ from starlette.types import Message
 from cqrs_cli.following.gateway.answers import LargeDocument
 from cqrs_cli.following.gateway.feed import EventBuffer, FeedEvent
 from cqrs_cli.following.gateway.gateway import Budget, Gateway, Problem
-from cqrs_cli.following.gateway.turns import GoingOn, in_turn
+from cqrs_cli.following.gateway.turns import CancelCheck, run_read
 
 
-async def leave() -> Message:
+async def disconnect() -> Message:
     return {"type": "http.disconnect"}
 
 
 def test_work_ends_with_its_client() -> None:
-    def endless(going_on: GoingOn) -> NoReturn:
+    def read_forever(check_cancelled: CancelCheck) -> NoReturn:
         while True:
-            going_on()
+            check_cancelled()
 
     gateway = Gateway({}, None)
-    with pytest.raises(Problem, match="the client went away"):
-        asyncio.run(in_turn(gateway, Request({"type": "http"}, leave), endless))
+    with pytest.raises(Problem, match="the client disconnected"):
+        asyncio.run(run_read(gateway, Request({"type": "http"}, disconnect), read_forever))
 
 
 def test_budget_is_shared() -> None:
     budget = Budget(100, "answers")
-    with budget.account() as first, budget.account() as second:
-        first.add(80)
+    with budget.reservation() as first, budget.reservation() as second:
+        first.reserve(80)
         with pytest.raises(Problem) as refused:
-            second.add(21)
+            second.reserve(21)
         assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
-        second.add(20)
-    assert budget.held == 0
+        second.reserve(20)
+    assert budget.reserved == 0
 
 
 def test_one_alone_may_have_more() -> None:
     budget = Budget(100, "answers")
-    with budget.account() as account:
-        account.add(300)
+    with budget.reservation() as reservation:
+        reservation.reserve(300)
 
 
 def test_large_answers_go_in_pieces() -> None:
@@ -49,19 +49,19 @@ def test_large_answers_go_in_pieces() -> None:
 
     async def send(message: Message) -> None:
         sent.append(message)
-        held.add(budget.held)
+        held.add(budget.reserved)
 
     body = bytes(range(250)) * 1000
-    asyncio.run(LargeDocument(body, budget.account())({"type": "http"}, leave, send))
+    asyncio.run(LargeDocument(body, budget.reservation())({"type": "http"}, disconnect, send))
     pieces = [message["body"] for message in sent[1:]]
     assert b"".join(pieces) == body and max(map(len, pieces)) <= 64 * 1024
     assert [message["more_body"] for message in sent[1:]] == [True] * 3 + [False]
-    assert (held, budget.held) == ({len(body)}, 0)
+    assert (held, budget.reserved) == ({len(body)}, 0)
 
 
 def test_pages_of_streams_are_small() -> None:
-    feed = EventBuffer({0: 0})
+    buffer = EventBuffer({0: 0})
     for offset in range(3):
-        feed.add(FeedEvent(0, offset, "x", "t", "e" * 150_000))
-    assert [event.offset for event in feed.after(0, 0, 200) or ()] == [0]
-    assert [event.offset for event in feed.after(0, 2, 200) or ()] == [2]
+        buffer.append(FeedEvent(0, offset, "x", "t", "e" * 150_000))
+    assert [event.offset for event in buffer.events_from(0, 0, 200) or ()] == [0]
+    assert [event.offset for event in buffer.events_from(0, 2, 200) or ()] == [2]
