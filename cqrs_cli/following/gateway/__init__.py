@@ -6,8 +6,8 @@ every client, and the request waits for the outcome.
 
 | module | |
 |---|---|
-| `follower`, `replica`, `feed`, `lineage` | follow the topics |
-| `reads`, `commands`, `streams`, `turns` | handle requests: states and histories, commands, event streams |
-| `answers`, `openapi`, `guard`, `token`, `metrics` | HTTP responses, API description, access checks, metrics |
+| `follower`, `replica`, `event_buffer`, `lineage` | follow the topics |
+| `reads`, `commands`, `streams`, `topic_reads` | handle requests: states and histories, commands, event streams |
+| `responses`, `openapi`, `guard`, `token`, `metrics` | HTTP responses, API description, access checks, metrics |
 | `app`, `server`, `connections` | the ASGI application and the HTTP server |
 """

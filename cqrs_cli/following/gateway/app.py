@@ -12,13 +12,13 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.following.gateway.answers import json_response, problem_handler
 from cqrs_cli.following.gateway.commands import handle_command
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
 from cqrs_cli.following.gateway.guard import AuthMiddleware, RequestLimit, read_body
 from cqrs_cli.following.gateway.metrics import GatewayMetrics, RequestTimer
 from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.following.gateway.reads import handle_history, handle_list, handle_state
+from cqrs_cli.following.gateway.responses import json_response, problem_handler
 from cqrs_cli.following.gateway.streams import handle_stream
 from cqrs_cli.following.gateway.token import GatewayTokens
 

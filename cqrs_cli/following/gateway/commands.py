@@ -17,9 +17,9 @@ from cqrs_cli.core.messages.attributes import HANDED_ON
 from cqrs_cli.core.personal.redaction import withhold_misfit
 from cqrs_cli.core.reserved import RESERVED_COMMANDS
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError, UsageError
-from cqrs_cli.following.gateway.answers import outcome_response
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
 from cqrs_cli.following.gateway.guard import require_erase_right
+from cqrs_cli.following.gateway.responses import outcome_response
 from cqrs_cli.payloads.address import PayloadUnavailableError
 
 #: The CloudEvents source of commands sent over HTTP.

@@ -13,7 +13,7 @@ from cqrs_cli.core.encrypted_events import event_marks
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
-from cqrs_cli.following.gateway.feed import EventBuffer, FeedEvent
+from cqrs_cli.following.gateway.event_buffer import EventBuffer, FeedEvent
 from cqrs_cli.following.gateway.lineage import FollowedLineage
 from cqrs_cli.following.gateway.replica import Replica
 from cqrs_cli.kafka import readers

@@ -11,8 +11,8 @@ from collections.abc import Collection
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from cqrs_cli.following.gateway.answers import problem_response
 from cqrs_cli.following.gateway.gateway import RETRY_SOON, Gateway, GatewayLimits, Problem, Reservation
+from cqrs_cli.following.gateway.responses import problem_response
 from cqrs_cli.following.gateway.token import GatewayTokens
 
 #: Paths without a token: the HTML page, which contains no data, and the health checks.

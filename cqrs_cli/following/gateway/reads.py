@@ -14,11 +14,11 @@ from cqrs_cli.client import history as histories
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import CqrsError, UsageError
-from cqrs_cli.following.gateway.answers import LargeDocument, etag, json_response, query_parameters
 from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
 from cqrs_cli.following.gateway.guard import may_see_personal
-from cqrs_cli.following.gateway.turns import CancelCheck, run_read
+from cqrs_cli.following.gateway.responses import LargeDocument, etag, json_response, query_parameters
+from cqrs_cli.following.gateway.topic_reads import CancelCheck, run_read
 
 
 class FoldedDocument(NamedTuple):

@@ -15,12 +15,12 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.following.gateway.answers import query_parameters
-from cqrs_cli.following.gateway.feed import FeedEvent, first_page
+from cqrs_cli.following.gateway.event_buffer import FeedEvent, first_page
 from cqrs_cli.following.gateway.follower import AggregateFollower, to_feed_event
 from cqrs_cli.following.gateway.gateway import RETRY_SOON, Gateway, Problem
 from cqrs_cli.following.gateway.guard import may_see_personal
-from cqrs_cli.following.gateway.turns import run_read
+from cqrs_cli.following.gateway.responses import query_parameters
+from cqrs_cli.following.gateway.topic_reads import run_read
 from cqrs_cli.kafka import readers
 
 #: Line endings in a stream. U+2028 and similar characters are no line endings, so JSON may contain them.

@@ -7,8 +7,8 @@ import pytest
 
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.core.messages.reasons import Reason
-from cqrs_cli.following.gateway.answers import outcome_status
 from cqrs_cli.following.gateway.gateway import GatewayLimits
+from cqrs_cli.following.gateway.responses import outcome_status
 from cqrs_cli.following.gateway.token import GatewayTokens
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection

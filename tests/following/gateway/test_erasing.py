@@ -11,11 +11,11 @@ from starlette.types import Receive, Scope, Send
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.following.gateway.answers import problem_response
 from cqrs_cli.following.gateway.commands import read_request_command
 from cqrs_cli.following.gateway.gateway import Problem
 from cqrs_cli.following.gateway.guard import AuthMiddleware, require_erase_right
 from cqrs_cli.following.gateway.openapi import describe_api
+from cqrs_cli.following.gateway.responses import problem_response
 from cqrs_cli.following.gateway.token import GatewayTokens, read_extra_token
 from tests.core import tally
 from tests.core.personal.customer import CUSTOMER

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.following.gateway.feed import EventBuffer, FeedEvent
+from cqrs_cli.following.gateway.event_buffer import EventBuffer, FeedEvent
 from cqrs_cli.following.gateway.gateway import GatewayLimits
 from cqrs_cli.following.gateway.streams import format_event
 from cqrs_cli.kafka.connection.connection import Connection

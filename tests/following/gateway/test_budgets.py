@@ -7,10 +7,10 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from cqrs_cli.following.gateway.answers import LargeDocument
-from cqrs_cli.following.gateway.feed import EventBuffer, FeedEvent
+from cqrs_cli.following.gateway.event_buffer import EventBuffer, FeedEvent
 from cqrs_cli.following.gateway.gateway import Budget, Gateway, Problem
-from cqrs_cli.following.gateway.turns import CancelCheck, run_read
+from cqrs_cli.following.gateway.responses import LargeDocument
+from cqrs_cli.following.gateway.topic_reads import CancelCheck, run_read
 
 
 async def disconnect() -> Message:
